@@ -48,6 +48,17 @@ type Instance struct {
 	Zone         string  `cbor:"-"`                     // "" at rest; the direct child it is in, or this zone
 	Moves        uint64  `cbor:"26,keyasint,omitempty"` // number of moves to another host
 	Unreachable  Instant `cbor:"27,keyasint,omitempty"` // start of being unreachable, as reported by its zone; 0 while it is reachable, and for instances on hosts here
+
+	// Reserved is set for a slot of a lease: room on a host, in which nothing runs by itself.
+	// It is BUILD until its window has begun and its room is free, then ACTIVE. Reservation
+	// names the order that holds it, and Group the reservation of the lease.
+	Reserved bool        `cbor:"28,keyasint,omitempty" form:"4"`
+	Whole    bool        `cbor:"29,keyasint,omitempty" form:"4"` // the slot is a whole host
+	Shared   []ProjectID `cbor:"30,keyasint,omitempty" form:"4"` // other projects of its zone that may use the slot
+	Within   InstanceID  `cbor:"31,keyasint,omitempty" form:"4"` // the slot in whose room the instance runs; "" for none
+	// Overdue is set when its window has passed and it is not gone: its room counts as used
+	// now, and no longer as promised.
+	Overdue bool `cbor:"32,keyasint,omitempty" form:"4"`
 }
 
 // Stay numbers the stays of an instance on hosts, from 1: an agent's report on an earlier

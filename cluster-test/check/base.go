@@ -157,6 +157,9 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 			Consumer: sl.Instance.ID, Host: sl.Host, Want: from.Request.Groups[sl.Group].Resources,
 			Start: from.Window.Start, End: from.Window.End, Class: from.Request.Class,
 		}
+		if i, ok := s.Instance(sl.Instance.ID); ok && i.Overdue {
+			c.Over, c.End, c.Class = c.End, api.Forever, api.Preemptible
+		}
 		if from.Shares != nil {
 			c.Draw(from.Shares[n])
 		} else {

@@ -245,7 +245,7 @@ func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 		r.addViolation(promise.Move, index, "instance %s is on host %s already, and has not stopped on host %s", id, got.Host, want.Host)
 	case got.Target != want.Target:
 		r.addViolation(promise.Move, index, "instance %s moves to host %q, not to %q", id, got.Target, want.Target)
-	case want.Live() && want.Host != "" && (got.Window.Start != r.m.Claims[id].Start || got.Window.End != r.m.Claims[id].End):
+	case want.Live() && want.Host != "" && (got.Window.Start != r.m.Claims[id].Start || got.Window.End != r.m.Claims[id].Until()):
 		r.addViolation(promise.Model, index, "instance %s has the window %v", id, got.Window)
 	case want.Live() && want.Host != "" && !sharesEqual(got.Shares, r.m.Claims[id].Shares()):
 		r.addViolation(promise.Model, index, "instance %s draws %v beside its host, not %v", id, got.Shares, r.m.Claims[id].Shares())

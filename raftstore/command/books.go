@@ -45,6 +45,12 @@ type ForBoots interface {
 	forBoots()
 }
 
+// ForLeases is a command for the book of leases.
+type ForLeases interface {
+	Command
+	forLeases()
+}
+
 // ForSeveral is what no book can apply alone.
 //
 //sumtype:decl
@@ -97,6 +103,11 @@ func (InstanceMove) forSaga()    {}
 func (BootCreate) forBoots()  {}
 func (BootDecide) forBoots()  {}
 func (BootRelease) forBoots() {}
+
+func (LeaseCreate) forLeases() {}
+func (LeaseSet) forLeases()    {}
+func (LeaseDelete) forLeases() {}
+func (Tick) forLeases()        {}
 
 func (Hold) forSeveral()           {}
 func (LinkDelete) forSeveral()     {}

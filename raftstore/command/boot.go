@@ -51,6 +51,10 @@ type Slot struct {
 	Instance api.InstanceSpec `cbor:"1,keyasint"`
 	Group    int              `cbor:"2,keyasint"`
 	Host     api.HostID       `cbor:"3,keyasint"`
+	Within   api.InstanceID   `cbor:"4,keyasint,omitempty" form:"4"` // the slot of a lease that gives the room; "" for none
+	Keeps    api.InstanceID   `cbor:"5,keyasint,omitempty" form:"4"` // the slot of the replaced request that it takes over in place; "" for none
+	// Whole are the amounts of a whole host, filled in when they are claimed.
+	Whole api.Resources `cbor:"6,keyasint,omitempty" form:"4"`
 }
 
 // Part is the share of a hold that is requested from one child.

@@ -67,10 +67,19 @@ const (
 	KindClassDelete     Kind = 45
 	KindTraitPut        Kind = 46
 	KindTraitDelete     Kind = 47
+	KindLeaseCreate     Kind = 48
+	KindLeaseSet        Kind = 49
+	KindLeaseDelete     Kind = 50
+	KindTick            Kind = 51
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
-var since = map[Kind]api.Form{}
+var since = map[Kind]api.Form{
+	KindLeaseCreate: api.FormFourth,
+	KindLeaseSet:    api.FormFourth,
+	KindLeaseDelete: api.FormFourth,
+	KindTick:        api.FormFourth,
+}
 
 // Command is one change to the state of a zone. The set is closed.
 //
@@ -210,4 +219,8 @@ var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindClassDelete:     reader[ClassDelete],
 	KindTraitPut:        reader[TraitPut],
 	KindTraitDelete:     reader[TraitDelete],
+	KindLeaseCreate:     reader[LeaseCreate],
+	KindLeaseSet:        reader[LeaseSet],
+	KindLeaseDelete:     reader[LeaseDelete],
+	KindTick:            reader[Tick],
 }

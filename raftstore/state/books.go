@@ -5,6 +5,7 @@ import "berth/api"
 // The state is a tower of books, each on top of the one that it embeds:
 //
 //	events     events.go     what entries did, for those who watch
+//	leases     leases*.go    leases that were made at this zone, and what is due
 //	boots      boots*.go     reservations that were made at this zone; a boot owns holds
 //	saga       saga*.go      holds for an owner until it decides, and used plans
 //	work       work*.go      instances, server groups, members of rules

@@ -298,13 +298,21 @@ func (s *bootsBook) bootRelease(c command.BootRelease) Result {
 	if !ok {
 		return refuseWith(api.CodeNotFound, "no reservation %q", string(c.Reservation))
 	}
+	if b.Request.Reserves {
+		return refuseWith(api.CodeConflict, "reservation %q is the room of a lease; delete the lease", string(c.Reservation))
+	}
+	return Result{Boot: s.releaseBoot(b)}
+}
+
+// releaseBoot releases everything that a boot holds; a repeat changes nothing.
+func (s *bootsBook) releaseBoot(b *Boot) *Boot {
 	if b.Ended {
-		return Result{Boot: b}
+		return b
 	}
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Ended = true })
 	s.noteChange(EventBootReleased, b)
 	if b.Decision == api.DecisionPending {
-		return Result{Boot: s.decideBoot(b, api.DecisionAbort, "", "released before it was decided")}
+		return s.decideBoot(b, api.DecisionAbort, "", "released before it was decided")
 	}
 	for _, id := range b.Holds {
 		if h, ok := s.holds.Get(joinKey(api.LinkID(""), id)); ok {
@@ -312,7 +320,7 @@ func (s *bootsBook) bootRelease(c command.BootRelease) Result {
 		}
 	}
 	b, _ = s.boots.Get(b.ID())
-	return Result{Boot: b}
+	return b
 }
 
 func (s *bootsBook) loadBoot(b *Boot) {

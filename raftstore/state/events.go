@@ -10,19 +10,19 @@ import (
 
 // eventsBook has the recent events of the zone, made from the facts of all other books.
 type eventsBook struct {
-	bootsBook
+	leasesBook
 
 	events table.Log[*Event]
 }
 
 func (s *eventsBook) tables(into []table.Table) []table.Table {
-	return append(s.bootsBook.tables(into), &s.events)
+	return append(s.leasesBook.tables(into), &s.events)
 }
 
 func (s *eventsBook) sections() []section {
 	events := sectionOf("events", s.events.Values, func(e *Event) { s.events.Append(e) })
 	events.form = api.FormThird
-	return append(s.bootsBook.sections(), events)
+	return append(s.leasesBook.sections(), events)
 }
 
 // Event is one change that a log entry made, for those who watch the zone. Fields that
@@ -42,6 +42,7 @@ type Event struct {
 	Was         string            `cbor:"12,keyasint,omitempty"` // status before
 	Is          string            `cbor:"13,keyasint,omitempty"` // status, decision, or "up" and "down"
 	Code        api.Code          `cbor:"14,keyasint,omitempty"` // why a boot failed, or slots were refused
+	Lease       api.LeaseID       `cbor:"15,keyasint,omitempty" form:"4"`
 }
 
 // EventKind is the kind of an event.
@@ -49,14 +50,24 @@ type EventKind uint8
 
 // The kinds. Append only.
 const (
-	EventInstance     EventKind = iota + 1 // the status of an instance changed
-	EventHoldMade                          // a hold was made
-	EventHoldDecided                       // a hold was decided
-	EventBootCreated                       // a boot was requested
-	EventBootDecided                       // a boot was decided
-	EventBootReleased                      // a boot's owner requested its end
-	EventHost                              // a host went up or down
-	EventLink                              // a child went up or down
+	EventInstance          EventKind = iota + 1 // the status of an instance changed
+	EventHoldMade                               // a hold was made
+	EventHoldDecided                            // a hold was decided
+	EventBootCreated                            // a boot was requested
+	EventBootDecided                            // a boot was decided
+	EventBootReleased                           // a boot's owner requested its end
+	EventHost                                   // a host went up or down
+	EventLink                                   // a child went up or down
+	EventLeaseCreated                           // a lease was requested
+	EventLeaseFailed                            // the room of a new lease could not be had: there is no lease
+	EventLeaseStatus                            // the status of a lease changed
+	EventLeaseUpdated                           // a lease has new terms
+	EventLeaseUpdateFailed                      // the room for new terms could not be had: the lease is as it was
+	EventLeaseStarted                           // start_lease has happened
+	EventLeaseStartsSoon                        // before_start_lease has happened
+	EventLeaseEndsSoon                          // before_end_lease has happened
+	EventLeaseEnded                             // end_lease has happened
+	EventLeaseDeleted                           // a lease is gone
 )
 
 // note turns the facts of the books below into events.
@@ -77,6 +88,11 @@ func (s *eventsBook) note(f fact) {
 		s.keepEvent(holdEvent(EventHoldDecided, f.hold, ""))
 	case bootChanged:
 		s.keepEvent(Event{Kind: f.kind, Project: f.project, Reservation: f.reservation, Is: string(f.decision), Code: f.code})
+	case leaseChanged:
+		s.keepEvent(Event{
+			Kind: f.kind, Project: f.lease.Terms.Project, Reservation: f.lease.Order, Lease: f.lease.Terms.ID,
+			Was: string(f.was), Is: string(f.lease.Status),
+		})
 	case hostReached:
 		s.keepEvent(Event{Kind: EventHost, Host: f.host, Is: reachText(f.since)})
 	case childReached:

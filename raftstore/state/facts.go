@@ -58,6 +58,14 @@ type (
 		code        api.Code
 	}
 
+	// leaseChanged: a lease was made, changed or deleted, or one of its events happened. was
+	// is its status before, if that changed.
+	leaseChanged struct {
+		kind  EventKind
+		lease *Lease
+		was   api.LeaseStatus
+	}
+
 	// holdComplete: everything in a hold is held, and its owner asked to decide at once.
 	holdComplete struct{ owner owner }
 
@@ -77,6 +85,7 @@ func (partsAnswered) fact()   {}
 func (holdDecided) fact()     {}
 func (bootChanged) fact()     {}
 func (holdComplete) fact()    {}
+func (leaseChanged) fact()    {}
 func (partsOwed) fact()       {}
 
 // passFacts passes each fact to all books above, including the facts that this adds.
@@ -85,6 +94,7 @@ func (s *State) passFacts() {
 		f := s.facts[n]
 		s.workBook.note(f)
 		s.bootsBook.note(f)
+		s.leasesBook.note(f)
 		s.note(f) // the events
 	}
 	s.facts = s.facts[:0]

@@ -63,6 +63,7 @@ func (w *world) do(c command.Command) Result {
 	if w.form > 0 {
 		c = w.reread(c)
 	}
+	due := c.Form() >= api.FormFourth && w.s.NextDue() <= max(c.Time(), w.s.Now()) // what is due is not the doing of c
 	w.index++
 	before := w.s.Clone()
 	r := w.s.Apply(w.index, c)
@@ -71,7 +72,7 @@ func (w *world) do(c command.Command) Result {
 	if p, ok := c.(command.Prune); ok {
 		checkPruned(w.tb, before, after, p)
 	}
-	if r.Err != nil {
+	if r.Err != nil && !due {
 		require.Equal(w.tb, facts(w.tb, before), facts(w.tb, after), "refused, but something changed: %#v", c)
 	}
 	for _, h := range before.AllHosts() {
@@ -297,6 +298,9 @@ func checkIndexes(tb require.TestingT, s *State) {
 		"work": {&s.work, &fresh.work}, "endedInstances": {&s.endedInstances, &fresh.endedInstances},
 		"endedHolds": {&s.endedHolds, &fresh.endedHolds}, "endedBoots": {&s.endedBoots, &fresh.endedBoots},
 		"expiringPlans": {&s.expiringPlans, &fresh.expiringPlans},
+		"begins":        {&s.begins, &fresh.begins}, "waiting": {&s.waiting, &fresh.waiting}, "within": {&s.within, &fresh.within},
+		"reserved": {&s.reserved, &fresh.reserved}, "byProject": {&s.byProject, &fresh.byProject}, "due": {&s.due, &fresh.due},
+		"endedLeases": {&s.endedLeases, &fresh.endedLeases}, "keeping": {&s.keeping, &fresh.keeping},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 	}
@@ -307,7 +311,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 	require.Equal(tb, fresh.byName.Values(), s.byName.Values(), "byName")
 	for name, pair := range map[string][2]*table.Map[int]{
 		"members": {&s.members, &fresh.members}, "tenants": {&s.tenants, &fresh.tenants}, "draws": {&s.draws, &fresh.draws},
-		"tombstones": {&s.tombstones, &fresh.tombstones},
+		"tombstones": {&s.tombstones, &fresh.tombstones}, "promised": {&s.promised, &fresh.promised},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)
@@ -321,7 +325,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 	}
 	var scan []*api.Instance
 	for _, i := range s.instances.Values() {
-		if i.Live() {
+		if i.Live() && !i.Reserved {
 			scan = append(scan, i)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 // refused on every node, for ever. They are counts, except faultBytes in bytes and
 // providerName in characters. Before api.FormThird no events are kept.
 type limits struct {
+	leases   int           // of the zone; 0 where nothing happens by time alone
 	events   int           // kept
 	eventAge time.Duration // how long they are kept
 
@@ -34,11 +35,18 @@ var limitsOf = []struct {
 }{
 	{api.FormFirst, limitsFirst},
 	{api.FormThird, limitsFirst.withEvents(20_000, 24*time.Hour)},
+	{api.FormFourth, limitsFirst.withEvents(20_000, 24*time.Hour).withLeases(100_000)},
 }
 
 // withEvents returns l with limits of events.
 func (l limits) withEvents(most int, age time.Duration) limits {
 	l.events, l.eventAge = most, age
+	return l
+}
+
+// withLeases returns l with limits of leases.
+func (l limits) withLeases(most int) limits {
+	l.leases = most
 	return l
 }
 

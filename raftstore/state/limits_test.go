@@ -20,7 +20,7 @@ import (
 // TestLimitsAreThoseOfTheAPI: the newest limits are what callers are told.
 func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 	assert.Equal(t, limits{
-		events: 20_000, eventAge: 24 * time.Hour,
+		leases: api.LeasesMax, events: 20_000, eventAge: 24 * time.Hour,
 		aggregates: api.AggregatesMax, attributes: api.AttributesMax, classes: api.ClassesMax, consumers: api.ConsumersMax,
 		consumersCall: api.ConsumersCallMax, customClasses: api.CustomClassesMax, customTraits: api.CustomTraitsMax,
 		epochs: api.EpochsMax, faultBytes: api.FaultMaxBytes, filters: api.FiltersMax, flavors: api.FlavorsMax,

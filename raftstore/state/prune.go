@@ -94,6 +94,7 @@ func (s *State) pruneRecords(c command.Prune) {
 	s.indexHolds(s.pruneInstances(c))
 	s.indexBoots(s.pruneHolds(c))
 	s.pruneBoots(c)
+	s.pruneLeases(c)
 	s.prunePlans(c)
 	s.pruneTokens(c)
 	s.dropEvents()

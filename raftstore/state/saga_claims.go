@@ -128,33 +128,12 @@ func (s *sagaBook) claimsOf(id api.ConsumerID) iter.Seq2[api.ProviderID, api.Cla
 		return allocations("", consumerClaim(c), c.Shares)
 	}
 	if i, ok := s.instances.Get(string(id)); ok {
-		return instanceClaims(i)
+		return s.instanceClaims(i)
 	}
 	if h, n, ok := s.heldSlot(id); ok {
-		return allocations(h.Slots[n].Host, h.claimOfSlot(h.Slots[n]), h.sharesOf(n))
+		return allocations(h.Slots[n].Host, s.claimOfSlot(h, h.Slots[n]), h.sharesOf(n))
 	}
 	return func(func(api.ProviderID, api.Claim) bool) {}
-}
-
-func instanceClaims(i *api.Instance) iter.Seq2[api.ProviderID, api.Claim] {
-	return func(yield func(api.ProviderID, api.Claim) bool) {
-		if i.Host == "" || !i.Live() {
-			return
-		}
-		for id, c := range allocations(i.Host, claimOf(i), i.Shares) {
-			if !yield(id, c) {
-				return
-			}
-		}
-		if i.Target == "" {
-			return
-		}
-		for id, c := range allocations(i.Target, claimOf(i), i.TargetShares, i.Kept()...) {
-			if !yield(id, c) {
-				return
-			}
-		}
-	}
 }
 
 // heldSlot returns the undecided hold that has a slot on an own host for an instance, and
@@ -173,11 +152,12 @@ func (s *sagaBook) heldSlot(id api.InstanceID) (*Hold, int, bool) {
 	return nil, 0, false // a child has it
 }
 
-// sharesNow returns what a consumer uses at the zone's time, by provider.
+// sharesNow returns what a consumer uses at the zone's time, by provider. What is within the
+// slot of a lease uses nothing more.
 func (s *sagaBook) sharesNow(id api.ConsumerID) []api.Share {
 	sums := map[api.ProviderID]api.Resources{}
 	for at, c := range s.claimsOf(id) {
-		if len(c.Resources) == 0 || !c.Window.Contains(s.now) {
+		if len(c.Resources) == 0 || c.Within != nil || !c.Window.Contains(s.now) {
 			continue
 		}
 		if sums[at] == nil {

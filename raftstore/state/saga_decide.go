@@ -67,10 +67,8 @@ func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
 
 // makeInstances records every instance of a committed hold.
 func (s *sagaBook) makeInstances(h *Hold) {
-	for n, sl := range h.Slots {
-		i := s.newInstance(h, sl.Instance, sl.Group)
-		i.Host, i.Shares = sl.Host, h.sharesOf(n)
-		s.addInstance(i)
+	for n := range h.Slots {
+		s.makeInstance(h, n)
 	}
 	for _, p := range h.Parts {
 		for _, pi := range p.Instances {
@@ -81,6 +79,25 @@ func (s *sagaBook) makeInstances(h *Hold) {
 	}
 }
 
+// makeInstance records the instance of a slot on an own host. One in a slot that has ended
+// meanwhile ends at once.
+func (s *sagaBook) makeInstance(h *Hold, n int) {
+	sl := h.Slots[n]
+	i := s.newInstance(h, sl.Instance, sl.Group)
+	i.Host, i.Shares, i.Within = sl.Host, h.sharesOf(n), sl.Within
+	if sl.Whole != nil {
+		i.Resources = sl.Whole
+	}
+	s.addInstance(i)
+	if sl.Within == "" {
+		return
+	}
+	s.promiseWithin(sl.Within, -1)
+	if slot, ok := s.instances.Get(string(sl.Within)); !ok || slot.Status != api.StatusActive {
+		s.endInstance(i)
+	}
+}
+
 func (s *sagaBook) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.Instance {
 	g := h.Request.Groups[group]
 	return &api.Instance{
@@ -88,6 +105,7 @@ func (s *sagaBook) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.I
 		User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
 		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
 		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
+		Reserved: h.Request.Reserves, Whole: g.Whole, Shared: h.Request.Shared,
 	}
 }
 
@@ -120,8 +138,11 @@ func (s *sagaBook) releaseHold(h *Hold, committed bool) {
 		return
 	}
 	for n, sl := range h.Slots {
-		s.releaseAllocation(sl.Host, h.claimOfSlot(sl), h.sharesOf(n))
+		s.releaseAllocation(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n))
 		s.bumpDrawn(sl.Host, h.sharesOf(n))
+		if sl.Within != "" {
+			s.promiseWithin(sl.Within, -1)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/capacity"
 	"berth/raftstore/command"
 )
 
@@ -109,11 +110,20 @@ func (h *Hold) sharesOf(n int) []api.Share {
 	return h.Shares[n]
 }
 
-func (h *Hold) claimOfSlot(sl command.Slot) api.Claim {
-	return api.Claim{
+// claimOfSlot returns the claim of a slot of an undecided hold.
+func (s *sagaBook) claimOfSlot(h *Hold, sl command.Slot) api.Claim {
+	c := api.Claim{
 		Consumer: sl.Instance.ID, Resources: h.Request.Groups[sl.Group].Resources,
 		Window: h.Window, Class: h.Request.Class,
 	}
+	if sl.Whole != nil {
+		c.Resources = sl.Whole
+	}
+	if slot, ok := s.instances.Get(string(sl.Within)); ok && sl.Within != "" {
+		outer := s.claimOf(slot)
+		c.Within = &outer
+	}
+	return c
 }
 
 // neverArrived reports whether a hold was aborted before it arrived.
@@ -145,8 +155,11 @@ func (s *sagaBook) loadHold(h *Hold) {
 		s.prepared.Insert(h.Key())
 	}
 	for n, sl := range h.Slots {
-		s.allocate(sl.Host, h.claimOfSlot(sl), h.sharesOf(n))
+		s.allocate(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n))
 		s.countSlot(h, sl, +1)
+		if sl.Within != "" {
+			s.promiseWithin(sl.Within, +1)
+		}
 	}
 	for _, p := range h.Parts {
 		for _, i := range p.Instances {
@@ -183,3 +196,16 @@ func (s *sagaBook) UntoldHolds() []*Hold { return pickRecords(&s.untold, &s.hold
 
 // PreparedHolds returns holds that a parent has not decided, by key.
 func (s *sagaBook) PreparedHolds() []*Hold { return pickRecords(&s.prepared, &s.holds) }
+
+// giveBack releases the claims of a hold in a table.
+func (s *sagaBook) giveBack(t *capacity.Table, h *Hold) {
+	for n, sl := range h.Slots {
+		for id, part := range allocations(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n)) {
+			if id == sl.Host {
+				t.Release(id, part)
+			} else {
+				t.Return(id, part)
+			}
+		}
+	}
+}

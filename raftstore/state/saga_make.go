@@ -27,6 +27,9 @@ func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 		ID: c.ID, Origin: c.Origin, Attempt: c.Attempt, Request: c.Request, Plan: c.Plan, Window: c.Request.WindowAt(s.now),
 		State: api.HoldAsking, Decision: api.DecisionPending, Metadata: c.Metadata, Commit: c.Commit, Created: s.now,
 	}
+	if h.Request.Within != "" {
+		h.Window = s.windowWithin(h)
+	}
 	s.takeSlots(h, c)
 	s.takeParts(h, c)
 	s.indexHeld(h)
@@ -140,11 +143,7 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 		var shares []api.Share
 		taken := false
 		for _, id := range hosts {
-			sl.Host = id
-			if !s.rulesAllow(h, sl.Group, hostPlace(id), "") {
-				continue
-			}
-			if shares, taken = s.claimSlot(id, h.claimOfSlot(sl)); taken {
+			if shares, taken = s.takeSlot(h, &sl, id); taken {
 				break
 			}
 		}
@@ -163,6 +162,18 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 	if len(h.Refused) > 0 {
 		h.noteCause(s.whyFull(h))
 	}
+}
+
+// takeSlot claims a slot on a host, or within the slot of a lease that id names.
+func (s *sagaBook) takeSlot(h *Hold, sl *command.Slot, id api.HostID) (shares []api.Share, ok bool) {
+	if h.Request.Within != "" {
+		return nil, s.takeWithin(h, sl, api.InstanceID(id))
+	}
+	sl.Host = id
+	if !s.rulesAllow(h, sl.Group, hostPlace(id), "") {
+		return nil, false
+	}
+	return s.claimSlot(id, s.claimOfSlot(h, *sl))
 }
 
 // indexHeld indexes every instance of an undecided hold, so that no other hold can use the

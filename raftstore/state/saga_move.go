@@ -62,7 +62,7 @@ func (s *sagaBook) claimTarget(old *api.Instance, to api.HostID) Result {
 	}
 	i := *old
 	i.Target = to
-	if !s.takeTarget(&i) {
+	if !s.takeTarget(&i, s.claimOf(&i)) {
 		return refuseWith(api.CodeNoCapacity, "the host does not take the instance")
 	}
 	s.bumpDrawn(to, i.TargetShares, i.Kept()...)

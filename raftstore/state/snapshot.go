@@ -141,6 +141,7 @@ func Load(r io.Reader, newest api.Form) (*State, error) {
 		}
 	}
 	s.indexEnded()
+	s.allocateWithin()
 	s.setGenerations()
 	return s, nil
 }

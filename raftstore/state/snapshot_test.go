@@ -186,7 +186,7 @@ func TestDamagedSnapshotsAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "version 4 is unknown; this node reads version 3 alone")
 	for name, h := range map[string]header{
 		"the snapshot is of form 2":          {Version: snapshotVersion, Form: 2},
-		`section "leases" of form 1 is unk`:  {Version: snapshotVersion, Sections: []sectionHeader{{Name: "leases", Form: 1}}},
+		`section "gadgets" of form 1 is un`:  {Version: snapshotVersion, Sections: []sectionHeader{{Name: "gadgets", Form: 1}}},
 		`section "nodes" of form 2 is unkno`: {Version: snapshotVersion, Sections: []sectionHeader{{Name: "nodes", Form: 2}}},
 		`section "joins" of form 1 is unkno`: {Version: snapshotVersion, Sections: []sectionHeader{{Name: "joins", Form: 1}, {Name: "joins", Form: 1}}},
 	} {

@@ -34,6 +34,7 @@ type Result struct {
 	Hosts []api.HostID
 	Link  *api.Link
 	Join  *api.JoinToken
+	Lease *Lease // nil if it is gone
 }
 
 // New returns the state of a zone before its first command.
@@ -79,15 +80,39 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	if _, first := c.(command.Init); !first && s.Zone == "" {
 		return refuseWith(api.CodeUnavailable, "the zone has not been initialised")
 	}
+	s.passTime()
 	r := s.applyCommand(c)
 	s.passFacts()
+	s.beginWaiting()
+	s.passFacts()
+	if _, whole := c.(command.Restore); !whole { // after it the state is that of the backup
+		s.passTime()
+	}
 	if r.Hold != nil { // facts may have changed it
 		r.Hold, _ = s.holds.Get(r.Hold.Key())
 	}
 	if r.Boot != nil {
 		r.Boot, _ = s.boots.Get(r.Boot.ID())
 	}
+	if r.Lease != nil {
+		r.Lease, _ = s.leases.Get(string(r.Lease.Terms.ID))
+	}
 	return r
+}
+
+// passTime takes every step that is due, each with all that follows from it.
+func (s *State) passTime() {
+	if s.limits.leases == 0 {
+		return
+	}
+	for range stepsPerEntry {
+		next := s.nextStep()
+		if next.at > s.now {
+			return
+		}
+		next.run()
+		s.passFacts()
+	}
 }
 
 // applyCommand passes a command to the book that it is for.
@@ -103,6 +128,8 @@ func (s *State) applyCommand(c command.Command) Result {
 		return s.sagaBook.apply(c)
 	case command.ForBoots:
 		return s.bootsBook.apply(c)
+	case command.ForLeases:
+		return s.leasesBook.apply(c)
 	case command.ForSeveral:
 		return s.apply(c)
 	}

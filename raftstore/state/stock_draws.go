@@ -121,29 +121,28 @@ func (s *stockBook) claimSlot(id api.HostID, c api.Claim) (shares []api.Share, o
 	return shares, true
 }
 
-// takeTarget claims room for an instance on its target. It does not claim shares of sharing
+// takeTarget claims room for an instance with the claim c on its target. It does not claim shares of sharing
 // providers twice: if they can give the same shares on the target, the instance keeps them.
 // What the target now gives as a sharing provider is claimed anew, as what its host gives.
-func (s *stockBook) takeTarget(i *api.Instance) bool {
+func (s *stockBook) takeTarget(i *api.Instance, c api.Claim) bool {
 	pooled := slices.DeleteFunc(slices.Clone(i.Shares), func(sh api.Share) bool {
 		root, _ := s.rootOf(sh.Provider)
 		return root == i.Host || sh.Provider == i.Target
 	})
 	for {
-		ok := s.takeBeside(i, pooled)
+		ok := s.takeBeside(i, c, pooled)
 		fewer := slices.DeleteFunc(slices.Clone(pooled), func(sh api.Share) bool { return changesProvider(sh, i.TargetShares) })
 		if !ok || len(fewer) == len(pooled) {
 			return ok
 		}
-		s.releaseAllocation(i.Target, claimOf(i), i.TargetShares, i.Kept()...)
+		s.releaseAllocation(i.Target, c, i.TargetShares, i.Kept()...)
 		pooled = fewer
 	}
 }
 
 // takeBeside claims room for an instance on its target as if its shares in pooled were
 // free. That is right only if none of pooled changes.
-func (s *stockBook) takeBeside(i *api.Instance, pooled []api.Share) bool {
-	c := claimOf(i)
+func (s *stockBook) takeBeside(i *api.Instance, c api.Claim, pooled []api.Share) bool {
 	for id, part := range allocations("", c, pooled) {
 		s.hostTable.Return(id, part)
 	}

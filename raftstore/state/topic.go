@@ -16,6 +16,7 @@ const (
 	topicWork
 	topicChanges
 	topicBoot
+	topicLease
 )
 
 // Everything is the zero Topic. A command that replaces the whole state touches it: all who
@@ -34,6 +35,9 @@ func ChangesTopic(origin api.LinkID) Topic { return Topic{kind: topicChanges, a1
 func BootTopic(p api.ProjectID, r api.ReservationID) Topic {
 	return Topic{kind: topicBoot, a1: string(p), a2: string(r)}
 }
+
+// LeaseTopic names the record of a lease of this zone. See Lease.
+func LeaseTopic(id api.LeaseID) Topic { return Topic{kind: topicLease, a1: string(id)} }
 
 // Touched returns the topics that the last command has touched, in order and possibly with
 // repeats. The slice is valid until the next Apply.

@@ -9,7 +9,7 @@ func (s *State) Without(holds []*Hold) *State {
 	c.hostTable, c.bumped, c.gone = nil, nil, map[string]int{}
 	c.view = s.Hosts().Without(func(t *capacity.Table) {
 		for _, h := range holds {
-			h.giveBack(t)
+			s.giveBack(t, h)
 		}
 	})
 	for _, h := range holds {
@@ -21,17 +21,4 @@ func (s *State) Without(holds []*Hold) *State {
 		}
 	}
 	return &c
-}
-
-// giveBack releases the claims of a hold in a table.
-func (h *Hold) giveBack(t *capacity.Table) {
-	for n, sl := range h.Slots {
-		for id, part := range allocations(sl.Host, h.claimOfSlot(sl), h.sharesOf(n)) {
-			if id == sl.Host {
-				t.Release(id, part)
-			} else {
-				t.Return(id, part)
-			}
-		}
-	}
 }

@@ -18,6 +18,12 @@ type workBook struct {
 	byTarget  table.Set                   // host, instance; instances that will move there
 	changes   table.Set                   // origin link, ModIndex, instance
 	ends      table.Set                   // end of the window, own instance whose end nobody has requested
+	begins    table.Set                   // start of the window, own slot that has not begun
+	waiting   table.Set                   // host, slot whose window has begun and whose room is not free
+	within    table.Set                   // slot, live instance within it
+	promised  table.Map[int]              // slot -> slots within it that undecided holds have
+	keeping   table.Set                   // slots that an undecided hold takes over
+	reserved  table.Set                   // origin, reservation, live slot
 	unended   table.Set                   // remote instances whose zone does not know yet that they must end
 	members   table.Map[int]              // project, rule, place -> members; see work_rules.go
 	tenants   table.Map[int]              // project, host -> instances and held slots
@@ -30,7 +36,7 @@ type workBook struct {
 
 func (s *workBook) tables(into []table.Table) []table.Table {
 	return append(s.stockBook.tables(into),
-		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.unended, &s.members, &s.tenants, &s.groups,
+		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.begins, &s.waiting, &s.within, &s.promised, &s.keeping, &s.reserved, &s.unended, &s.members, &s.tenants, &s.groups,
 		&s.endedInstances)
 }
 

@@ -7,17 +7,24 @@ import (
 )
 
 // endKey orders instances by the end of their window.
-func endKey(i *api.Instance) string {
-	return string(binary.BigEndian.AppendUint64(nil, uint64(max(i.Window.End, 0)))) + string(i.ID) //nolint:gosec // not below 0
+func endKey(i *api.Instance) string { return timeKey(i.Window.End) + string(i.ID) }
+
+// beginKey orders slots by the start of their window.
+func beginKey(i *api.Instance) string { return timeKey(i.Window.Start) + string(i.ID) }
+
+// timeKey orders keys by time.
+func timeKey(at api.Instant) string {
+	return string(binary.BigEndian.AppendUint64(nil, uint64(max(at, 0)))) //nolint:gosec // not below 0
 }
 
-// endsByWindow reports whether the zone must end the instance when its window is over.
+// endsByWindow reports whether something is left to do when the window of an instance is
+// over.
 func endsByWindow(i *api.Instance) bool {
-	return i.Host != "" && i.Window.End != api.Forever && i.Live() && i.Status != api.StatusDeleting
+	return i.Host != "" && i.Window.End != api.Forever && i.Live() && !i.Overdue
 }
 
 // Expired returns the own instances whose window is over and whose end nobody has requested,
-// the oldest end first.
+// the oldest end first. Before api.FormFourth somebody must request it.
 func (s *workBook) Expired(now api.Instant) []*api.Instance {
 	var out []*api.Instance
 	s.ends.Scan(func(k string) bool {
@@ -25,20 +32,24 @@ func (s *workBook) Expired(now api.Instant) []*api.Instance {
 		if !ok || i.Window.End > now {
 			return false
 		}
-		out = append(out, i)
+		if i.Status != api.StatusDeleting {
+			out = append(out, i)
+		}
 		return true
 	})
 	return out
 }
 
-// NextExpiry returns when the next own instance must end, which may be in the past;
-// api.Forever if none must.
+// NextExpiry returns when the next of those that Expired returns is over, which may be in the
+// past; api.Forever for none.
 func (s *workBook) NextExpiry() api.Instant {
 	next := api.Forever
 	s.ends.Scan(func(k string) bool {
-		if i, ok := s.instances.Get(k[8:]); ok {
-			next = i.Window.End
+		i, ok := s.instances.Get(k[8:])
+		if !ok || i.Status == api.StatusDeleting {
+			return true
 		}
+		next = i.Window.End
 		return false
 	})
 	return next

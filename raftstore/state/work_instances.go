@@ -1,6 +1,7 @@
 package state
 
 import (
+	"iter"
 	"strings"
 
 	"berth/api"
@@ -45,14 +46,17 @@ func (s *workBook) putInstance(old, i *api.Instance) {
 // members of rules, moves, and ends of windows.
 func (s *workBook) reindexInstance(old, i *api.Instance) {
 	if old != nil {
-		if old.Host == i.Host && old.Target == i.Target && old.Status == i.Status {
+		if old.Host == i.Host && old.Target == i.Target && old.Status == i.Status && old.Window == i.Window &&
+			old.Overdue == i.Overdue && old.Within == i.Within {
 			return
 		}
 		s.countInstance(old, -1)
 		s.byTarget.Delete(joinKey(old.Target, old.ID))
 		s.ends.Delete(endKey(old))
+		s.unlistSlot(old)
 	}
 	s.countInstance(i, +1)
+	s.listSlot(i)
 	if i.Target != "" {
 		s.byTarget.Insert(joinKey(i.Target, i.ID))
 	}
@@ -85,15 +89,31 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 		return
 	}
 	s.touchHost(i.Host)
-	if st == api.StatusDeleted {
-		s.byHost.Delete(joinKey(i.Host, i.ID))
-		s.releaseAllocation(i.Host, claimOf(&i), i.Shares)
-		s.bumpDrawn(i.Host, i.Shares)
+	if st == api.StatusDeleting {
+		s.endWithin(&i)
+		return
+	}
+	s.byHost.Delete(joinKey(i.Host, i.ID))
+	s.releaseAllocation(i.Host, s.claimOf(&i), i.Shares)
+	s.bumpDrawn(i.Host, i.Shares)
+	if i.Within != "" {
+		s.endEmptySlot(i.Within)
 	}
 }
 
-func claimOf(i *api.Instance) api.Claim {
-	return api.Claim{Consumer: i.ID, Resources: i.Resources, Window: i.Window, Class: i.Class}
+// claimOf returns the claim of an instance or slot. What is overdue counts now only, like a
+// preemptible: nothing new is admitted to its room, and a promise of the room is not broken
+// by it.
+func (s *workBook) claimOf(i *api.Instance) api.Claim {
+	c := api.Claim{Consumer: i.ID, Resources: i.Resources, Window: i.Window, Class: i.Class}
+	if i.Overdue {
+		c.Window.End, c.Class = api.Forever, api.Preemptible
+	}
+	if slot, ok := s.instances.Get(string(i.Within)); ok && i.Within != "" {
+		outer := s.claimOf(slot)
+		c.Within = &outer
+	}
+	return c
 }
 
 // endInstance requests the end of an instance; a repeat changes nothing.
@@ -176,12 +196,25 @@ func (s *workBook) loadInstance(i *api.Instance) {
 	}
 	s.reindexInstance(nil, i)
 	if i.Target != "" {
-		s.allocate(i.Target, claimOf(i), i.TargetShares, i.Kept()...)
+		s.allocate(i.Target, s.claimOf(i), i.TargetShares, i.Kept()...)
 	}
 	if i.Host != "" && i.Live() {
 		s.byHost.Insert(joinKey(i.Host, i.ID))
-		s.allocate(i.Host, claimOf(i), i.Shares)
+		if i.Within == "" {
+			s.allocate(i.Host, s.claimOf(i), i.Shares)
+		}
 	}
+}
+
+// allocateWithin makes the claims of the instances within slots, once all instances of a
+// snapshot are loaded.
+func (s *workBook) allocateWithin() {
+	s.instances.Scan(func(_ string, i *api.Instance) bool {
+		if i.Within != "" && i.Host != "" && i.Live() {
+			s.allocate(i.Host, s.claimOf(i), i.Shares)
+		}
+		return true
+	})
 }
 
 // endStay ends the stay of an instance on its old host: it is to be started on its
@@ -195,7 +228,7 @@ func (s *workBook) endStay(old *api.Instance) {
 	s.putInstance(old, &i)
 	s.byHost.Delete(joinKey(old.Host, old.ID))
 	s.byHost.Insert(joinKey(i.Host, i.ID))
-	s.releaseAllocation(old.Host, claimOf(old), old.Shares, old.Kept()...)
+	s.releaseAllocation(old.Host, s.claimOf(old), old.Shares, old.Kept()...)
 	s.bumpDrawn(old.Host, old.Shares, old.Kept()...)
 	s.touchHost(old.Host)
 	s.touchHost(i.Host)
@@ -205,7 +238,58 @@ func (s *workBook) endStay(old *api.Instance) {
 // instance without a target.
 func (s *workBook) releaseTarget(old *api.Instance) {
 	if old.Target != "" {
-		s.releaseAllocation(old.Target, claimOf(old), old.TargetShares, old.Kept()...)
+		s.releaseAllocation(old.Target, s.claimOf(old), old.TargetShares, old.Kept()...)
 		s.bumpDrawn(old.Target, old.TargetShares, old.Kept()...)
+	}
+}
+
+// listSlot lists an instance among the slots that must begin, or those within a slot.
+func (s *workBook) listSlot(i *api.Instance) {
+	switch {
+	case !beginsByWindow(i):
+	case i.Window.Start <= s.now:
+		s.waiting.Insert(waitingKey(i))
+	default:
+		s.begins.Insert(beginKey(i))
+	}
+	if i.Reserved && i.Host != "" && i.Live() {
+		s.reserved.Insert(reservedKey(i))
+	}
+	if i.Within != "" && i.Host != "" && i.Live() {
+		s.within.Insert(joinKey(i.Within, i.ID))
+	}
+}
+
+// unlistSlot removes an instance from the lists of listSlot.
+func (s *workBook) unlistSlot(i *api.Instance) {
+	s.begins.Delete(beginKey(i))
+	s.waiting.Delete(waitingKey(i))
+	s.reserved.Delete(reservedKey(i))
+	s.within.Delete(joinKey(i.Within, i.ID))
+}
+
+func reservedKey(i *api.Instance) string {
+	return joinKey(joinKey(i.Origin, i.Group), i.ID)
+}
+
+// instanceClaims yields every claim of an instance that has not been released.
+func (s *workBook) instanceClaims(i *api.Instance) iter.Seq2[api.ProviderID, api.Claim] {
+	return func(yield func(api.ProviderID, api.Claim) bool) {
+		if i.Host == "" || !i.Live() {
+			return
+		}
+		for id, c := range allocations(i.Host, s.claimOf(i), i.Shares) {
+			if !yield(id, c) {
+				return
+			}
+		}
+		if i.Target == "" {
+			return
+		}
+		for id, c := range allocations(i.Target, s.claimOf(i), i.TargetShares, i.Kept()...) {
+			if !yield(id, c) {
+				return
+			}
+		}
 	}
 }

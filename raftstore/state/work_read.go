@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -60,8 +61,13 @@ func (s *workBook) HostsPage(p Page) []*Host {
 	return out
 }
 
-// OnHost returns the instances on a host that are not DELETED, by id.
+// OnHost returns the instances on a host that are not DELETED, by id, without slots.
 func (s *workBook) OnHost(id api.HostID) []*api.Instance {
+	return slices.DeleteFunc(s.allOn(id), func(i *api.Instance) bool { return i.Reserved })
+}
+
+// allOn returns the instances and slots on a host that are not DELETED, by id.
+func (s *workBook) allOn(id api.HostID) []*api.Instance {
 	var out []*api.Instance
 	eachOn(&s.byHost, id, func(i api.InstanceID) {
 		if in, ok := s.instances.Get(string(i)); ok {
@@ -86,13 +92,13 @@ type InstanceQuery struct {
 	Page
 }
 
-// InstancesPage returns instances by id: live ones, and DELETED ones if the query includes
-// them.
+// InstancesPage returns instances by id, without slots: live ones, and DELETED ones if the
+// query includes them.
 func (s *workBook) InstancesPage(q InstanceQuery) []*api.Instance {
 	var out []*api.Instance
 	visit := func(id string) bool {
 		i, ok := s.instances.Get(id)
-		if ok && (q.Deleted || i.Live()) && id != q.Marker && (q.Match == nil || q.Match(i)) {
+		if ok && !i.Reserved && (q.Deleted || i.Live()) && id != q.Marker && (q.Match == nil || q.Match(i)) {
 			out = append(out, i)
 		}
 		return len(out) < q.Limit
@@ -112,11 +118,13 @@ func (s *workBook) InstancesPage(q InstanceQuery) []*api.Instance {
 	return out
 }
 
-// CountByStatus counts all known instances by status.
+// CountByStatus counts all known instances by status, without slots.
 func (s *workBook) CountByStatus() map[api.Status]int {
 	out := map[api.Status]int{}
 	s.instances.Scan(func(_ string, i *api.Instance) bool {
-		out[i.Status]++
+		if !i.Reserved {
+			out[i.Status]++
+		}
 		return true
 	})
 	return out

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"slices"
 
@@ -119,7 +120,11 @@ type Claim struct {
 	Rest       []*Claim
 	Start, End api.Instant
 	Class      api.Class
+	Over       api.Instant // when its window ended, if it is not gone since; then it counts as a preemptible without an end
 }
+
+// Until returns when its window ends, or ended.
+func (c *Claim) Until() api.Instant { return cmp.Or(c.Over, c.End) }
 
 // Refusal is the reason why a command must be refused, and the promise that breaks
 // otherwise.
@@ -160,6 +165,15 @@ func (m *Model) Apply(c command.Command) *Refusal {
 	if _, first := c.(command.Init); !first && !m.Begun {
 		return &Refusal{promise.Model, "the zone has not begun"}
 	}
+	m.passTime(c.Form())
+	no := m.applyCommand(c)
+	if _, whole := c.(command.Restore); !whole {
+		m.passTime(c.Form())
+	}
+	return no
+}
+
+func (m *Model) applyCommand(c command.Command) *Refusal {
 	switch c := c.(type) {
 	case command.ForMembers:
 		return m.applyMembers(c)
@@ -171,6 +185,8 @@ func (m *Model) Apply(c command.Command) *Refusal {
 		return m.applySaga(c)
 	case command.ForBoots:
 		return m.applyBoots(c)
+	case command.ForLeases:
+		return nil
 	case command.ForSeveral:
 		return m.applySeveral(c)
 	}
@@ -293,7 +309,7 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 var adopted = []command.Kind{
 	command.KindTokenPut, command.KindTokenDelete, command.KindJoinPut, command.KindJoinUse, command.KindFlavorPut,
 	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
-	command.KindRestore,
+	command.KindRestore, command.KindLeaseCreate, command.KindLeaseSet, command.KindLeaseDelete,
 }
 
 // Judged reports whether the model decides by itself if c is refused.

@@ -1,0 +1,48 @@
+package command
+
+import "berth/api"
+
+// LeaseCreate records a lease, and the order for its room unless it has no reservations.
+// The lease is there once the order is committed; if that fails, nothing is left.
+type LeaseCreate struct {
+	Stamp
+	Terms  api.LeaseTerms   `cbor:"2,keyasint"`
+	Events []api.LeaseEvent `cbor:"3,keyasint"`
+	Key    string           `cbor:"4,keyasint,omitempty"` // Idempotency-Key, "" for none
+	Digest []byte           `cbor:"5,keyasint"`           // SHA-256 of what the caller asked for
+	Order  *BootTerms       `cbor:"6,keyasint,omitempty"`
+}
+
+// LeaseSet gives a lease new terms: at once without an order, else when the order for the
+// new room is committed. It is refused unless the lease is as it was at ModIndex.
+type LeaseSet struct {
+	Stamp
+	ModIndex uint64           `cbor:"2,keyasint"`
+	Terms    api.LeaseTerms   `cbor:"3,keyasint"` // ID and Project name the lease
+	Events   []api.LeaseEvent `cbor:"4,keyasint"`
+	Order    *BootTerms       `cbor:"5,keyasint,omitempty"` // its request replaces that of the order before
+}
+
+// LeaseDelete ends a lease whatever its status, and releases its room.
+type LeaseDelete struct {
+	Stamp
+	Project api.ProjectID `cbor:"2,keyasint"`
+	ID      api.LeaseID   `cbor:"3,keyasint"`
+}
+
+// Tick moves the zone's time, so that what is due happens although nothing else is written.
+type Tick struct {
+	Stamp
+}
+
+// Kind returns KindLeaseCreate.
+func (LeaseCreate) Kind() Kind { return KindLeaseCreate }
+
+// Kind returns KindLeaseSet.
+func (LeaseSet) Kind() Kind { return KindLeaseSet }
+
+// Kind returns KindLeaseDelete.
+func (LeaseDelete) Kind() Kind { return KindLeaseDelete }
+
+// Kind returns KindTick.
+func (Tick) Kind() Kind { return KindTick }

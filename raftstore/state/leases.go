@@ -1,0 +1,307 @@
+package state
+
+import (
+	"bytes"
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state/table"
+)
+
+// leasesBook has the leases that were made at this zone. The room of a lease is held by an
+// order: a boot whose request reserves. Updates that need other room have an order of
+// their own, which replaces the one before when it is committed.
+type leasesBook struct {
+	bootsBook
+
+	leases     table.Map[*Lease]
+	byProject  table.Set              // project, lease
+	leaseOf    table.Map[api.LeaseID] // boot -> its lease
+	reservedBy table.Map[api.LeaseID] // reservation -> its lease
+	leaseKeys  table.Map[api.LeaseID] // project, idempotency key
+	due        table.Set              // time, rank, lease, event that has not happened
+
+	endedLeases table.Set // TERMINATED leases, by end time
+}
+
+func (s *leasesBook) tables(into []table.Table) []table.Table {
+	return append(s.bootsBook.tables(into), &s.leases, &s.byProject, &s.leaseOf, &s.reservedBy, &s.leaseKeys, &s.due, &s.endedLeases)
+}
+
+func (s *leasesBook) sections() []section {
+	leases := sectionOf("leases", s.leases.Values, s.loadLease)
+	leases.form = api.FormFourth
+	return append(s.bootsBook.sections(), leases)
+}
+
+// apply applies a command that is for this book.
+func (s *leasesBook) apply(c command.ForLeases) Result {
+	switch c := c.(type) {
+	case command.LeaseCreate:
+		return s.leaseCreate(c)
+	case command.LeaseSet:
+		return s.leaseSet(c)
+	case command.LeaseDelete:
+		return s.leaseDelete(c)
+	case command.Tick: // time has moved already
+	}
+	return Result{}
+}
+
+// note settles leases after changes of their orders.
+func (s *leasesBook) note(f fact) {
+	switch f := f.(type) {
+	case instanceChanged:
+		if f.instance.Reserved && f.instance.Origin == "" {
+			s.settleOrder(joinKey(f.instance.Project, f.instance.Reservation))
+		}
+	case bootChanged:
+		s.settleOrder(joinKey(f.project, f.reservation))
+	case partsOwed:
+		if f.owner.Kind == ownerBoot {
+			s.settleOrder(f.owner.ID)
+		}
+	}
+}
+
+// Lease is the record of a lease, at the zone where it was made.
+type Lease struct {
+	Terms    api.LeaseTerms      `cbor:"1,keyasint"`
+	Status   api.LeaseStatus     `cbor:"2,keyasint"`
+	Events   []api.LeaseEvent    `cbor:"3,keyasint"`
+	Reason   string              `cbor:"4,keyasint,omitempty"` // of an ERROR, or why the last update failed
+	Key      string              `cbor:"5,keyasint,omitempty"`
+	Digest   []byte              `cbor:"6,keyasint"`
+	Order    api.ReservationID   `cbor:"7,keyasint,omitempty"` // the boot that has its room; "" without reservations
+	Next     *LeaseUpdate        `cbor:"8,keyasint,omitempty"` // the update that is being decided
+	Replaced []api.ReservationID `cbor:"9,keyasint,omitempty"` // earlier orders, until they are released
+	Created  api.Instant         `cbor:"10,keyasint"`
+	Updated  api.Instant         `cbor:"11,keyasint,omitempty"` // of the last change by its owner; 0 for none
+	ModIndex uint64              `cbor:"12,keyasint"`
+}
+
+// LeaseUpdate is an update of a lease whose room is not decided yet.
+type LeaseUpdate struct {
+	Terms  api.LeaseTerms    `cbor:"1,keyasint"`
+	Events []api.LeaseEvent  `cbor:"2,keyasint"`
+	Order  api.ReservationID `cbor:"3,keyasint"`
+	Status api.LeaseStatus   `cbor:"4,keyasint"` // before the update
+}
+
+// Event returns the event of a type, or nil.
+func (l *Lease) Event(t api.LeaseEventType) *api.LeaseEvent {
+	for i := range l.Events {
+		if l.Events[i].Type == t {
+			return &l.Events[i]
+		}
+	}
+	return nil
+}
+
+// boot returns the key of an order of the lease.
+func (l *Lease) boot(order api.ReservationID) string { return joinKey(l.Terms.Project, order) }
+
+// orders returns every order of the lease.
+func (l *Lease) orders() []api.ReservationID {
+	out := append([]api.ReservationID(nil), l.Replaced...)
+	if l.Order != "" {
+		out = append(out, l.Order)
+	}
+	if l.Next != nil {
+		out = append(out, l.Next.Order)
+	}
+	return out
+}
+
+func (s *leasesBook) leaseCreate(c command.LeaseCreate) Result {
+	if l, ok := s.leases.Get(string(c.Terms.ID)); ok {
+		return Result{Lease: l}
+	}
+	if id, ok := s.leaseKeys.Get(joinKey(c.Terms.Project, c.Key)); ok && c.Key != "" {
+		l, _ := s.leases.Get(string(id))
+		if !bytes.Equal(l.Digest, c.Digest) {
+			return refuseWith(api.CodeConflict, "the idempotency key was used for a different request")
+		}
+		return Result{Lease: l}
+	}
+	if s.leases.Len() >= s.limits.leases {
+		return refuseWith(api.CodeOverloaded, "the zone has %d leases; the limit is %d", s.leases.Len(), s.limits.leases)
+	}
+	for i := range c.Terms.Reservations {
+		if _, taken := s.reservedBy.Get(string(c.Terms.Reservations[i].ID)); taken {
+			return refuseWith(api.CodeConflict, "reservation id %s is taken", string(c.Terms.Reservations[i].ID))
+		}
+	}
+	l := &Lease{Terms: c.Terms, Status: api.LeasePending, Events: c.Events, Key: c.Key, Digest: c.Digest, Created: c.At}
+	if c.Order != nil {
+		if r := s.bootCreate(command.BootCreate{Stamp: c.Stamp, BootTerms: *c.Order}); r.Err != nil {
+			return r
+		}
+		l.Status, l.Order = api.LeaseCreating, c.Order.Request.Reservation
+	}
+	s.storeLease(nil, l)
+	s.noteLease(EventLeaseCreated, l, "")
+	return Result{Lease: l}
+}
+
+func (s *leasesBook) leaseSet(c command.LeaseSet) Result {
+	old, r := s.leaseAt(c.Terms.Project, c.Terms.ID)
+	switch {
+	case r.Err != nil:
+		return r
+	case old.Next != nil && c.Order != nil && old.Next.Order == c.Order.Request.Reservation:
+		return Result{Lease: old} // a repeat
+	case old.ModIndex != c.ModIndex:
+		return refuseWith(api.CodeStale, "the lease has changed meanwhile; read it again")
+	case !old.Status.Stable():
+		return refuseWith(api.CodeConflict, "the lease is %s; try again when that is done", string(old.Status))
+	}
+	l := *old
+	l.Updated, l.Reason = c.At, ""
+	if c.Order == nil {
+		l.Terms, l.Events = c.Terms, c.Events
+		s.storeLease(old, &l)
+		s.noteLease(EventLeaseUpdated, &l, "")
+		return Result{Lease: &l}
+	}
+	if r := s.bootCreate(command.BootCreate{Stamp: c.Stamp, BootTerms: *c.Order}); r.Err != nil {
+		return r
+	}
+	l.Status = api.LeaseUpdating
+	l.Next = &LeaseUpdate{Terms: c.Terms, Events: c.Events, Order: c.Order.Request.Reservation, Status: old.Status}
+	s.storeLease(old, &l)
+	return Result{Lease: &l}
+}
+
+func (s *leasesBook) leaseDelete(c command.LeaseDelete) Result {
+	old, r := s.leaseAt(c.Project, c.ID)
+	if r.Err != nil {
+		return r
+	}
+	if old.Status == api.LeaseDeleting {
+		return Result{Lease: old}
+	}
+	l := *old
+	l.Status = api.LeaseDeleting
+	s.storeLease(old, &l)
+	orders := l.orders()
+	for n := len(orders) - 1; n >= 0; n-- { // the newest first: it may keep slots of the one before
+		s.releaseOrder(l.boot(orders[n]))
+	}
+	s.settleLease(&l)
+	return Result{Lease: &l}
+}
+
+// leaseAt returns a lease of a project, or the refusal. Of another project there is none.
+func (s *leasesBook) leaseAt(p api.ProjectID, id api.LeaseID) (*Lease, Result) {
+	l, ok := s.leases.Get(string(id))
+	if !ok || l.Terms.Project != p {
+		return nil, refuseWith(api.CodeNotFound, "no lease %q", string(id))
+	}
+	return l, Result{}
+}
+
+// storeLease stores l in place of old (nil for a new one) and updates the indexes.
+func (s *leasesBook) storeLease(old, l *Lease) {
+	if old != nil {
+		s.unlistLease(old)
+	}
+	l.ModIndex = s.index
+	s.leases.Set(string(l.Terms.ID), l)
+	s.listLease(l)
+	s.touchTopic(LeaseTopic(l.Terms.ID))
+}
+
+func (s *leasesBook) listLease(l *Lease) {
+	id := l.Terms.ID
+	s.byProject.Insert(joinKey(l.Terms.Project, id))
+	if l.Key != "" {
+		s.leaseKeys.Set(joinKey(l.Terms.Project, l.Key), id)
+	}
+	for _, order := range l.orders() {
+		s.leaseOf.Set(l.boot(order), id)
+	}
+	for i := range l.Terms.Reservations {
+		s.reservedBy.Set(string(l.Terms.Reservations[i].ID), id)
+	}
+	for i := range l.Events {
+		if l.isDue(&l.Events[i]) {
+			s.due.Insert(dueKey(l, &l.Events[i]))
+		}
+	}
+	if l.Status == api.LeaseTerminated {
+		s.endedLeases.Insert(prunableKey(endOwn, l.Terms.Window.End, string(id)))
+	}
+}
+
+func (s *leasesBook) unlistLease(l *Lease) {
+	id := l.Terms.ID
+	s.byProject.Delete(joinKey(l.Terms.Project, id))
+	if l.Key != "" {
+		s.leaseKeys.Delete(joinKey(l.Terms.Project, l.Key))
+	}
+	for _, order := range l.orders() {
+		s.leaseOf.Delete(l.boot(order))
+	}
+	for i := range l.Terms.Reservations {
+		s.reservedBy.Delete(string(l.Terms.Reservations[i].ID))
+	}
+	for i := range l.Events {
+		s.due.Delete(dueKey(l, &l.Events[i]))
+	}
+	s.endedLeases.Delete(prunableKey(endOwn, l.Terms.Window.End, string(id)))
+}
+
+func (s *leasesBook) deleteLease(l *Lease) {
+	s.unlistLease(l)
+	s.leases.Delete(string(l.Terms.ID))
+	s.touchTopic(LeaseTopic(l.Terms.ID))
+}
+
+func (s *leasesBook) loadLease(l *Lease) {
+	s.leases.Set(string(l.Terms.ID), l)
+	s.listLease(l)
+}
+
+// Lease returns one lease of this zone.
+func (s *leasesBook) Lease(id api.LeaseID) (*Lease, bool) { return s.leases.Get(string(id)) }
+
+// Leases returns the leases of a project by id, or those of all projects if p is "".
+func (s *leasesBook) Leases(p api.ProjectID) []*Lease {
+	if p == "" {
+		return s.leases.Values()
+	}
+	var out []*Lease
+	prefix := string(p) + "\x00"
+	s.byProject.Ascend(prefix, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		l, _ := s.leases.Get(k[len(prefix):])
+		out = append(out, l)
+		return true
+	})
+	return out
+}
+
+// LeaseWith returns the lease that has a reservation.
+func (s *leasesBook) LeaseWith(id api.ReservationID) (*Lease, bool) {
+	lease, ok := s.reservedBy.Get(string(id))
+	if !ok {
+		return nil, false
+	}
+	return s.leases.Get(string(lease))
+}
+
+// LeaseSlots returns the slots that a lease has, here and abroad, by id; none before its
+// order is committed.
+func (s *leasesBook) LeaseSlots(l *Lease) []*api.Instance {
+	var out []*api.Instance
+	for _, i := range s.OfReservation(l.Terms.Project, l.Order) {
+		if i.Live() {
+			out = append(out, i)
+		}
+	}
+	return out
+}

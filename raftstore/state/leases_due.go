@@ -1,0 +1,123 @@
+package state
+
+import (
+	"time"
+
+	"berth/api"
+)
+
+// What is due happens in the order of time, whatever entry moves the zone's time past it. At
+// one instant: before_end events, ends of windows, ends of leases, starts of slots, starts
+// of leases.
+
+const (
+	stepsPerEntry = 100_000             // due steps that one entry takes at the most; the next takes the rest
+	leasesKept    = 30 * 24 * time.Hour // how much longer than other records TERMINATED leases are kept
+)
+
+// The ranks of due steps at one instant.
+const (
+	rankBeforeEnd byte = iota
+	rankWindowEnd
+	rankLeaseEnd
+	rankSlotStart
+	rankBeforeStart
+	rankLeaseStart
+)
+
+func rankOf(t api.LeaseEventType) byte {
+	switch t {
+	case api.EventBeforeEndLease:
+		return rankBeforeEnd
+	case api.EventEndLease:
+		return rankLeaseEnd
+	case api.EventBeforeStartLease:
+		return rankBeforeStart
+	case api.EventStartLease:
+		return rankLeaseStart
+	}
+	return rankLeaseStart
+}
+
+// dueKey orders the events of leases by time, rank and lease.
+func dueKey(l *Lease, e *api.LeaseEvent) string {
+	return timeKey(e.Time) + string([]byte{rankOf(e.Type)}) + joinKey(l.Terms.ID, e.Type)
+}
+
+// isDue reports whether an event is still to begin when its time comes. While an update is
+// being decided, everything waits.
+func (l *Lease) isDue(e *api.LeaseEvent) bool {
+	if e.Status != api.EventUndone {
+		return false
+	}
+	switch l.Status {
+	case api.LeasePending:
+		return true
+	case api.LeaseStarting, api.LeaseActive, api.LeaseError:
+		return e.Type != api.EventStartLease
+	case api.LeaseCreating, api.LeaseUpdating, api.LeaseTerminating, api.LeaseTerminated, api.LeaseDeleting:
+	}
+	return false
+}
+
+// step is what is due next.
+type step struct {
+	at   api.Instant
+	rank byte
+	run  func()
+}
+
+// before reports whether p comes before o.
+func (p step) before(o step) bool { return p.at < o.at || p.at == o.at && p.rank < o.rank }
+
+// nextStep returns the first due step; at is api.Forever for none.
+func (s *leasesBook) nextStep() step {
+	next := step{at: api.Forever}
+	s.ends.Scan(func(k string) bool {
+		i, ok := s.instances.Get(k[8:])
+		if !ok || s.keeping.Contains(k[8:]) { // an update of its lease is being decided
+			return true
+		}
+		next = step{i.Window.End, rankWindowEnd, func() { s.endWindow(i) }}
+		return false
+	})
+	s.begins.Scan(func(k string) bool {
+		if i, ok := s.instances.Get(k[8:]); ok {
+			if p := (step{i.Window.Start, rankSlotStart, func() { s.beginSlot(i) }}); p.before(next) {
+				next = p
+			}
+		}
+		return false
+	})
+	s.due.Scan(func(k string) bool {
+		if p, ok := s.stepOf(k); ok && p.before(next) {
+			next = p
+		}
+		return false
+	})
+	return next
+}
+
+// stepOf returns the step of an event of a lease.
+func (s *leasesBook) stepOf(key string) (step, bool) {
+	rest := key[9:]
+	for n := range len(rest) {
+		if rest[n] != 0 {
+			continue
+		}
+		l, ok := s.leases.Get(rest[:n])
+		if !ok {
+			return step{}, false
+		}
+		e := l.Event(api.LeaseEventType(rest[n+1:]))
+		if e == nil {
+			return step{}, false
+		}
+		return step{e.Time, key[8], func() { s.beginEvent(l, e.Type) }}, true
+	}
+	return step{}, false
+}
+
+// NextDue returns when something happens by itself, which may be in the past; api.Forever
+// for never.
+func (s *leasesBook) NextDue() api.Instant { return s.nextStep().at }

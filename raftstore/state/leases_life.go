@@ -1,0 +1,190 @@
+package state
+
+import (
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// settleOrder settles the lease that an order is for, if any.
+func (s *leasesBook) settleOrder(boot string) {
+	if id, ok := s.leaseOf.Get(boot); ok {
+		if l, ok := s.leases.Get(string(id)); ok {
+			s.settleLease(l)
+		}
+	}
+}
+
+// settleLease moves a lease on as far as its orders allow.
+func (s *leasesBook) settleLease(l *Lease) {
+	l = s.dropReplaced(l)
+	switch l.Status {
+	case api.LeaseCreating:
+		s.settleCreating(l)
+	case api.LeaseUpdating:
+		s.settleUpdating(l)
+	case api.LeaseStarting:
+		if s.hasBegun(l) {
+			s.finishEvent(l, api.EventStartLease, api.LeaseActive)
+		}
+	case api.LeaseTerminating:
+		if s.areGone(l, l.orders()) {
+			s.finishEvent(l, api.EventEndLease, api.LeaseTerminated)
+		}
+	case api.LeaseDeleting:
+		if s.areGone(l, l.orders()) {
+			s.deleteLease(l)
+			s.noteLease(EventLeaseDeleted, l, "")
+		}
+	case api.LeasePending, api.LeaseActive, api.LeaseTerminated, api.LeaseError:
+	}
+}
+
+// settleCreating makes a lease PENDING when its order is committed. A lease whose order
+// failed is not there.
+func (s *leasesBook) settleCreating(l *Lease) {
+	b, ok := s.boots.Get(l.boot(l.Order))
+	switch {
+	case !ok || b.Decision == api.DecisionAbort:
+		s.deleteLease(l)
+		s.noteLease(EventLeaseFailed, l, "")
+	case b.Decision == api.DecisionCommit:
+		now := *l
+		now.Status = api.LeasePending
+		s.storeLease(l, &now)
+		s.noteLease(EventLeaseStatus, &now, l.Status)
+	}
+}
+
+// settleUpdating gives a lease its new terms when their order is committed, and leaves it as
+// it was if that failed.
+func (s *leasesBook) settleUpdating(l *Lease) {
+	b, ok := s.boots.Get(l.boot(l.Next.Order))
+	if ok && b.Decision == api.DecisionPending {
+		return
+	}
+	now := *l
+	now.Status, now.Next = l.Next.Status, nil
+	if !ok || b.Decision == api.DecisionAbort {
+		s.storeLease(l, &now)
+		s.noteLease(EventLeaseUpdateFailed, &now, "")
+		return
+	}
+	now.Terms, now.Events = l.Next.Terms, l.Next.Events
+	now.Order = l.Next.Order
+	if l.Order != "" {
+		now.Replaced = append(slices.Clone(l.Replaced), l.Order)
+	}
+	s.storeLease(l, &now)
+	s.noteLease(EventLeaseUpdated, &now, "")
+	s.settleLease(&now)
+}
+
+// dropReplaced releases the orders that the present one has replaced, once every zone has
+// taken over what is kept of them, and forgets those that are gone.
+func (s *leasesBook) dropReplaced(l *Lease) *Lease {
+	if len(l.Replaced) == 0 {
+		return l
+	}
+	if b, ok := s.boots.Get(l.boot(l.Order)); ok && b.Unacked > 0 {
+		return l
+	}
+	for _, order := range l.Replaced {
+		s.releaseOrder(l.boot(order))
+	}
+	left := slices.DeleteFunc(slices.Clone(l.Replaced), func(order api.ReservationID) bool { return s.areGone(l, []api.ReservationID{order}) })
+	if len(left) == len(l.Replaced) {
+		return l
+	}
+	now := *l
+	now.Replaced = left
+	s.storeLease(l, &now)
+	return &now
+}
+
+// releaseOrder releases what an order holds, everywhere.
+func (s *leasesBook) releaseOrder(boot string) {
+	if b, ok := s.boots.Get(boot); ok {
+		s.releaseBoot(b)
+	}
+}
+
+// areGone reports whether nothing is left of some orders of a lease.
+func (s *leasesBook) areGone(l *Lease, orders []api.ReservationID) bool {
+	for _, order := range orders {
+		if b, ok := s.boots.Get(l.boot(order)); ok && !b.Final() {
+			return false
+		}
+	}
+	return true
+}
+
+// hasBegun reports whether no slot of a lease waits for its room. A slot that was lost does
+// not keep the lease from starting.
+func (s *leasesBook) hasBegun(l *Lease) bool {
+	b, ok := s.boots.Get(l.boot(l.Order))
+	return !ok || b.Counts.Build == 0 && b.Unacked == 0
+}
+
+// beginEvent begins an event that is due.
+func (s *leasesBook) beginEvent(l *Lease, t api.LeaseEventType) {
+	switch t {
+	case api.EventBeforeEndLease, api.EventBeforeStartLease:
+		s.finishEvent(l, t, l.Status)
+	case api.EventStartLease:
+		s.setEvent(l, t, api.EventInProgress, api.LeaseStarting)
+	case api.EventEndLease:
+		now := s.setEvent(l, t, api.EventInProgress, api.LeaseTerminating)
+		for _, order := range now.orders() {
+			s.releaseOrder(now.boot(order))
+		}
+	}
+	if now, ok := s.leases.Get(string(l.Terms.ID)); ok {
+		s.settleLease(now)
+	}
+}
+
+// finishEvent records that an event is done, and moves the lease to a status.
+func (s *leasesBook) finishEvent(l *Lease, t api.LeaseEventType, st api.LeaseStatus) {
+	now := s.setEvent(l, t, api.EventDone, st)
+	s.noteLeaseEvent(now, t)
+}
+
+// setEvent sets the status of an event, and that of the lease.
+func (s *leasesBook) setEvent(old *Lease, t api.LeaseEventType, is api.LeaseEventStatus, st api.LeaseStatus) *Lease {
+	l := *old
+	l.Events = slices.Clone(old.Events)
+	if e := l.Event(t); e != nil {
+		e.Status, e.Updated = is, s.now
+	}
+	l.Status = st
+	s.storeLease(old, &l)
+	if st != old.Status {
+		s.noteLease(EventLeaseStatus, &l, old.Status)
+	}
+	return &l
+}
+
+// noteLease adds a fact about a lease. was is its status before, if that changed.
+func (s *leasesBook) noteLease(kind EventKind, l *Lease, was api.LeaseStatus) {
+	s.addFact(leaseChanged{kind: kind, lease: l, was: was})
+}
+
+// noteLeaseEvent adds the fact that an event of a lease has happened.
+func (s *leasesBook) noteLeaseEvent(l *Lease, t api.LeaseEventType) {
+	kinds := map[api.LeaseEventType]EventKind{
+		api.EventStartLease: EventLeaseStarted, api.EventBeforeEndLease: EventLeaseEndsSoon,
+		api.EventEndLease: EventLeaseEnded, api.EventBeforeStartLease: EventLeaseStartsSoon,
+	}
+	s.addFact(leaseChanged{kind: kinds[t], lease: l})
+}
+
+// pruneLeases deletes TERMINATED leases that ended leasesKept before the cutoff of c.
+func (s *leasesBook) pruneLeases(c command.Prune) {
+	for _, id := range prunableKeys(&s.endedLeases, c.Limit, cutoff{endOwn, c.Before.Add(-leasesKept)}) {
+		if l, ok := s.leases.Get(id); ok {
+			s.deleteLease(l)
+		}
+	}
+}

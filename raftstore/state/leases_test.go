@@ -1,0 +1,168 @@
+package state
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// minute is one minute of instants.
+const minute = api.Instant(60_000)
+
+// leaseWorld is a zone of the newest form with two hosts of 4 CPUs.
+func leaseWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.form = api.FormNewest
+	w.host("h1", 4)
+	w.host("h2", 4)
+	return w
+}
+
+// tick moves the zone's time.
+func (w *world) tick(to api.Instant) {
+	w.now = to - 1
+	w.ok(command.Tick{Stamp: w.stamp()})
+}
+
+func (w *world) lease(id string) *Lease {
+	l, ok := w.s.Lease(api.LeaseID(id))
+	require.True(w.tb, ok, "lease %s", id)
+	return l
+}
+
+// leaseOrder returns the order of a lease: one reservation named like the lease with -r.
+func leaseOrder(id, order string, window api.Window, ids ...string) *command.BootTerms {
+	r := request(order, len(ids))
+	r.Window, r.Reserves = window, true
+	r.Groups[0].Name, r.Groups[0].Min = id+"-r", len(ids)
+	return &command.BootTerms{Digest: []byte{1}, Request: r, Min: len(ids), Instances: specs(ids...)}
+}
+
+func leaseEvents(window api.Window) []api.LeaseEvent {
+	return []api.LeaseEvent{
+		{ID: "e1", Type: api.EventStartLease, Time: window.Start, Status: api.EventUndone},
+		{ID: "e2", Type: api.EventEndLease, Time: window.End, Status: api.EventUndone},
+	}
+}
+
+func leaseTerms(id string, window api.Window, n int) api.LeaseTerms {
+	return api.LeaseTerms{
+		ID: api.LeaseID(id), Name: id, Project: "p", User: "u", Window: window,
+		Reservations: []api.Reservation{{ID: api.ReservationID(id + "-r"), Type: api.ReserveInstances, Min: n, Max: n, Resources: api.Resources{"VCPU": 1}}},
+	}
+}
+
+// makeLease makes a lease with slots on a host, committed in one entry.
+func (w *world) makeLease(id, host string, window api.Window, ids ...string) {
+	order := leaseOrder(id, id+"-o", window, ids...)
+	w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: leaseTerms(id, window, len(ids)), Events: leaseEvents(window), Digest: []byte{1}, Order: order})
+	h := hold(w.stamp(), id+"-k", id+"-o", slots(host, ids...))
+	h.Request, h.Commit = order.Request, true
+	w.ok(h)
+}
+
+func TestLeaseLife(t *testing.T) {
+	w := leaseWorld(t)
+	window := api.Window{Start: start + 10*minute, End: start + 20*minute}
+	w.makeLease("l", "h1", window, "s1", "s2")
+	assert.Equal(t, api.LeasePending, w.lease("l").Status)
+	assert.Equal(t, api.StatusBuild, w.status("s1"))
+	assert.Equal(t, window.Start, w.s.NextDue())
+	assert.Zero(t, w.used("h1"))
+
+	w.tick(window.Start)
+	assert.Equal(t, api.LeaseActive, w.lease("l").Status)
+	assert.Equal(t, api.EventDone, w.lease("l").Event(api.EventStartLease).Status)
+	assert.Equal(t, api.StatusActive, w.status("s1"))
+	assert.EqualValues(t, 2, w.used("h1"))
+	assert.Empty(t, w.s.OnHost("h1"), "nothing runs")
+
+	boot := create(w.stamp(), "b", 1, 1)
+	boot.Request.Within = "l-r"
+	w.ok(boot)
+	h := hold(w.stamp(), "b-k", "b", slots("s1", "i1"))
+	h.Request, h.Commit = boot.Request, true
+	w.ok(h)
+	i, _ := w.s.Instance("i1")
+	assert.Equal(t, api.HostID("h1"), i.Host)
+	assert.Equal(t, window.End, i.Window.End)
+	assert.EqualValues(t, 2, w.used("h1"), "within adds nothing")
+	w.ok(reports(w.stamp(), "a1", "h1", api.StatusActive, "i1"))
+
+	w.tick(window.End)
+	assert.Equal(t, api.LeaseTerminating, w.lease("l").Status)
+	assert.Equal(t, api.StatusDeleting, w.status("i1"))
+	assert.Equal(t, api.StatusDeleted, w.status("s2"), "nothing was in it")
+	assert.EqualValues(t, 1, w.used("h1"), "the room is not free before the agent says so")
+	require.Equal(t, saved(t, w.s), saved(t, loaded(t, saved(t, w.s))))
+
+	w.ok(reports(w.stamp(), "a1", "h1", api.StatusDeleted, "i1"))
+	assert.Equal(t, api.LeaseTerminated, w.lease("l").Status)
+	assert.Equal(t, api.EventDone, w.lease("l").Event(api.EventEndLease).Status)
+	assert.Zero(t, w.used("h1"))
+	assert.Equal(t, api.Forever, w.s.NextDue())
+	checkIndexes(t, w.s)
+}
+
+// TestLeaseWaitsForItsRoom: what is overdue keeps a lease from starting, and nothing else.
+func TestLeaseWaitsForItsRoom(t *testing.T) {
+	w := leaseWorld(t)
+	first := api.Window{Start: start + 10*minute, End: start + 20*minute}
+	second := api.Window{Start: start + 20*minute, End: start + 30*minute}
+	w.makeLease("a", "h1", first, "a1", "a2", "a3", "a4")
+	w.makeLease("b", "h1", second, "b1", "b2", "b3", "b4")
+	w.tick(first.Start)
+	boot := create(w.stamp(), "r", 1, 1)
+	boot.Request.Within = "a-r"
+	w.ok(boot)
+	h := hold(w.stamp(), "k", "r", slots("a1", "i1"))
+	h.Request, h.Commit = boot.Request, true
+	w.ok(h)
+	w.tick(second.Start + 5*minute) // nobody was there at the handover
+	assert.Equal(t, api.LeaseTerminating, w.lease("a").Status)
+	assert.Equal(t, api.LeaseStarting, w.lease("b").Status)
+	assert.Equal(t, api.StatusBuild, w.status("b1"))
+	twin := loaded(t, saved(t, w.s))
+	gone := reports(w.stamp(), "a1", "h1", api.StatusDeleted, "i1")
+	w.ok(gone)
+	twin.Apply(w.index, w.reread(gone))
+	assert.Equal(t, api.LeaseTerminated, w.lease("a").Status)
+	assert.Equal(t, api.LeaseActive, w.lease("b").Status)
+	assert.Equal(t, saved(t, w.s), saved(t, twin), "a restored zone does the same")
+	checkIndexes(t, w.s)
+}
+
+// TestLeaseIsDeleted: at any time, and its room is free at once unless something runs in it.
+func TestLeaseIsDeleted(t *testing.T) {
+	w := leaseWorld(t)
+	window := api.Window{Start: start + 10*minute, End: start + 20*minute}
+	w.makeLease("l", "h1", window, "s1", "s2", "s3", "s4")
+	w.ok(command.LeaseDelete{Stamp: w.stamp(), Project: "p", ID: "l"})
+	_, there := w.s.Lease("l")
+	assert.False(t, there)
+	w.refused(api.CodeNotFound, command.LeaseDelete{Stamp: w.stamp(), Project: "p", ID: "l"})
+	w.makeLease("m", "h1", window, "t1", "t2", "t3", "t4")
+	w.refused(api.CodeNotFound, command.LeaseDelete{Stamp: w.stamp(), Project: "q", ID: "m"})
+	assert.Equal(t, api.LeasePending, w.lease("m").Status)
+	checkIndexes(t, w.s)
+}
+
+// TestLeaseThatFailsIsNotThere: without room nothing is left but the order's record.
+func TestLeaseThatFailsIsNotThere(t *testing.T) {
+	w := leaseWorld(t)
+	window := api.Window{Start: start + 10*minute, End: start + 20*minute}
+	order := leaseOrder("l", "o", window, "s1")
+	w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: leaseTerms("l", window, 1), Events: leaseEvents(window), Digest: []byte{1}, Order: order})
+	assert.Equal(t, api.LeaseCreating, w.lease("l").Status)
+	w.refused(api.CodeConflict, command.BootRelease{Stamp: w.stamp(), Project: "p", Reservation: "o"})
+	w.ok(command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: "o", Decision: api.DecisionAbort, Code: api.CodeNoCapacity, Reason: "full"})
+	_, there := w.s.Lease("l")
+	assert.False(t, there)
+	assert.Equal(t, api.Forever, w.s.NextDue())
+	checkIndexes(t, w.s)
+}

@@ -1,0 +1,160 @@
+package state
+
+import (
+	"slices"
+	"strings"
+
+	"berth/api"
+)
+
+// A slot is room on a host that a lease has reserved: an instance that is Reserved. Nothing
+// runs in it by itself; instances boot within it, and their claims are within its claim. A
+// slot begins when its window has begun and its room is free. It ends with its window or
+// when its order is released: the instances within it end first, and then it is gone.
+
+func waitingKey(i *api.Instance) string { return joinKey(i.Host, i.ID) }
+
+// beginsByWindow reports whether a slot waits for its window to begin.
+func beginsByWindow(i *api.Instance) bool {
+	return i.Reserved && i.Host != "" && i.Status == api.StatusBuild
+}
+
+// beginSlot begins a slot whose window has begun, or lists it as waiting while others still
+// use its room.
+func (s *workBook) beginSlot(i *api.Instance) {
+	if s.isRoomFree(i) {
+		s.waiting.Delete(waitingKey(i))
+		s.setStatus(i, api.StatusActive, "")
+		return
+	}
+	s.begins.Delete(beginKey(i))
+	s.waiting.Insert(waitingKey(i))
+}
+
+// isRoomFree reports whether everything that a slot reserves is free of others now.
+func (s *workBook) isRoomFree(i *api.Instance) bool {
+	for id, part := range allocations(i.Host, s.claimOf(i), i.Shares) {
+		if s.hostTable.Overfull(id, part.Resources) {
+			return false
+		}
+	}
+	return true
+}
+
+// beginWaiting begins the waiting slots on hosts that this command has changed.
+func (s *workBook) beginWaiting() {
+	if s.waiting.Len() == 0 {
+		return
+	}
+	var due []*api.Instance
+	for id := range s.bumped { // in any order: sorted below
+		eachOn(&s.waiting, id, func(slot api.InstanceID) {
+			if i, ok := s.instances.Get(string(slot)); ok {
+				due = append(due, i)
+			}
+		})
+	}
+	slices.SortFunc(due, func(a, b *api.Instance) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	for _, i := range due {
+		if s.isRoomFree(i) {
+			s.beginSlot(i)
+		}
+	}
+}
+
+// endWindow ends an instance or slot whose window has passed. What is not gone at once is
+// overdue: it counts as using its room until it is gone, but has no right to it.
+func (s *workBook) endWindow(i *api.Instance) {
+	s.endInstance(i)
+	old, ok := s.instances.Get(string(i.ID))
+	if !ok || !old.Live() || old.Overdue {
+		return
+	}
+	now := *old
+	now.Overdue = true
+	s.releaseAllocation(old.Host, s.claimOf(old), old.Shares)
+	s.putInstance(old, &now)
+	s.allocate(now.Host, s.claimOf(&now), now.Shares)
+}
+
+// eachWithin visits the live instances within a slot, by id.
+func (s *workBook) eachWithin(slot api.InstanceID, visit func(*api.Instance)) {
+	prefix := string(slot) + "\x00"
+	s.within.Ascend(prefix, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		if i, ok := s.instances.Get(k[len(prefix):]); ok {
+			visit(i)
+		}
+		return true
+	})
+}
+
+// Within returns the live instances within a slot, by id.
+func (s *workBook) Within(slot api.InstanceID) []*api.Instance {
+	var out []*api.Instance
+	s.eachWithin(slot, func(i *api.Instance) { out = append(out, i) })
+	return out
+}
+
+// endWithin ends the instances within a slot that is ending, and then the slot.
+func (s *workBook) endWithin(slot *api.Instance) {
+	if !slot.Reserved || slot.Host == "" {
+		return
+	}
+	for _, i := range s.Within(slot.ID) {
+		s.endInstance(i)
+	}
+	s.endEmptySlot(slot.ID)
+}
+
+// endEmptySlot ends a slot that is ending and has no instance left.
+func (s *workBook) endEmptySlot(id api.InstanceID) {
+	slot, ok := s.instances.Get(string(id))
+	if ok && slot.Status == api.StatusDeleting && !s.isOccupied(id) {
+		s.setStatus(slot, api.StatusDeleted, "")
+	}
+}
+
+// isOccupied reports whether an instance is within a slot, or an undecided hold has room
+// in it.
+func (s *workBook) isOccupied(slot api.InstanceID) bool {
+	_, promised := s.promised.Get(string(slot))
+	return promised || len(s.Within(slot)) > 0
+}
+
+// mayUse reports whether a project of the zone with a lease may use a slot of it.
+func mayUse(slot *api.Instance, p api.ProjectID) bool {
+	return slot.Project == p || slices.Contains(slot.Shared, p)
+}
+
+// SlotsOn returns the slots on a host that are not DELETED, by id.
+func (s *workBook) SlotsOn(id api.HostID) []*api.Instance {
+	return slices.DeleteFunc(s.allOn(id), func(i *api.Instance) bool { return !i.Reserved })
+}
+
+// SlotsOf returns the slots of a reservation of a lease on own hosts that are not DELETED, by
+// id. origin is the parent that has the lease, "" for this zone.
+func (s *workBook) SlotsOf(origin api.LinkID, reservation api.ReservationID) []*api.Instance {
+	var out []*api.Instance
+	prefix := joinKey(origin, reservation) + "\x00"
+	s.reserved.Ascend(prefix, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		if i, ok := s.instances.Get(k[len(prefix):]); ok {
+			out = append(out, i)
+		}
+		return true
+	})
+	return out
+}
+
+// promiseWithin counts n more slots within a slot that undecided holds have.
+func (s *workBook) promiseWithin(slot api.InstanceID, n int) {
+	addTally(&s.promised, string(slot), n)
+	if n < 0 {
+		s.endEmptySlot(slot)
+	}
+}
