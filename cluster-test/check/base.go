@@ -45,6 +45,7 @@ func (r *replay) keepPart(index uint64, c command.Restore) {
 		return
 	}
 	want.Apply(index, command.Restored{Stamp: command.Stamp{At: r.m.Now}})
+	want.BeginNewHistory(c.Sum)
 	var is, should bytes.Buffer
 	if err := errors.Join(r.s.Save(&is), want.Save(&should)); err != nil {
 		r.addViolation(promise.Input, index, "the state cannot be saved: %v", err)
@@ -78,6 +79,9 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 			Up: h.State == api.HostUp, DownSince: h.DownSince, Enabled: h.Enabled, Generation: h.Generation,
 			Maintenance: h.Maintenance, Drain: h.Drain, Overrides: h.Overrides, Failures: h.Failures, Unserved: h.Unserved,
 		}
+	}
+	for _, w := range s.Webhooks() {
+		m.Webhooks[model.WebhookName{Project: w.Project, Name: w.Name}] = &model.Webhook{ID: w.ID, Failing: w.Failing, Paused: w.Paused, Reason: w.Reason, Told: w.Told}
 	}
 	addPlacement(m, s)
 	for _, b := range s.UndecidedBoots() {

@@ -22,7 +22,7 @@ import (
 func TestCleanLogs(t *testing.T) {
 	sum := LogSummary{Outcomes: Outcomes{}}
 	moved, evacuated, returned := 0, 0, 0
-	for seed := range uint64(30) {
+	for seed := range uint64(44) {
 		w := newWorld(seed)
 		w.grow = seed%2 == 0
 		for range 500 {
@@ -61,6 +61,7 @@ func TestCleanLogs(t *testing.T) {
 		"InstanceMove conflict", "InstanceMove no_capacity", "InstanceMove ok", "InstanceReport ok", "InstanceTold ok", "LinkSet ok", "PartAck ok",
 		"ProviderCreate ok", "ProviderDelete in_use", "ProviderDelete ok", "ProviderSet conflict", "ProviderSet ok", "ProviderSet stale_generation",
 		"Prune ok", "SchedulerSet ok", "TraitDelete in_use", "TraitDelete ok", "TraitPut ok", "instance evacuated", "slot on a spare", "slot refused",
+		"WebhookDelete ok", "WebhookPut exists", "WebhookPut ok", "WebhooksTold ok",
 	} {
 		floor[what] = least
 	}

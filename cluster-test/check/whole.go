@@ -73,10 +73,30 @@ func (r *replay) compareWishes(index uint64) {
 	if n := len(r.s.Aggregates()); n != len(r.m.Aggregates) {
 		r.addViolation(promise.Model, index, "there are %d aggregates, not %d", n, len(r.m.Aggregates))
 	}
+	r.compareWebhooks(index)
 	for id := range r.m.Groups {
 		if _, ok := r.s.ServerGroup(id.Project, id.ID); !ok {
 			r.addViolation(promise.Model, index, "server group %s is missing", id.ID)
 		}
+	}
+}
+
+// compareWebhooks compares all webhooks. How far their deliveries are never goes back.
+func (r *replay) compareWebhooks(index uint64) {
+	all := r.s.Webhooks()
+	if len(all) != len(r.m.Webhooks) {
+		r.addViolation(promise.Model, index, "there are %d webhooks, not %d", len(all), len(r.m.Webhooks))
+	}
+	for _, got := range all {
+		want := r.m.Webhooks[model.WebhookName{Project: got.Project, Name: got.Name}]
+		if want == nil || want.ID != got.ID || want.Failing != got.Failing || want.Paused != got.Paused || want.Reason != got.Reason {
+			r.addViolation(promise.Model, index, "the webhook %+v should be %+v", got, want)
+			continue
+		}
+		if got.Told.History == want.Told.History && want.Told.After(got.Told) {
+			r.addViolation(promise.Model, index, "the deliveries to webhook %s went back from %s to %s", got.Name, want.Told, got.Told)
+		}
+		want.Told = got.Told
 	}
 }
 

@@ -270,7 +270,9 @@ func (w *world) move() command.InstanceMove {
 // operator draws what an operator says.
 func (w *world) operator() command.Command {
 	at, id := w.stamp(), pick(w, "x", "y", "z")
-	switch w.roll(8) {
+	switch w.roll(9) {
+	case 8:
+		return w.webhook(at)
 	case 0, 1:
 		reason, drain := pick(w, "", "", "disk"), pick(w, "", api.DrainMove, "never")
 		c := command.HostSet{Stamp: at, ID: w.hostID(), Maintenance: &reason, Overrides: map[string]string{"rack": pick(w, "", "1", "2")}}
@@ -296,6 +298,24 @@ func (w *world) operator() command.Command {
 		return command.GroupDelete{Stamp: at, Project: "p", ID: api.ServerGroupID(id)}
 	}
 	return command.GroupPut{Stamp: at, Group: api.ServerGroup{ID: api.ServerGroupID(id), Name: pick(w, id, "n"), Project: "p", Policy: api.Affinity}}
+}
+
+// webhook draws a command about webhooks.
+func (w *world) webhook(at command.Stamp) command.Command {
+	name, id := pick(w, "a", "b"), pick[api.WebhookID](w, "w1", "w2")
+	switch w.roll(6) {
+	case 0:
+		return command.WebhookDelete{Stamp: at, Project: "p", Name: name}
+	case 1:
+		return command.WebhookResume{Stamp: at, Project: "p", Name: name}
+	case 2, 3:
+		return command.WebhookPut{Stamp: at, Webhook: api.Webhook{ID: id, Name: name, Project: "p", URL: "https://example.org/", Secret: []byte{1}}}
+	}
+	t := api.WebhookTold{Project: "p", Name: name, ID: id, Told: w.s.EventsEnd()}
+	if w.roll(3) == 0 {
+		t.Failed, t.Reason, t.Told = true, "it is away", api.EventID{Index: uint64(w.roll(len(w.entries)))}
+	}
+	return command.WebhooksTold{Stamp: at, Webhooks: []api.WebhookTold{t}}
 }
 
 func (w *world) decision() api.Decision {

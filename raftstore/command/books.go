@@ -46,9 +46,19 @@ type ForBoots interface {
 }
 
 // ForLeases is a command for the book of leases.
+//
+//sumtype:decl
 type ForLeases interface {
 	Command
 	forLeases()
+}
+
+// ForEvents is what the events book applies: webhooks.
+//
+//sumtype:decl
+type ForEvents interface {
+	Command
+	forEvents()
 }
 
 // ForSeveral is what no book can apply alone.
@@ -108,6 +118,11 @@ func (LeaseCreate) forLeases() {}
 func (LeaseSet) forLeases()    {}
 func (LeaseDelete) forLeases() {}
 func (Tick) forLeases()        {}
+
+func (WebhookPut) forEvents()    {}
+func (WebhookDelete) forEvents() {}
+func (WebhookResume) forEvents() {}
+func (WebhooksTold) forEvents()  {}
 
 func (Hold) forSeveral()           {}
 func (LinkDelete) forSeveral()     {}

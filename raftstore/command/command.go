@@ -71,14 +71,22 @@ const (
 	KindLeaseSet        Kind = 49
 	KindLeaseDelete     Kind = 50
 	KindTick            Kind = 51
+	KindWebhookPut      Kind = 52
+	KindWebhookDelete   Kind = 53
+	KindWebhookResume   Kind = 54
+	KindWebhooksTold    Kind = 55
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
 var since = map[Kind]api.Form{
-	KindLeaseCreate: api.FormFourth,
-	KindLeaseSet:    api.FormFourth,
-	KindLeaseDelete: api.FormFourth,
-	KindTick:        api.FormFourth,
+	KindLeaseCreate:   api.FormFourth,
+	KindLeaseSet:      api.FormFourth,
+	KindLeaseDelete:   api.FormFourth,
+	KindTick:          api.FormFourth,
+	KindWebhookPut:    api.FormFourth,
+	KindWebhookDelete: api.FormFourth,
+	KindWebhookResume: api.FormFourth,
+	KindWebhooksTold:  api.FormFourth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -223,4 +231,8 @@ var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindLeaseSet:        reader[LeaseSet],
 	KindLeaseDelete:     reader[LeaseDelete],
 	KindTick:            reader[Tick],
+	KindWebhookPut:      reader[WebhookPut],
+	KindWebhookDelete:   reader[WebhookDelete],
+	KindWebhookResume:   reader[WebhookResume],
+	KindWebhooksTold:    reader[WebhooksTold],
 }

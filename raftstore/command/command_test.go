@@ -72,10 +72,14 @@ var kinds = []command.Command{
 	command.LeaseSet{},
 	command.LeaseDelete{},
 	command.Tick{},
+	command.WebhookPut{},
+	command.WebhookDelete{},
+	command.WebhookResume{},
+	command.WebhooksTold{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindTick)
+const kindMax = int(command.KindWebhooksTold)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,
@@ -186,6 +190,7 @@ func TestEveryKindIsForOneBook(t *testing.T) {
 	books := []reflect.Type{
 		reflect.TypeFor[command.ForMembers](), reflect.TypeFor[command.ForStock](), reflect.TypeFor[command.ForWork](),
 		reflect.TypeFor[command.ForSaga](), reflect.TypeFor[command.ForBoots](), reflect.TypeFor[command.ForLeases](),
+		reflect.TypeFor[command.ForEvents](),
 		reflect.TypeFor[command.ForSeveral](),
 	}
 	for _, c := range kinds {

@@ -1,10 +1,10 @@
 package state
 
 import (
-	"cmp"
 	"slices"
 
 	"berth/api"
+	"berth/raftstore/command"
 	"berth/raftstore/state/table"
 )
 
@@ -12,17 +12,37 @@ import (
 type eventsBook struct {
 	leasesBook
 
-	events table.Log[*Event]
+	events   table.Log[*Event]
+	history  *eventHistory           // never changed in place; nil before api.FormFourth
+	webhooks table.Map[*api.Webhook] // by project and name
 }
 
 func (s *eventsBook) tables(into []table.Table) []table.Table {
-	return append(s.leasesBook.tables(into), &s.events)
+	return append(s.leasesBook.tables(into), &s.events, &s.webhooks)
 }
 
 func (s *eventsBook) sections() []section {
 	events := sectionOf("events", s.events.Values, func(e *Event) { s.events.Append(e) })
 	events.form = api.FormThird
-	return append(s.leasesBook.sections(), events)
+	history := sectionOf("event history", s.historyRecord, func(h *eventHistory) { s.history = h })
+	webhooks := sectionOf("webhooks", s.webhooks.Values, func(w *api.Webhook) { s.webhooks.Set(joinKey(w.Project, w.Name), w) })
+	history.form, webhooks.form = api.FormFourth, api.FormFourth
+	return append(s.leasesBook.sections(), events, history, webhooks)
+}
+
+// apply applies a command that is for this book.
+func (s *eventsBook) apply(c command.ForEvents) Result {
+	switch c := c.(type) {
+	case command.WebhookPut:
+		return s.webhookPut(c)
+	case command.WebhookDelete:
+		return s.webhookDelete(c)
+	case command.WebhookResume:
+		return s.webhookResume(c)
+	case command.WebhooksTold:
+		return s.webhooksTold(c)
+	}
+	return Result{}
 }
 
 // Event is one change that a log entry made, for those who watch the zone. Fields that
@@ -117,12 +137,28 @@ func reachText(since api.Instant) string {
 
 // keepEvent appends an event, and drops what exceeds the limits.
 func (s *eventsBook) keepEvent(e Event) {
+	s.beginHistory()
 	e.Index, e.At = s.index, s.now
 	if all := s.events.Values(); len(all) > 0 && all[len(all)-1].Index == e.Index {
 		e.Number = all[len(all)-1].Number + 1
 	}
 	s.events.Append(&e)
+	s.touchEvents("")
+	if e.Project != "" && e.Origin == "" {
+		s.touchEvents(e.Project)
+	}
 	s.dropEvents()
+}
+
+// repeatsSeen is how many of the last topics are searched for a repeat.
+const repeatsSeen = 8
+
+// touchEvents touches the topic of a project's events. Most entries with many events
+// concern one project.
+func (s *eventsBook) touchEvents(p api.ProjectID) {
+	if t := EventsTopic(p); !slices.Contains(s.touched[max(0, len(s.touched)-repeatsSeen):], t) {
+		s.touchTopic(t)
+	}
 }
 
 // dropEvents drops the events beyond the limits of number and age, but never the newest.
@@ -134,19 +170,14 @@ func (s *eventsBook) dropEvents() {
 	for n < len(all)-1 && (len(all)-n > s.limits.events || s.now >= all[n].At.Add(s.limits.eventAge)) {
 		n++
 	}
-	s.events.DropFirst(n)
-}
-
-// Events returns the events of the entries after an index, in order. It stops at the first
-// index at which it has limit events or more. whole is false if some events after the index
-// may have been dropped.
-func (s *eventsBook) Events(after uint64, limit int) (list []*Event, whole bool) {
-	all := s.events.Values()
-	whole = len(all) == 0 || all[0].Index <= after || all[0].Index == after+1 && all[0].Number == 0
-	first, _ := slices.BinarySearchFunc(all, after+1, func(e *Event, index uint64) int { return cmp.Compare(e.Index, index) })
-	end := first
-	for end < len(all) && (end-first < limit || end > first && all[end].Index == all[end-1].Index) {
-		end++
+	if n == 0 {
+		return
 	}
-	return all[first:end:end], whole
+	s.beginHistory()
+	if s.history != nil {
+		next := *s.history
+		next.Whole = s.EventID(all[n-1])
+		s.history = &next
+	}
+	s.events.DropFirst(n)
 }

@@ -80,12 +80,13 @@ func TestEventsAreTheHistory(t *testing.T) {
 			instances: map[api.InstanceID]string{}, holds: map[string]string{}, boots: map[string]string{},
 			hosts: map[api.HostID]string{}, links: map[api.LinkID]string{}, kinds: kinds,
 		}
-		read := uint64(0)
+		read := api.EventID{}
 		for range 60 {
-			list, _ := d.w.s.Events(read, 1_000)
+			list, whole := d.w.s.Events(read, 1_000)
+			require.True(rt, whole, "nothing was dropped after %s", read)
 			for _, e := range list {
 				h.read(rt, e)
-				read = e.Index
+				read = d.w.s.EventID(e)
 			}
 			h.compare(rt, d.w.s)
 			d.w.do(d.command())
@@ -99,8 +100,8 @@ func TestEventsAreTheHistory(t *testing.T) {
 // TestEventsAreBounded: beyond a number or an age the oldest go, and readers are told.
 func TestEventsAreBounded(t *testing.T) {
 	w := newWorld(t)
-	w.form = api.FormThird
-	most := limitsAt(api.FormThird)
+	w.form = api.FormFourth
+	most := limitsAt(api.FormFourth)
 	boot := func(n int) command.BootCreate {
 		return command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Request: api.Request{Project: "p", Reservation: api.ReservationID(fmt.Sprint("r", n)), Groups: []api.Group{{Count: 1}}}}}
 	}
@@ -109,25 +110,32 @@ func TestEventsAreBounded(t *testing.T) {
 		apply(boot(n))
 	}
 	require.Equal(t, most.events, w.s.events.Len())
-	list, whole := w.s.Events(1, most.events)
-	require.True(t, whole)
+	list, whole := w.s.Events(api.EventID{}, most.events)
+	require.True(t, whole, "nothing was dropped, although the first event is not of the first entry")
 	require.Equal(t, Event{Index: 2, At: start + 1, Kind: EventBootCreated, Project: "p", Reservation: "r0", Is: string(api.DecisionPending)}, *list[0])
 	apply(boot(most.events))
 	require.Equal(t, most.events, w.s.events.Len())
-	_, whole = w.s.Events(1, 1)
+	list, whole = w.s.Events(api.EventID{Index: 2}, 1)
 	require.False(t, whole)
-	list, whole = w.s.Events(2, 3)
-	require.True(t, whole)
+	require.Equal(t, uint64(3), list[0].Index, "the oldest that is kept")
+	list, whole = w.s.Events(api.EventID{Index: 2, Number: 1}, 3)
+	require.True(t, whole, "after the event that was dropped")
 	require.Len(t, list, 3)
 
 	w.now = list[1].At.Add(most.eventAge)
 	apply(command.Prune{Stamp: at(w.now)})
-	list, _ = w.s.Events(0, 1)
+	list, _ = w.s.Events(api.EventID{}, 1)
 	require.Equal(t, uint64(5), list[0].Index, "those before are as old as may be, or older")
 	apply(command.Prune{Stamp: at(w.now.Add(2 * most.eventAge))})
 	require.Equal(t, 1, w.s.events.Len(), "the newest stays: it tells how far events go")
-	_, whole = w.s.Events(3, 1)
+	_, whole = w.s.Events(api.EventID{Index: 3}, 1)
 	require.False(t, whole)
+	text := saved(t, w.s)
+	require.Equal(t, text, saved(t, loaded(t, text)))
+	_, whole = loaded(t, text).Events(api.EventID{Index: 3}, 1)
+	require.False(t, whole, "a snapshot knows what was dropped")
+	_, whole = loaded(t, text).Events(w.s.EventsBegin(), 1)
+	require.True(t, whole)
 }
 
 // TestNoEventsForOlderNodes: before all nodes of a zone read events nothing is kept, and a

@@ -15,16 +15,20 @@ type limits struct {
 	events   int           // kept
 	eventAge time.Duration // how long they are kept
 
+	webhookFailing            time.Duration // how long deliveries may fail before a webhook is paused
+	webhooks, webhooksProject int           // of the zone, and of one project
+
 	aggregates, attributes, classes, consumers, consumersCall, customClasses, customTraits, epochs, faultBytes, filters, flavors,
 	holdsPerLink, links, providerAggs, providerName, providers, serverGroups, shares, tokens, tombstonesPerLink, tree, treeDepth int
 }
 
-// limitsFirst are the limits of the first form.
+// limitsFirst are the limits of the first form, and those of commands that came later.
 var limitsFirst = limits{
 	aggregates: 1_000, attributes: 128, classes: 32, consumers: 1_000_000, consumersCall: 1_000,
 	customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
 	providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000,
 	tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,
+	webhooks: 1_000, webhooksProject: 10, webhookFailing: 24 * time.Hour,
 }
 
 // limitsOf lists the limits by the form that introduced them, ascending. To change a limit,

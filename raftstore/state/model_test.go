@@ -71,6 +71,7 @@ func TestOracle(t *testing.T) {
 		"ProviderDelete in_use": 6, "ProviderDelete not_found": 1, "ProviderDelete ok": 2,
 		"ProviderSet conflict": 8, "ProviderSet in_use": 1, "ProviderSet invalid": 2, "ProviderSet ok": 430,
 		"ProviderSet stale_generation": 6, "TraitDelete not_found": 1, "TraitDelete ok": 8, "TraitPut ok": 110,
+		"WebhookDelete not_found": 4, "WebhookPut ok": 12, "WebhooksTold ok": 25,
 		"slot": 90, "slot refused": 50, "slot on a spare": 3, "slot under a rule": 50, "part of a slot elsewhere": 210,
 		"instance on another host": 4, "consumer with shares": 20,
 	})

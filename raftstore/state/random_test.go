@@ -329,7 +329,9 @@ func (d dice) linkSet(at command.Stamp) command.LinkSet {
 // operator draws what an operator says of hosts, aggregates and server groups.
 func (d dice) operator(at command.Stamp) command.Command {
 	id, host := one(d, someAggregates), api.HostID(one(d, someHosts))
-	switch d.n(7) {
+	switch d.n(9) {
+	case 8, 9:
+		return d.webhook(at)
 	case 0:
 		reason := one(d, []string{"", "", "disk"})
 		return command.HostSet{Stamp: at, ID: host, Maintenance: &reason}
@@ -353,6 +355,31 @@ func (d dice) operator(at command.Stamp) command.Command {
 	return command.GroupPut{Stamp: at, Group: api.ServerGroup{
 		ID: rule.ID, Name: one(d, []string{string(rule.ID), "n"}), Project: "p", Policy: rule.Policy, Max: rule.Max,
 	}}
+}
+
+// webhook draws a command about webhooks.
+func (d dice) webhook(at command.Stamp) command.Command {
+	name := one(d, []string{"a", "b", "c"})
+	switch d.n(6) {
+	case 0:
+		return command.WebhookDelete{Stamp: at, Project: "p", Name: name}
+	case 1:
+		return command.WebhookResume{Stamp: at, Project: "p", Name: name}
+	case 2, 3:
+		return command.WebhookPut{Stamp: at, Webhook: api.Webhook{
+			ID: api.WebhookID(one(d, []string{"w1", "w2"})), Name: name, Project: "p", URL: "https://example.org/", Secret: []byte{1},
+		}}
+	}
+	told := api.EventID{Index: uint64(d.n(int(d.w.index))), Number: d.n(2), History: d.w.s.historyName()}
+	t := api.WebhookTold{Project: "p", Name: name, ID: api.WebhookID(one(d, []string{"w1", "w2"})), Told: told}
+	if d.chance(3) {
+		t.Failed, t.Reason = true, one(d, []string{"", "it is away"})
+	}
+	if d.chance(30) {
+		at.At += api.Instant(api.WebhookFailingMax.Milliseconds())
+		d.w.now = at.At
+	}
+	return command.WebhooksTold{Stamp: at, Webhooks: []api.WebhookTold{t}}
 }
 
 func (d dice) changes(at command.Stamp) command.InstanceChanges {

@@ -99,6 +99,7 @@ func (s *State) takeUp(u *upload, form api.Form) Result {
 	}
 	from.index, from.now, from.upload, from.form = s.index, max(s.now, from.now), nil, max(s.form, from.form)
 	from.advanceTable(from.now)
+	from.BeginNewHistory(u.Sum)
 	*s = *from
 	s.touchTopic(Everything)
 	s.markRestored()

@@ -130,6 +130,8 @@ func (s *State) applyCommand(c command.Command) Result {
 		return s.bootsBook.apply(c)
 	case command.ForLeases:
 		return s.leasesBook.apply(c)
+	case command.ForEvents:
+		return s.eventsBook.apply(c)
 	case command.ForSeveral:
 		return s.apply(c)
 	}

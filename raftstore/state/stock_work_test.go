@@ -35,6 +35,16 @@ func checkTouched(tb require.TestingT, before, after *State, touched []Topic) {
 			require.Contains(tb, touched, ChangesTopic(l.ID))
 		}
 	}
+	list, _ := after.Events(before.EventsEnd(), math.MaxInt)
+	for _, e := range list {
+		require.Contains(tb, touched, EventsTopic(""))
+		if e.Project != "" && e.Origin == "" {
+			require.Contains(tb, touched, EventsTopic(e.Project))
+		}
+	}
+	if !slices.Equal(before.Webhooks(), after.Webhooks()) {
+		require.Contains(tb, touched, WebhooksTopic())
+	}
 	for _, b := range slices.Concat(before.boots.Values(), after.boots.Values()) {
 		was, _ := before.boots.Get(b.ID())
 		if now, _ := after.boots.Get(b.ID()); now != was {

@@ -17,6 +17,8 @@ const (
 	topicChanges
 	topicBoot
 	topicLease
+	topicEvents
+	topicWebhooks
 )
 
 // Everything is the zero Topic. A command that replaces the whole state touches it: all who
@@ -38,6 +40,12 @@ func BootTopic(p api.ProjectID, r api.ReservationID) Topic {
 
 // LeaseTopic names the record of a lease of this zone. See Lease.
 func LeaseTopic(id api.LeaseID) Topic { return Topic{kind: topicLease, a1: string(id)} }
+
+// EventsTopic names the events of a project of this zone, and with "" all events. See Events.
+func EventsTopic(p api.ProjectID) Topic { return Topic{kind: topicEvents, a1: string(p)} }
+
+// WebhooksTopic names which webhooks there are, and whether they are paused. See Webhooks.
+func WebhooksTopic() Topic { return Topic{kind: topicWebhooks} }
 
 // Touched returns the topics that the last command has touched, in order and possibly with
 // repeats. The slice is valid until the next Apply.

@@ -43,6 +43,8 @@ type Model struct {
 	Traits    map[string]bool // custom ones
 	Claimed   int             // consumers that this command granted allocations
 
+	Webhooks map[WebhookName]*Webhook
+
 	Bumped       map[api.HostID]bool     // moved on by this command
 	Reshaped     map[api.ProviderID]bool // changed by this command in another way
 	HitConsumers map[api.ConsumerID]bool // that this command changed
@@ -144,6 +146,7 @@ func New() *Model {
 		Bonds: map[RuleID]map[api.InstanceID]Bond{}, Arrived: map[api.InstanceID]bool{}, Evacuated: map[api.InstanceID]bool{},
 		left: map[stayed]bool{}, Returned: map[api.InstanceID]int{},
 		Consumers: map[api.ConsumerID]*Consumer{}, Classes: map[string]bool{}, Traits: map[string]bool{},
+		Webhooks: map[WebhookName]*Webhook{},
 	}
 	m.beginCommand()
 	return m
@@ -187,6 +190,8 @@ func (m *Model) applyCommand(c command.Command) *Refusal {
 		return m.applyBoots(c)
 	case command.ForLeases:
 		return nil
+	case command.ForEvents:
+		return m.applyEvents(c)
 	case command.ForSeveral:
 		return m.applySeveral(c)
 	}
