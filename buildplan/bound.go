@@ -12,6 +12,7 @@ const (
 	layerBytes    = 256
 	groupBytes    = 16 + SpareMax*slotBytes
 	slotBytes     = 2*api.NameMaxBytes - 32 // a host, its generation and price, and its place in the order
+	keptBytes     = api.NameMaxBytes + 4    // what a slot has more if it is kept
 	childBytes    = 512                     // beside its blob
 	envelopeBytes = 128
 	blobMinBytes  = 1 << 10
@@ -27,10 +28,10 @@ func blobOf(n int) int { return max((n+envelopeBytes)*5/4, blobMinBytes) }
 // each slot adds at most a blob of one slot from below.
 func BlobBound(slots, groups, levels int) int {
 	bare := blobOf(layerBytes + groups*groupBytes)
-	each := slotBytes * 5 / 4
+	each := (slotBytes + keptBytes) * 5 / 4
 	for range levels - 1 {
 		if each < api.BlobMaxBytes {
-			each = (slotBytes + childBytes + bare + each) * 5 / 4
+			each = (slotBytes + keptBytes + childBytes + bare + each) * 5 / 4
 		}
 	}
 	return min(bare+slots*each, api.BlobMaxBytes)
@@ -73,6 +74,11 @@ func (l Layer) SizeMax() int {
 	n := layerBytes + len(l.Groups)*groupBytes
 	for g := range l.Groups {
 		n += max(len(l.Groups[g].Slots), len(l.Groups[g].Order)) * slotBytes
+		for i := range l.Groups[g].Slots {
+			if l.Groups[g].Slots[i].Keeps != "" {
+				n += keptBytes
+			}
+		}
 	}
 	for _, c := range l.Children {
 		n += childBytes + len(c.Blob)

@@ -36,7 +36,11 @@ func plant(t *testing.T, dice *rand.Rand, groups, levels int) (blob []byte, offe
 	for g := range l.Groups {
 		lg := &l.Groups[g]
 		for range dice.IntN(5) {
-			lg.Slots = append(lg.Slots, host)
+			slot := host
+			if dice.IntN(2) > 0 {
+				slot.Keeps = api.InstanceID(long)
+			}
+			lg.Slots = append(lg.Slots, slot)
 			lg.Order = append(lg.Order, Own)
 		}
 		lg.Slots = append(lg.Slots, host, host) // which nobody takes

@@ -194,24 +194,37 @@ func drawWeights(t *rapid.T) []api.CostWeight {
 
 // build returns the zone's table, and how many claims each host has.
 func (z *zone) build() (*capacity.Table, map[api.HostID]int) {
+	table, claims, _ := z.buildSlots()
+	return table, claims
+}
+
+// buildSlots is build, and returns the firm claims on hosts as slots to keep.
+func (z *zone) buildSlots() (*capacity.Table, map[api.HostID]int, []buildplan.Keep) {
 	table, claims := capacity.NewTable(), map[api.HostID]int{}
+	var slots []buildplan.Keep
 	for _, s := range slices.Concat(z.specs, z.parts) {
 		table.Put(s)
 		for _, c := range z.claims[s.ID] {
 			if table.Claim(s.ID, c) == nil { // as far as it fits
 				claims[s.ID]++
+				if c.Class == api.Firm && !s.Passive {
+					slots = append(slots, buildplan.Keep{Host: s.ID, Claim: c})
+				}
 			}
 		}
 	}
 	for _, s := range z.specs {
 		if w, some := z.wholes[s.ID]; some {
-			if _, _, err := table.PlaceWhole(s.ID, api.Claim{Class: api.Firm, Window: w}); err == nil {
+			c := api.Claim{Consumer: api.InstanceID("whole " + s.ID), Class: api.Firm, Window: w, Whole: true}
+			if shares, all, err := table.PlaceWhole(s.ID, c); err == nil {
 				claims[s.ID]++
+				c.Resources = all
+				slots = append(slots, buildplan.Keep{Host: s.ID, Claim: c, Shares: shares})
 			}
 		}
 	}
 	table.Advance(z.now)
-	return table, claims
+	return table, claims, slots
 }
 
 // scene is the zone as the planner sees it.
@@ -240,7 +253,7 @@ func (z *zone) slow(req *api.Request) *slowZone {
 	slices.SortFunc(all, func(a, b *capacity.Spec) int { return cmp.Compare(a.ID, b.ID) })
 	return &slowZone{
 		specs: z.specs, parts: all, base: base, now: now, claims: claims, aggregates: z.aggregates, census: z.census,
-		filters: z.filters, weights: z.weights, spare: z.spare, req: req, window: req.WindowAt(z.now),
+		filters: z.filters, weights: z.weights, spare: z.spare, zone: z, req: req, window: req.WindowAt(z.now),
 	}
 }
 

@@ -143,6 +143,9 @@ func (g *LayerGroup) validate(sources int) error {
 			if n := len(list[i].Host); n == 0 || n > api.NameMaxBytes {
 				return fmt.Errorf("slot %d: host id of %d bytes", i, n)
 			}
+			if n := len(list[i].Keeps); n > api.NameMaxBytes {
+				return fmt.Errorf("slot %d: id of what it keeps has %d bytes", i, n)
+			}
 		}
 	}
 	return nil

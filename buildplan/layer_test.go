@@ -86,6 +86,9 @@ func TestLayerLimits(t *testing.T) {
 		"host id": {func(l *buildplan.Layer, over int) {
 			l.Groups[0].Slots[1].Host = api.HostID(long + strings.Repeat("x", over))
 		}},
+		"kept slot": {func(l *buildplan.Layer, over int) {
+			l.Groups[0].Slots[1].Keeps = api.InstanceID(long + strings.Repeat("x", over))
+		}},
 		"no host id": {func(l *buildplan.Layer, over int) {
 			l.Groups[0].Alternates[0].Host = api.HostID(strings.Repeat("x", 1-over))
 		}},

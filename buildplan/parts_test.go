@@ -18,6 +18,7 @@ import (
 func (z *zone) drawClaims(t *rapid.T, id api.ProviderID) {
 	for range one(t, 0, 0, 1, 3) {
 		z.claims[id] = append(z.claims[id], api.Claim{
+			Consumer:  api.InstanceID(fmt.Sprint(id, "#", len(z.claims[id]))),
 			Resources: drawResources(t, 4), Window: drawWindow(t), Class: drawClass.Draw(t, "class"),
 		})
 	}

@@ -44,6 +44,11 @@ func newPlanner(s *Inputs, req *api.Request) *planner {
 			p.rooms = append(p.rooms, f)
 		}
 	}
+	for g, k := range s.kept {
+		if b := p.bundles[g]; b != none && len(k.slots) > 0 {
+			p.chosen[b], _ = p.view.Row(k.slots[0].Host)
+		}
+	}
 	p.findDrawingHosts()
 	return p
 }
@@ -87,7 +92,7 @@ func (p *planner) findHosts(group int) (*task, api.Refusals) {
 // filterView returns the input of filters for a group.
 func (p *planner) filterView(group int) *filters.Look {
 	l := filters.NewLook(p.view, p.inputs.World, p.req, group)
-	if p.which != nil {
+	if p.which != nil || p.inputs.kept != nil {
 		l.Placed = p.placedMembers
 	}
 	return l
@@ -99,6 +104,11 @@ func (p *planner) placedMembers(row, rule int) int {
 	var n int64
 	if p.which != nil && p.which[row] > 0 {
 		n = p.earlier[p.which[row]-1].Under(p.req, rule)
+	}
+	if rule >= 0 && p.inputs.kept != nil { // with a rule below 0 the view counts them
+		for _, g := range p.req.Rules[rule].Groups {
+			n += p.inputs.kept[g].on[row]
+		}
 	}
 	if p.supposed == nil || rule >= 0 && p.req.Rules[rule].Policy == api.Affinity {
 		return int(n)

@@ -20,6 +20,10 @@ type Slot struct {
 	Host       api.HostID `cbor:"1,keyasint"`
 	Generation uint64     `cbor:"2,keyasint,omitempty"` // of the host, in the view that was planned on
 	Weight     int64      `cbor:"3,keyasint,omitempty"` // price of the host; lower is better
+	// Keeps is the consumer of the slot of an earlier request that this one replaces in place;
+	// "" for a slot that is claimed beside all others. Only plans of requests that replace
+	// another have it: a zone makes none before all its nodes read their form.
+	Keeps api.InstanceID `cbor:"4,keyasint,omitempty"`
 }
 
 // GroupPlan is what a zone's own hosts offer for one group, best first.
@@ -52,6 +56,11 @@ type Inputs struct {
 	Filters []filters.Filter
 	Costs   costs.Set
 	Spare   int // alternates of each group, at most SpareMax
+	// Keep are, per group, the slots of the request that req.Replaces names, in the order in
+	// which a plan is to keep them; nil for none.
+	Keep [][]Keep
+
+	kept []slotsKept // by group, of a planner; nil for none
 }
 
 // groupOrder returns the groups in the order in which they are planned, and in which their
@@ -88,7 +97,17 @@ func groupOrder(req *api.Request) []int {
 // the refusals of each group, Considered == Offering + the sum of Filters; a group of
 // which nothing is wanted is not looked at.
 // It costs a scan of the columns for each group, and a step of a heap for each slot.
+//
+// Slots of an earlier request are kept before anything is placed; see Keep.
 func Select(s *Inputs, req *api.Request) Plan {
+	if len(s.Keep) > 0 {
+		return selectKeeping(s, req)
+	}
+	return selectPlaced(s, req)
+}
+
+// selectPlaced is Select without slots to keep, but beside those that are kept already.
+func selectPlaced(s *Inputs, req *api.Request) Plan {
 	p := newPlanner(s, req)
 	out := Plan{Groups: make([]GroupPlan, len(req.Groups))}
 	for _, i := range groupOrder(req) {

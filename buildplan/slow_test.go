@@ -52,6 +52,7 @@ type slowZone struct {
 	filters    []api.FilterSpec
 	weights    []api.CostWeight
 	spare      int
+	zone       *zone
 	req        *api.Request
 	window     api.Window
 	placed     []put
@@ -64,13 +65,25 @@ type put struct {
 	host   api.HostID
 	shares map[api.ProviderID]api.Resources // who gives what
 	whole  bool
+	kept   bool // the tables have it before the request
 }
 
 // on counts the slots on a host that a rule binds; all of them with rule below 0.
 func (z *slowZone) on(id api.HostID, rule int) int {
 	n := 0
 	for _, p := range z.placed {
-		if p.host == id && (rule < 0 || slices.Contains(z.req.Rules[rule].Groups, p.group)) {
+		if p.host == id && (rule < 0 && !p.kept || rule >= 0 && slices.Contains(z.req.Rules[rule].Groups, p.group)) {
+			n++
+		}
+	}
+	return n
+}
+
+// keptOn counts the slots on a host that are kept and that a rule binds.
+func (z *slowZone) keptOn(id api.HostID, rule int) int {
+	n := 0
+	for _, p := range z.placed {
+		if p.kept && p.host == id && slices.Contains(z.req.Rules[rule].Groups, p.group) {
 			n++
 		}
 	}
@@ -337,7 +350,7 @@ func (z *slowZone) cost(w api.CostWeight, s *capacity.Spec, g int) int64 {
 		class := api.ResourceClass(cmp.Or(w.Options["class"], "MEMORY_MB"))
 		free := z.free(s, class)
 		for _, p := range z.placed {
-			if p.host == s.ID {
+			if p.host == s.ID && !p.kept {
 				free -= z.req.Groups[p.group].Resources[class]
 			}
 		}
@@ -386,7 +399,7 @@ func (z *slowZone) softRules(s *capacity.Spec, g int) int64 {
 		if !slices.Contains(rule.Groups, g) {
 			continue
 		}
-		members := z.census.members[z.req.RuleKey(i)][s.ID] + z.on(s.ID, i)
+		members := z.census.members[z.req.RuleKey(i)][s.ID] + z.on(s.ID, i) - z.keptOn(s.ID, i)
 		switch rule.Policy {
 		case api.SoftAntiAffinity:
 			n += members
@@ -414,7 +427,7 @@ func (z *slowZone) offers(g int) []buildplan.Slot {
 
 func (z *slowZone) put(g int, id api.HostID) {
 	i := slices.IndexFunc(z.specs, func(s capacity.Spec) bool { return s.ID == id })
-	p := put{g, id, z.room(z.now, &z.specs[i], g), z.req.Groups[g].Whole}
+	p := put{group: g, host: id, shares: z.room(z.now, &z.specs[i], g), whole: z.req.Groups[g].Whole}
 	z.placed = append(z.placed, p)
 	if p.whole {
 		if _, _, err := z.now.PlaceWhole(id, z.claim(nil)); err != nil {
@@ -536,6 +549,11 @@ type slowGroup struct {
 func (z *slowZone) plan() []slowGroup {
 	out := make([]slowGroup, len(z.req.Groups))
 	z.home = map[int]api.HostID{}
+	for _, p := range z.placed { // what is kept
+		for _, g := range priceBound(z.req, p.group) {
+			z.home[g] = p.host
+		}
+	}
 	for _, g := range wholeFirst(z.req) {
 		if z.req.Groups[g].Count > 0 {
 			z.settle(g)

@@ -149,10 +149,13 @@ func (d *data) roomFor(row int, a *amount, c api.Claim) int64 {
 
 // explainLack returns why no source of slots on row gives a.
 func (d *data) explainLack(row int, a *amount, c api.Claim) error {
-	r := d.sourcesOf(row)
+	sources := []int32{int32(row)}
+	if r := d.sourcesOf(row); r != nil {
+		sources = slices.Concat(r.tree, r.sharers)
+	}
 	var most int64
 	admitted := false
-	for _, at := range slices.Concat(r.tree, r.sharers) {
+	for _, at := range sources {
 		most = max(most, d.roomFor(int(at), a, c))
 		admitted = admitted || d.admitsAmount(int(at), a)
 	}

@@ -89,6 +89,15 @@ type Filter struct {
 	Sort func(l *Look, dropped capacity.Set) []Part
 }
 
+// OfKept returns those of fs that a host must pass to keep a slot of an earlier request: the
+// slot is there already, so it matters neither whether the host takes new work nor what else
+// is on it.
+func OfKept(fs []Filter) []Filter {
+	return slices.DeleteFunc(slices.Clone(fs), func(f Filter) bool {
+		return f.Name == nameHostState || f.Name == nameInstances || f.Name == NameCapacity
+	})
+}
+
 // Part is a set of rows that a filter cleared, and the reason.
 type Part struct {
 	Name string
