@@ -75,7 +75,7 @@ func (s *leasesBook) nextStep() step {
 	next := step{at: api.Forever}
 	s.ends.Scan(func(k string) bool {
 		i, ok := s.instances.Get(k[8:])
-		if !ok || s.keeping.Contains(k[8:]) { // an update of its lease is being decided
+		if !ok || s.isKept(i.ID) || i.Within != "" && s.isKept(i.Within) { // an update of its lease is being decided
 			return true
 		}
 		next = step{i.Window.End, rankWindowEnd, func() { s.endWindow(i) }}

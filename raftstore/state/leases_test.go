@@ -166,3 +166,94 @@ func TestLeaseThatFailsIsNotThere(t *testing.T) {
 	assert.Equal(t, api.Forever, w.s.NextDue())
 	checkIndexes(t, w.s)
 }
+
+// updateLease asks for a new window, with an order whose slots take over those of before.
+func (w *world) updateLease(id string, window api.Window, host string, keeps []string, ids ...string) command.Hold {
+	l := w.lease(id)
+	order := leaseOrder(id, id+"-o2", window, ids...)
+	order.Request.Replaces = l.Order
+	w.ok(command.LeaseSet{Stamp: w.stamp(), ModIndex: l.ModIndex, Terms: leaseTerms(id, window, len(ids)), Events: leaseEvents(window), Order: order})
+	sl := slots(host, ids...)
+	for n := range keeps {
+		sl[n].Keeps = api.InstanceID(keeps[n])
+	}
+	h := hold(w.stamp(), id+"-k2", id+"-o2", sl)
+	h.Request = order.Request
+	return h
+}
+
+// TestLeaseIsUpdatedInPlace: the host is charged once for what is kept, until the update is
+// decided and after it.
+func TestLeaseIsUpdatedInPlace(t *testing.T) {
+	for _, commit := range []bool{true, false} {
+		w := leaseWorld(t)
+		window := api.Window{Start: start + 10*minute, End: start + 20*minute}
+		later := api.Window{Start: window.Start, End: start + 40*minute}
+		w.makeLease("l", "h1", window, "s1", "s2", "s3", "s4")
+		w.tick(window.Start)
+		boot := create(w.stamp(), "b", 1, 1)
+		boot.Request.Within = "l-r"
+		w.ok(boot)
+		h := hold(w.stamp(), "b-k", "b", slots("s1", "i1"))
+		h.Request, h.Commit = boot.Request, true
+		w.ok(h)
+		w.ok(reports(w.stamp(), "a1", "h1", api.StatusActive, "i1"))
+
+		w.ok(w.updateLease("l", later, "h1", []string{"s1", "s2", "s3", "s4"}, "t1", "t2", "t3", "t4"))
+		assert.Equal(t, api.LeaseUpdating, w.lease("l").Status)
+		assert.EqualValues(t, 4, w.used("h1"))
+		checkIndexes(t, w.s)
+		w.tick(window.End + minute)
+		assert.Equal(t, api.StatusActive, w.status("i1"), "nothing ends while the update is not decided")
+
+		d := api.DecisionAbort
+		if commit {
+			d = api.DecisionCommit
+		}
+		w.ok(bootDecide(w.stamp(), "l-o2", d))
+		checkIndexes(t, w.s)
+		if !commit {
+			assert.Equal(t, api.LeaseTerminating, w.lease("l").Status)
+			assert.Equal(t, api.StatusDeleting, w.status("i1"))
+			continue
+		}
+		assert.Equal(t, api.LeaseActive, w.lease("l").Status)
+		assert.Equal(t, later, w.lease("l").Terms.Window)
+		assert.Empty(t, w.lease("l").Replaced)
+		i, _ := w.s.Instance("i1")
+		assert.Equal(t, api.InstanceID("t1"), i.Within)
+		assert.Equal(t, later.End, i.Window.End)
+		assert.Equal(t, api.StatusActive, i.Status)
+		assert.Equal(t, api.StatusDeleted, w.status("s1"))
+		assert.EqualValues(t, 4, w.used("h1"))
+		w.tick(later.End)
+		w.ok(reports(w.stamp(), "a1", "h1", api.StatusDeleted, "i1"))
+		assert.Equal(t, api.LeaseTerminated, w.lease("l").Status)
+		assert.Zero(t, w.used("h1"))
+		checkIndexes(t, w.s)
+	}
+}
+
+// TestLeaseShrinksInPlace: a shorter window frees the rest, also around what runs there.
+func TestLeaseShrinksInPlace(t *testing.T) {
+	w := leaseWorld(t)
+	window := api.Window{Start: start + 10*minute, End: start + 40*minute}
+	sooner := api.Window{Start: window.Start, End: start + 20*minute}
+	w.makeLease("l", "h1", window, "s1", "s2", "s3", "s4")
+	w.tick(window.Start)
+	boot := create(w.stamp(), "b", 1, 1)
+	boot.Request.Within = "l-r"
+	w.ok(boot)
+	h := hold(w.stamp(), "b-k", "b", slots("s1", "i1"))
+	h.Request, h.Commit = boot.Request, true
+	w.ok(h)
+	w.ok(w.updateLease("l", sooner, "h1", []string{"s1", "s2", "s3", "s4"}, "t1", "t2", "t3", "t4"))
+	w.ok(bootDecide(w.stamp(), "l-o2", api.DecisionCommit))
+	assert.Equal(t, api.LeaseActive, w.lease("l").Status)
+	i, _ := w.s.Instance("i1")
+	assert.Equal(t, sooner.End, i.Window.End)
+	checkIndexes(t, w.s)
+	w.makeLease("m", "h1", api.Window{Start: sooner.End, End: window.End}, "m1", "m2", "m3", "m4")
+	assert.Equal(t, api.LeasePending, w.lease("m").Status)
+	checkIndexes(t, w.s)
+}

@@ -130,7 +130,7 @@ func (s *sagaBook) claimsOf(id api.ConsumerID) iter.Seq2[api.ProviderID, api.Cla
 	if i, ok := s.instances.Get(string(id)); ok {
 		return s.instanceClaims(i)
 	}
-	if h, n, ok := s.heldSlot(id); ok {
+	if h, n, ok := s.heldSlot(id); ok && h.Slots[n].Keeps == "" {
 		return allocations(h.Slots[n].Host, s.claimOfSlot(h, h.Slots[n]), h.sharesOf(n))
 	}
 	return func(func(api.ProviderID, api.Claim) bool) {}

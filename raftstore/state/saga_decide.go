@@ -21,6 +21,8 @@ func (s *sagaBook) holdDecide(c command.HoldDecide) Result {
 		return refuseWith(api.CodeConflict, "the hold is not complete")
 	case h.Origin == "" && (c.Decision != api.DecisionAbort || c.Forced || h.Decision == api.DecisionCommit):
 		return refuseWith(api.CodeConflict, "the hold belongs to reservation %q of this zone; delete that instead", string(h.Request.Reservation))
+	case c.Decision == api.DecisionAbort && s.isReplaced(h):
+		return refuseWith(api.CodeConflict, "an update that takes over its slots is not decided")
 	}
 	s.decideHold(h, c.Decision, c.Forced)
 	h, _ = s.holds.Get(k)
@@ -83,6 +85,10 @@ func (s *sagaBook) makeInstances(h *Hold) {
 // meanwhile ends at once.
 func (s *sagaBook) makeInstance(h *Hold, n int) {
 	sl := h.Slots[n]
+	if sl.Keeps != "" {
+		s.replaceSlot(h, n)
+		return
+	}
 	i := s.newInstance(h, sl.Instance, sl.Group)
 	i.Host, i.Shares, i.Within = sl.Host, h.sharesOf(n), sl.Within
 	if sl.Whole != nil {
@@ -138,6 +144,10 @@ func (s *sagaBook) releaseHold(h *Hold, committed bool) {
 		return
 	}
 	for n, sl := range h.Slots {
+		if sl.Keeps != "" {
+			s.unkeepSlot(h, n)
+			continue
+		}
 		s.releaseAllocation(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n))
 		s.bumpDrawn(sl.Host, h.sharesOf(n))
 		if sl.Within != "" {
@@ -179,6 +189,9 @@ func (s *sagaBook) instanceDelete(c command.InstanceDelete) Result {
 	i, ok := s.instances.Get(string(c.ID))
 	if !ok || !i.Live() {
 		return refuseWith(api.CodeNotFound, "no such server")
+	}
+	if s.isKept(i.ID) {
+		return refuseWith(api.CodeConflict, "an update that takes over the slot is not decided")
 	}
 	if i.Status != api.StatusDeleting {
 		s.endInstance(i)

@@ -114,15 +114,12 @@ func (h *Hold) sharesOf(n int) []api.Share {
 func (s *sagaBook) claimOfSlot(h *Hold, sl command.Slot) api.Claim {
 	c := api.Claim{
 		Consumer: sl.Instance.ID, Resources: h.Request.Groups[sl.Group].Resources,
-		Window: h.Window, Class: h.Request.Class,
+		Window: h.Window, Class: h.Request.Class, Whole: h.Request.Groups[sl.Group].Whole,
 	}
 	if sl.Whole != nil {
 		c.Resources = sl.Whole
 	}
-	if slot, ok := s.instances.Get(string(sl.Within)); ok && sl.Within != "" {
-		outer := s.claimOf(slot)
-		c.Within = &outer
-	}
+	c.Within = s.outerClaim(sl.Within)
 	return c
 }
 
@@ -155,7 +152,11 @@ func (s *sagaBook) loadHold(h *Hold) {
 		s.prepared.Insert(h.Key())
 	}
 	for n, sl := range h.Slots {
-		s.allocate(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n))
+		if sl.Keeps == "" {
+			s.allocate(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n))
+		} else {
+			s.loadKept(h, n)
+		}
 		s.countSlot(h, sl, +1)
 		if sl.Within != "" {
 			s.promiseWithin(sl.Within, +1)
@@ -200,6 +201,10 @@ func (s *sagaBook) PreparedHolds() []*Hold { return pickRecords(&s.prepared, &s.
 // giveBack releases the claims of a hold in a table.
 func (s *sagaBook) giveBack(t *capacity.Table, h *Hold) {
 	for n, sl := range h.Slots {
+		if sl.Keeps != "" {
+			s.ungrow(t, h, n)
+			continue
+		}
 		for id, part := range allocations(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n)) {
 			if id == sl.Host {
 				t.Release(id, part)

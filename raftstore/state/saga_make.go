@@ -164,16 +164,23 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 	}
 }
 
-// takeSlot claims a slot on a host, or within the slot of a lease that id names.
+// takeSlot claims a slot on a host, in place of one that it replaces if it can, or within the
+// slot of a lease that id names.
 func (s *sagaBook) takeSlot(h *Hold, sl *command.Slot, id api.HostID) (shares []api.Share, ok bool) {
 	if h.Request.Within != "" {
 		return nil, s.takeWithin(h, sl, api.InstanceID(id))
 	}
-	sl.Host = id
+	if sl.Keeps != "" && id == sl.Host {
+		if shares, ok = s.keepSlot(h, sl); ok {
+			return shares, true
+		}
+	}
+	sl.Host, sl.Keeps = id, ""
 	if !s.rulesAllow(h, sl.Group, hostPlace(id), "") {
 		return nil, false
 	}
-	return s.claimSlot(id, s.claimOfSlot(h, *sl))
+	shares, sl.Whole, ok = s.claimSlot(id, s.claimOfSlot(h, *sl))
+	return shares, ok
 }
 
 // indexHeld indexes every instance of an undecided hold, so that no other hold can use the

@@ -14,6 +14,10 @@ func (s *sagaBook) instanceMove(c command.InstanceMove) Result {
 	switch {
 	case !ok || !i.Live() || i.Host == "":
 		return refuseWith(api.CodeNotFound, "no such server on a host of this zone")
+	case s.isKept(i.ID):
+		return refuseWith(api.CodeConflict, "an update that takes over the slot is not decided")
+	case i.Within != "":
+		return refuseWith(api.CodeConflict, "the instance runs in a reservation and stays in its slot")
 	case c.From == c.To:
 		return refuseWith(api.CodeInvalid, "an instance moves from one host to another")
 	case i.Host == c.To:

@@ -1,7 +1,10 @@
 package state
 
 import (
+	"slices"
+
 	"berth/api"
+	"berth/capacity"
 	"berth/raftstore/command"
 )
 
@@ -24,7 +27,7 @@ func (s *sagaBook) takeWithin(h *Hold, sl *command.Slot, id api.InstanceID) bool
 		return false
 	case slot.Origin != h.Origin || slot.Group != string(h.Request.Within) || !mayUse(slot, h.Request.Project):
 		return false
-	case !slot.Whole && s.isOccupied(id):
+	case !slot.Whole && s.isOccupied(id), s.isKept(id):
 		return false
 	case !s.rulesAllow(h, sl.Group, hostPlace(slot.Host), ""):
 		return false
@@ -42,4 +45,108 @@ func (s *sagaBook) takeWithin(h *Hold, sl *command.Slot, id api.InstanceID) bool
 	s.noteDrawn(slot.Host, c, nil, +1)
 	s.promiseWithin(id, +1)
 	return true
+}
+
+// keepSlot takes over a slot of the request that h replaces, in place: until h is decided the
+// host is charged for the old slot and the new one together, but nothing twice.
+func (s *sagaBook) keepSlot(h *Hold, sl *command.Slot) (shares []api.Share, ok bool) {
+	old, known := s.instances.Get(string(sl.Keeps))
+	switch g := &h.Request.Groups[sl.Group]; {
+	case !known || !old.Reserved || !old.Live() || old.Status == api.StatusDeleting || old.Overdue || s.isKept(old.ID):
+		return nil, false
+	case old.Tenant() != h.Tenant() || old.Reservation != h.Request.Replaces || old.Group != g.Name:
+		return nil, false
+	case old.Host != sl.Host || old.Whole != g.Whole || !s.rulesAllow(h, sl.Group, hostPlace(sl.Host), ""):
+		return nil, false
+	}
+	sooner := min(old.Window.End, h.Window.End)
+	s.refitWithin(old.ID, old.Window.End, sooner) // what runs there must fit the new slot as well
+	shares, all, err := s.hostTable.ExtendSlot(sl.Host, s.claimOf(old), old.Shares, s.claimOfSlot(h, *sl))
+	if err != nil {
+		s.refitWithin(old.ID, sooner, old.Window.End)
+		return nil, false
+	}
+	if old.Whole {
+		sl.Whole = all
+	}
+	s.noteDrawn(sl.Host, s.claimOfSlot(h, *sl), shares, +1)
+	s.noteKept(old.ID, true)
+	return shares, true
+}
+
+// replaceSlot makes a kept slot the new one: the charge of the old one ends where the new one
+// does not need it.
+func (s *sagaBook) replaceSlot(h *Hold, n int) {
+	sl, shares := h.Slots[n], h.sharesOf(n)
+	old, _ := s.instances.Get(string(sl.Keeps))
+	s.noteKept(old.ID, false)
+	s.hostTable.ShrinkSlot(sl.Host, s.claimOf(old), old.Shares, s.claimOfSlot(h, sl), shares)
+	i := s.newInstance(h, sl.Instance, sl.Group)
+	i.Host, i.Shares = sl.Host, shares
+	s.refitWithin(old.ID, min(old.Window.End, h.Window.End), old.Window.End)
+	if sl.Whole != nil {
+		i.Resources = sl.Whole
+	}
+	s.moveHolds(old.ID, i.ID)
+	s.succeedSlot(old, i)
+	s.bumpDrawn(sl.Host, shares)
+}
+
+// unkeepSlot leaves a kept slot as it was before h.
+func (s *sagaBook) unkeepSlot(h *Hold, n int) {
+	sl := h.Slots[n]
+	s.ungrow(s.hostTable, h, n)
+	s.noteDrawn(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n), -1)
+	s.noteKept(sl.Keeps, false)
+	if old, ok := s.instances.Get(string(sl.Keeps)); ok {
+		s.refitWithin(old.ID, min(old.Window.End, h.Window.End), old.Window.End)
+	}
+	s.bumpDrawn(sl.Host, h.sharesOf(n))
+}
+
+// ungrow takes back what a kept slot needs beyond the one that it takes over.
+func (s *sagaBook) ungrow(t *capacity.Table, h *Hold, n int) {
+	sl := h.Slots[n]
+	if old, ok := s.instances.Get(string(sl.Keeps)); ok {
+		t.ShrinkSlot(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n), s.claimOf(old), old.Shares)
+	}
+}
+
+// loadKept charges the host for a kept slot of a snapshot, beyond the one that it takes over.
+func (s *sagaBook) loadKept(h *Hold, n int) {
+	sl := h.Slots[n]
+	old, ok := s.instances.Get(string(sl.Keeps))
+	if !ok {
+		return
+	}
+	s.hostTable.RestoreSlotExtension(sl.Host, s.claimOf(old), old.Shares, s.claimOfSlot(h, sl), h.sharesOf(n))
+	s.noteDrawn(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n), +1)
+	s.noteKept(old.ID, true)
+}
+
+// moveHolds puts the slots that undecided holds have within a slot into the one that follows
+// it.
+func (s *sagaBook) moveHolds(old, now api.InstanceID) {
+	if n, ok := s.promised.Get(string(old)); ok {
+		s.promiseWithin(now, n)
+		s.promiseWithin(old, -n)
+	}
+	for _, h := range s.OpenHolds() {
+		if !slices.ContainsFunc(h.Slots, func(sl command.Slot) bool { return sl.Within == old }) {
+			continue
+		}
+		moved := *h
+		moved.Slots = slices.Clone(h.Slots)
+		for n := range moved.Slots {
+			if moved.Slots[n].Within == old {
+				moved.Slots[n].Within = now
+			}
+		}
+		s.putHold(&moved)
+	}
+}
+
+// isReplaced reports whether an undecided hold takes over a slot that h made.
+func (s *sagaBook) isReplaced(h *Hold) bool {
+	return slices.ContainsFunc(h.Slots, func(sl command.Slot) bool { return s.isKept(sl.Instance.ID) })
 }

@@ -2,11 +2,11 @@ package state
 
 import (
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 
 	"berth/api"
+	"berth/capacity"
 )
 
 // The claim of a consumer is served by one provider or several. A slot, and the instance
@@ -20,7 +20,7 @@ import (
 // claim of the same slot has them.
 func allocations(host api.HostID, c api.Claim, shares []api.Share, kept ...api.Share) iter.Seq2[api.ProviderID, api.Claim] {
 	return func(yield func(api.ProviderID, api.Claim) bool) {
-		if host != "" && !yield(host, withoutShares(c, shares)) {
+		if host != "" && !yield(host, capacity.OwnPart(c, shares)) {
 			return
 		}
 		for _, sh := range shares {
@@ -30,20 +30,6 @@ func allocations(host api.HostID, c api.Claim, shares []api.Share, kept ...api.S
 			}
 		}
 	}
-}
-
-// withoutShares returns a claim less its shares.
-func withoutShares(c api.Claim, shares []api.Share) api.Claim {
-	if len(shares) == 0 {
-		return c
-	}
-	c.Resources = maps.Clone(c.Resources)
-	for _, sh := range shares {
-		for class := range sh.Resources { // each class comes whole from one provider
-			delete(c.Resources, class)
-		}
-	}
-	return c
 }
 
 // allocate makes the claim of a slot, or of a consumer if host is "", that is known to
@@ -103,22 +89,23 @@ func (s *stockBook) isClaimed(id api.ProviderID) bool {
 }
 
 // claimSlot claims a slot on a host, and what the host cannot give from providers that it
-// reaches. It returns the shares of those.
-func (s *stockBook) claimSlot(id api.HostID, c api.Claim) (shares []api.Share, ok bool) {
+// reaches. It returns the shares of those. all is what a whole host gives, with them.
+func (s *stockBook) claimSlot(id api.HostID, c api.Claim) (shares []api.Share, all api.Resources, ok bool) {
 	host, known := s.hosts.Get(string(id))
-	switch {
-	case !known:
-		return nil, false
-	case !host.takesWork():
-		return nil, false
-	default:
-		var err error
-		if shares, err = s.hostTable.Place(id, c); err != nil {
-			return nil, false
-		}
+	if !known || !host.takesWork() {
+		return nil, nil, false
+	}
+	var err error
+	if c.Whole {
+		shares, all, err = s.hostTable.PlaceWhole(id, c)
+	} else {
+		shares, err = s.hostTable.Place(id, c)
+	}
+	if err != nil {
+		return nil, nil, false
 	}
 	s.noteDrawn(id, c, shares, +1)
-	return shares, true
+	return shares, all, true
 }
 
 // takeTarget claims room for an instance with the claim c on its target. It does not claim shares of sharing
@@ -146,7 +133,7 @@ func (s *stockBook) takeBeside(i *api.Instance, c api.Claim, pooled []api.Share)
 	for id, part := range allocations("", c, pooled) {
 		s.hostTable.Return(id, part)
 	}
-	shares, ok := s.claimSlot(i.Target, c)
+	shares, _, ok := s.claimSlot(i.Target, c)
 	i.TargetShares = shares
 	kept := i.Kept()
 	for id, part := range allocations("", c, pooled, kept...) {

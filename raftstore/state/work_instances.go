@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/capacity"
 	"berth/raftstore/command"
 )
 
@@ -105,15 +106,22 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 // preemptible: nothing new is admitted to its room, and a promise of the room is not broken
 // by it.
 func (s *workBook) claimOf(i *api.Instance) api.Claim {
-	c := api.Claim{Consumer: i.ID, Resources: i.Resources, Window: i.Window, Class: i.Class}
+	c := api.Claim{Consumer: i.ID, Resources: i.Resources, Window: i.Window, Class: i.Class, Whole: i.Whole}
 	if i.Overdue {
-		c.Window.End, c.Class = api.Forever, api.Preemptible
+		c.Window.End, c.Class, c.Whole = api.Forever, api.Preemptible, false
 	}
-	if slot, ok := s.instances.Get(string(i.Within)); ok && i.Within != "" {
-		outer := s.claimOf(slot)
-		c.Within = &outer
-	}
+	c.Within = s.outerClaim(i.Within)
 	return c
+}
+
+// outerClaim returns what a slot claims on its own host, for claims within it; nil for "".
+func (s *workBook) outerClaim(slot api.InstanceID) *api.Claim {
+	i, ok := s.instances.Get(string(slot))
+	if slot == "" || !ok {
+		return nil
+	}
+	outer := capacity.OwnPart(s.claimOf(i), i.Shares)
+	return &outer
 }
 
 // endInstance requests the end of an instance; a repeat changes nothing.

@@ -158,3 +158,51 @@ func (s *workBook) promiseWithin(slot api.InstanceID, n int) {
 		s.endEmptySlot(slot)
 	}
 }
+
+// noteKept marks a slot as one that an undecided hold takes over, or no longer.
+func (s *workBook) noteKept(slot api.InstanceID, kept bool) {
+	if kept {
+		s.keeping.Insert(string(slot))
+	} else {
+		s.keeping.Delete(string(slot))
+	}
+}
+
+// isKept reports whether an undecided hold takes over a slot. Until it is decided the slot
+// stays as it is.
+func (s *workBook) isKept(slot api.InstanceID) bool { return s.keeping.Contains(string(slot)) }
+
+// succeedSlot records new in place of old, a slot whose claim has become that of new. The
+// instances within old are within new from now on.
+func (s *workBook) succeedSlot(old, now *api.Instance) {
+	gone := *old
+	gone.Status = api.StatusDeleted
+	inner := s.Within(old.ID)
+	s.putInstance(old, &gone)
+	s.byHost.Delete(joinKey(old.Host, old.ID))
+	s.noteDrawn(old.Host, s.claimOf(old), old.Shares, -1)
+	s.addInstance(now)
+	for _, was := range inner {
+		i := *was
+		i.Within = now.ID
+		s.putInstance(was, &i)
+	}
+	s.refitWithin(now.ID, old.Window.End, now.Window.End)
+}
+
+// refitWithin gives the instances within a slot whose window ends at from the end to.
+func (s *workBook) refitWithin(slot api.InstanceID, from, to api.Instant) {
+	if from == to {
+		return
+	}
+	for _, was := range s.Within(slot) {
+		if was.Window.End != from || was.Overdue {
+			continue
+		}
+		i := *was
+		i.Window.End = to
+		s.releaseAllocation(was.Host, s.claimOf(was), was.Shares)
+		s.putInstance(was, &i)
+		s.allocate(i.Host, s.claimOf(&i), i.Shares)
+	}
+}
