@@ -247,7 +247,9 @@ func OwnPart(c api.Claim, shares []api.Share) api.Claim {
 	c.Resources = maps.Clone(c.Resources)
 	for _, sh := range shares {
 		for class, n := range sh.Resources {
-			if c.Resources[class] -= n; c.Resources[class] <= 0 {
+			if left := c.Resources[class] - n; left > 0 {
+				c.Resources[class] = left
+			} else {
 				delete(c.Resources, class)
 			}
 		}

@@ -42,6 +42,7 @@ import (
 	"berth/zone"
 	"berth/zone/estimate"
 	"berth/zone/fleet"
+	"berth/zone/leases"
 	"berth/zone/saga"
 )
 
@@ -90,6 +91,7 @@ type Node struct {
 	estimator *estimate.Estimator
 	saga      *saga.Saga
 	fleet     *fleet.Fleet
+	leases    *leases.Leases
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
 
@@ -173,6 +175,7 @@ func (n *Node) buildZone() error {
 	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys})
 	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p})
 	n.fleet = fleet.New(n.zone, n.estimator)
+	n.leases = leases.New(n.zone, leases.Options{})
 	n.federation = federation.New(federation.Config{
 		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.estimator.Digest, Keys: n.keys,
 		Enrol: n.sendEnrolment, Alive: p.livenessOf, Now: n.now, Log: n.log,
@@ -423,6 +426,7 @@ func (n *Node) runLeader(ctx context.Context) {
 	wg.Go(func() { n.federation.AnnounceGateways(ctx) })
 	wg.Go(func() { n.saga.Lead(ctx) })
 	wg.Go(func() { n.fleet.Lead(ctx) })
+	wg.Go(func() { n.leases.Lead(ctx) })
 	wg.Wait()
 }
 

@@ -65,6 +65,7 @@ type RuleCreate struct {
 // SchedulerHints are conditions on single hosts. force_hosts and ignore_hosts need the
 // role admin.
 type SchedulerHints struct {
+	Reservation api.ReservationID `json:"reservation,omitempty"` // of a lease, in whose room all instances of the boot run
 	Group         string           `json:"group,omitempty"` // id or name of a server group
 	SameHost      []api.InstanceID `json:"same_host,omitempty"`
 	DifferentHost []api.InstanceID `json:"different_host,omitempty"`

@@ -21,7 +21,7 @@ var layers = [][]string{
 		"agent/driver/drivertest", "agent/driver/fake", "agent/driver/process",
 	},
 	{"zone/estimate", "zone/intake", "zone/resources", "federation"},
-	{"zone/fleet", "zone/saga"},
+	{"zone/fleet", "zone/leases", "zone/saga"},
 	{"httpd/wire", "agent"},
 	{"httpd/door"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},

@@ -23,7 +23,7 @@ type workBook struct {
 	within    table.Set                   // slot, live instance within it
 	promised  table.Map[int]              // slot -> slots within it that undecided holds have
 	keeping   table.Set                   // slots that an undecided hold takes over
-	reserved  table.Set                   // origin, reservation, live slot
+	reserved  table.Set                   // origin, reservation, live slot here or abroad
 	unended   table.Set                   // remote instances whose zone does not know yet that they must end
 	members   table.Map[int]              // project, rule, place -> members; see work_rules.go
 	tenants   table.Map[int]              // project, host -> instances and held slots

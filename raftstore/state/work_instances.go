@@ -102,6 +102,9 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 	}
 }
 
+// ClaimOf returns the claim of an instance or slot on an own host.
+func (s *workBook) ClaimOf(i *api.Instance) api.Claim { return s.claimOf(i) }
+
 // claimOf returns the claim of an instance or slot. What is overdue counts now only, like a
 // preemptible: nothing new is admitted to its room, and a promise of the room is not broken
 // by it.
@@ -260,7 +263,7 @@ func (s *workBook) listSlot(i *api.Instance) {
 	default:
 		s.begins.Insert(beginKey(i))
 	}
-	if i.Reserved && i.Host != "" && i.Live() {
+	if i.Reserved && i.Live() {
 		s.reserved.Insert(reservedKey(i))
 	}
 	if i.Within != "" && i.Host != "" && i.Live() {

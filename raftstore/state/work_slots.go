@@ -124,6 +124,15 @@ func (s *workBook) isOccupied(slot api.InstanceID) bool {
 	return promised || len(s.Within(slot)) > 0
 }
 
+// FreeSlots returns the slots of a reservation on own hosts in which a project may boot now,
+// by id. origin is the parent that has the lease, "" for this zone. Whole hosts are listed
+// whatever runs there.
+func (s *workBook) FreeSlots(origin api.LinkID, reservation api.ReservationID, p api.ProjectID) []*api.Instance {
+	return slices.DeleteFunc(s.SlotsOf(origin, reservation), func(i *api.Instance) bool {
+		return i.Host == "" || i.Status != api.StatusActive || i.Overdue || !mayUse(i, p) || s.isKept(i.ID) || !i.Whole && s.isOccupied(i.ID)
+	})
+}
+
 // mayUse reports whether a project of the zone with a lease may use a slot of it.
 func mayUse(slot *api.Instance, p api.ProjectID) bool {
 	return slot.Project == p || slices.Contains(slot.Shared, p)
@@ -134,8 +143,8 @@ func (s *workBook) SlotsOn(id api.HostID) []*api.Instance {
 	return slices.DeleteFunc(s.allOn(id), func(i *api.Instance) bool { return !i.Reserved })
 }
 
-// SlotsOf returns the slots of a reservation of a lease on own hosts that are not DELETED, by
-// id. origin is the parent that has the lease, "" for this zone.
+// SlotsOf returns the slots of a reservation of a lease that are not DELETED, here and abroad,
+// by id. origin is the parent that has the lease, "" for this zone.
 func (s *workBook) SlotsOf(origin api.LinkID, reservation api.ReservationID) []*api.Instance {
 	var out []*api.Instance
 	prefix := joinKey(origin, reservation) + "\x00"

@@ -94,6 +94,9 @@ func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin)
 		a.outcome, a.reason = api.OutcomeSkipped, no
 	}
 	fits, never := hasRoom(&d, a.ask.Request(req))
+	if req.Within != "" || req.Replaces != "" { // the slots are not free room, which is all that a digest counts
+		fits, never = true, false
+	}
 	switch {
 	case a.outcome != "":
 	case l.State == api.LinkPaused:

@@ -343,7 +343,12 @@ func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
 		e.zone.Log().Error("configured costs are unknown here", "error", err)
 		set = costs.Default()
 	}
-	return &buildplan.Inputs{View: v.Hosts(), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: set, Spare: sparesMax}
+	in := &buildplan.Inputs{View: v.Hosts(), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: set, Spare: sparesMax}
+	if req.Within != "" {
+		in.View = insideOf(v, req)
+		in.World.Census = slotCensus{v, v.FreeSlots(req.Origin, req.Within, req.Project)}
+	}
+	return in
 }
 
 // zoneFilters returns the filters of the zone.

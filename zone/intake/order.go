@@ -31,6 +31,8 @@ type reading struct {
 	groups []api.Group // those of the order, with what their flavors ask for
 	joined []api.Rule  // of the server groups that the groups join
 
+	reservation api.ReservationID // that a group has for a flavor; "" for none
+
 	// gone is the error for the first missing object that the body refers to. It is
 	// returned only for a new call: a repeat gets its original answer even if, say,
 	// the flavor has since been deleted.
@@ -74,6 +76,7 @@ func (rd *reading) resolve(from Source) (*BootOrder, error) {
 	}
 	o.Key, o.Call, o.Fixed, o.Request.User = from.Key, from.Call, o.Blob != nil, from.Caller.User
 	o.Request.Groups, o.Request.Rules = rd.groups, append(o.Request.Rules, rd.joined...)
+	o.Request.Within = cmp.Or(o.Request.Within, rd.reservation)
 	switch {
 	case rd.gone == nil:
 		return o, o.Request.Validate()
@@ -267,14 +270,15 @@ func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 		}
 		joins = g.Hints.Group
 	}
-	f, ok := rd.v.Flavor(out.Flavor)
+	asked := out
+	f, ok := rd.flavorFor(&out)
 	if !ok { // the first answer needs no flavor
 		f = &api.Flavor{}
 		rd.noteMissing("%sflavorRef: there is no flavor %q in this zone; see GET /flavors", part, g.FlavorRef)
 	}
 	rd.checkHosts(part, &out.Hints)
 	full := withFlavor(out, f)
-	rd.order.Request.Groups, rd.order.Joins, rd.groups = append(rd.order.Request.Groups, out), append(rd.order.Joins, joins), append(rd.groups, full)
+	rd.order.Request.Groups, rd.order.Joins, rd.groups = append(rd.order.Request.Groups, asked), append(rd.order.Joins, joins), append(rd.groups, full)
 	if !ok {
 		return nil
 	}
@@ -352,6 +356,9 @@ func (rd *reading) readHints(part string, h *rest.SchedulerHints, out *api.Hints
 		if err := api.CheckName(part+"group", h.Group); err != nil {
 			return err
 		}
+	}
+	if err := rd.readReservation(part, h.Reservation); err != nil {
+		return err
 	}
 	text, err := queryText(h.Query)
 	if err == nil {

@@ -1,0 +1,64 @@
+package estimate
+
+import (
+	"berth/api"
+	"berth/capacity"
+	"berth/raftstore/state"
+)
+
+// insideOf returns the inside of a reservation as a host table: each slot in which the
+// request may boot is a host with the slot's id, the room that is left in it, and the
+// properties of the host that it is on.
+func insideOf(v *state.State, req *api.Request) capacity.View {
+	hosts := v.Hosts()
+	t := capacity.NewTable()
+	t.Advance(hosts.Now())
+	for _, slot := range v.FreeSlots(req.Origin, req.Within, req.Project) {
+		row, ok := hosts.Row(slot.Host)
+		if !ok {
+			continue
+		}
+		spec := hosts.Spec(row)
+		spec.ID, spec.Parent, spec.Gap, spec.Name = api.HostID(slot.ID), "", 0, ""
+		spec.Inventory = inventoryOf(capacity.OwnPart(v.ClaimOf(slot), slot.Shares).Resources, spec.Inventory)
+		t.Put(spec)
+		for _, i := range v.Within(slot.ID) {
+			c := v.ClaimOf(i)
+			c.Within = nil
+			t.Restore(spec.ID, c)
+		}
+	}
+	return t.View()
+}
+
+// inventoryOf returns the inventory of a slot: what it reserves, in the units of its host.
+func inventoryOf(r api.Resources, host map[api.ResourceClass]api.Inventory) map[api.ResourceClass]api.Inventory {
+	out := make(map[api.ResourceClass]api.Inventory, len(r))
+	for class, n := range r {
+		inv := host[class]
+		inv.Total, inv.Reserved, inv.AllocationRatio = n, 0, 0
+		if inv.MaxUnit > n {
+			inv.MaxUnit = 0
+		}
+		out[class] = inv
+	}
+	return out
+}
+
+// slotCensus is a census in which slots stand for the hosts that they are on.
+type slotCensus struct {
+	*state.State
+	slots []*api.Instance
+}
+
+// Members counts the members of a rule on the host of each slot.
+func (c slotCensus) Members(t api.Tenant, rule string) (map[api.HostID]int, map[api.LinkID]int) {
+	here, elsewhere := c.State.Members(t, rule)
+	out := make(map[api.HostID]int, len(c.slots))
+	for _, slot := range c.slots {
+		if n := here[slot.Host]; n > 0 {
+			out[api.HostID(slot.ID)] = n
+		}
+	}
+	return out, elsewhere
+}

@@ -1,0 +1,174 @@
+// Package leases makes, changes and ends leases, and moves the zone's time on when
+// something of them is due. The rules of a lease's life are in package lease, its room is
+// held by zone/saga, and what is due happens in raftstore/state.
+//
+// It must never hold room itself, decide when something is due by anything but the log, or
+// know how a dialect spells a lease.
+package leases
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"berth/api"
+	"berth/internal/codec"
+	rules "berth/lease"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// decideMax is how long a call waits for the room of a lease, and for its end.
+const decideMax = time.Minute
+
+// Options are what a zone allows of all leases.
+type Options struct {
+	Limits rules.Limits
+	Policy rules.Policy
+}
+
+// Leases makes and changes the leases of one zone. Its methods may be called concurrently.
+type Leases struct {
+	zone    *zone.Zone
+	options Options
+}
+
+// New returns the leases of a zone. Nothing runs until Lead is called.
+func New(z *zone.Zone, o Options) *Leases { return &Leases{zone: z, options: o} }
+
+// Create makes a lease for a caller and allots its ids. It waits until the lease has all its
+// room or is refused; a refused lease leaves nothing behind. A repeat with the same key,
+// unless it is "", returns the first lease.
+func (l *Leases) Create(ctx context.Context, who api.Caller, terms api.LeaseTerms, key string) (api.LeaseID, error) {
+	if key != "" && !api.ValidName(key) {
+		return "", api.CheckName(api.HeaderIdempotencyKey, key)
+	}
+	terms.Project, terms.User = who.Project, who.User
+	body, err := codec.Marshal(&terms)
+	if err != nil {
+		return "", api.Wrap(api.CodeInternal, "leases.Create", "", err)
+	}
+	digest := sha256.Sum256(body)
+	stamp := l.zone.Stamp()
+	if err := rules.CheckTerms(&terms, stamp.At, l.options.Limits); err != nil {
+		return "", err
+	}
+	if err := l.options.Policy.CheckCreate(&terms); err != nil {
+		return "", err
+	}
+	allotIDs(&terms)
+	c := command.LeaseCreate{Stamp: stamp, Terms: terms, Key: key, Digest: digest[:]}
+	c.Events = rules.Events(&terms, 0, stamp.At, rules.EventIDs{Start: api.NewUUID(), BeforeEnd: api.NewUUID(), End: api.NewUUID()})
+	if c.Order, err = orderOf(&terms, ""); err != nil {
+		return "", err
+	}
+	res, err := l.zone.Propose(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	if res.Lease == nil { // decided within the entry
+		return "", refusal(l.zone.View(), terms.Project, c.Order)
+	}
+	return res.Lease.Terms.ID, l.waitDecided(ctx, res.Lease, c.Order)
+}
+
+// waitDecided waits until an order of a lease is decided, and returns why it failed.
+func (l *Leases) waitDecided(ctx context.Context, made *state.Lease, order *command.BootTerms) error {
+	if order == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, decideMax)
+	defer cancel()
+	project := made.Terms.Project
+	v, err := l.zone.Store().WaitFor(ctx, state.LeaseTopic(made.Terms.ID), func(v *state.State) bool {
+		now, ok := v.Lease(made.Terms.ID)
+		return !ok || now.Status != api.LeaseCreating && now.Status != api.LeaseUpdating
+	})
+	if err != nil {
+		return api.Wrap(api.CodeTimeout, "leases.wait", "the lease is not decided yet; look at it again later", err)
+	}
+	if now, ok := v.Lease(made.Terms.ID); ok && (now.Order == order.Request.Reservation || order.Request.Reservation == "") {
+		return nil
+	}
+	return refusal(v, project, order)
+}
+
+// refusal returns why an order failed.
+func refusal(v *state.State, project api.ProjectID, order *command.BootTerms) error {
+	b, ok := v.Boot(project, order.Request.Reservation)
+	if !ok {
+		return api.Errorf(api.CodeConflict, "the lease was deleted meanwhile")
+	}
+	code, why := b.Cause()
+	switch {
+	case b.Decision == api.DecisionCommit, b.Ended:
+		return api.Errorf(api.CodeConflict, "the lease was deleted meanwhile")
+	case code == api.CodeNoCapacity:
+		return api.Errorf(code, "Not enough hosts available: %s", why)
+	}
+	return api.Errorf(code, "%s", why)
+}
+
+// Update changes a lease of the caller's project, or of any for an admin. It waits until the
+// change holds or is refused; a refused one changes nothing.
+func (l *Leases) Update(ctx context.Context, who api.Caller, id api.LeaseID, change api.LeaseChange) error {
+	old, err := l.find(ctx, who, id)
+	if err != nil {
+		return err
+	}
+	stamp := l.zone.Stamp()
+	cur := &rules.Current{Terms: old.Terms, Status: old.Status, Events: old.Events}
+	next, err := rules.Change(cur, &change, l.options.Limits, stamp.At, api.NewUUID())
+	if err != nil || next.Need == rules.NeedNothing {
+		return err
+	}
+	if err := l.options.Policy.CheckUpdate(&cur.Terms, &next.Terms, stamp.At); err != nil {
+		return err
+	}
+	c := command.LeaseSet{Stamp: stamp, ModIndex: old.ModIndex, Terms: next.Terms, Events: next.Events}
+	if next.Need == rules.NeedRoom {
+		if c.Order, err = orderOf(&next.Terms, old.Order); err != nil {
+			return err
+		}
+	}
+	res, err := l.zone.Propose(ctx, c)
+	if err != nil || c.Order == nil {
+		return err
+	}
+	return l.waitDecided(ctx, res.Lease, c.Order)
+}
+
+// Delete ends a lease of the caller's project, or of any for an admin, at any time. It waits
+// until nothing is left of it, for a while.
+func (l *Leases) Delete(ctx context.Context, who api.Caller, id api.LeaseID) error {
+	old, err := l.find(ctx, who, id)
+	if err != nil {
+		return err
+	}
+	if _, err := l.zone.Propose(ctx, command.LeaseDelete{Stamp: l.zone.Stamp(), Project: old.Terms.Project, ID: id}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, decideMax)
+	defer cancel()
+	// What is not gone by then goes on ending; the lease is shown as DELETING.
+	_, _ = l.zone.Store().WaitFor(ctx, state.LeaseTopic(id), func(v *state.State) bool {
+		_, there := v.Lease(id)
+		return !there
+	})
+	return nil
+}
+
+// find returns a lease that the caller may change, from a state that has everything
+// acknowledged before.
+func (l *Leases) find(ctx context.Context, who api.Caller, id api.LeaseID) (*state.Lease, error) {
+	v, err := l.zone.Latest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old, ok := v.Lease(id)
+	if !ok || old.Terms.Project != who.Project && who.Role != api.RoleAdmin {
+		return nil, api.Errorf(api.CodeNotFound, "no lease %q", string(id))
+	}
+	return old, nil
+}
