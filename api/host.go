@@ -87,6 +87,15 @@ type ServerGroup struct {
 	Members []InstanceID  `cbor:"-"` // filled on read
 }
 
+// HostProperty says whether lists of the attributes of hosts show one.
+type HostProperty struct {
+	ID      string  `cbor:"1,keyasint"` // a random UUID
+	Name    string  `cbor:"2,keyasint"` // of the attribute
+	Private bool    `cbor:"3,keyasint,omitempty"`
+	Created Instant `cbor:"4,keyasint"`
+	Updated Instant `cbor:"5,keyasint,omitempty"` // of the last change; 0 for none
+}
+
 // Claim is amounts of resource classes on one host over one window for one
 // consumer. Allocations are claims whose window covers now.
 type Claim struct {

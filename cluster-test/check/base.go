@@ -262,6 +262,9 @@ func addPlacement(m *model.Model, s *state.State) {
 	for _, n := range s.Traits() {
 		m.Traits[n.Name] = !slices.Contains(api.StandardTraits(), n.Name)
 	}
+	for _, p := range s.HostProperties() {
+		m.Private[p.Name] = p.Private
+	}
 	maps.DeleteFunc(m.Classes, func(_ string, custom bool) bool { return !custom })
 	maps.DeleteFunc(m.Traits, func(_ string, custom bool) bool { return !custom })
 }

@@ -50,6 +50,9 @@ func (w *world) placement() command.Command {
 	case 7:
 		return command.ClassPut{Stamp: w.stamp(), Name: pick[api.ResourceClass](w, "CUSTOM_A", "CUSTOM_B"), Was: pick[api.ResourceClass](w, "", "", "CUSTOM_A")}
 	case 8:
+		if at := w.stamp(); at.At%3 == 0 {
+			return command.PropertySet{Stamp: at, ID: fmt.Sprint("property-", at.At), Name: []string{"gpu", "rack", ""}[at.At/3%3], Private: at.At%2 == 0}
+		}
 		return command.TraitPut{Stamp: w.stamp(), Name: "CUSTOM_T"}
 	case 9:
 		if w.roll(2) == 0 {

@@ -69,6 +69,13 @@ func (r *replay) comparePlacement(index uint64) {
 	if n := len(r.s.ResourceClasses()); n != len(r.m.Classes)+len(api.StandardClasses()) {
 		r.addViolation(promise.Model, index, "there are %d resource classes, not %d beside the standard ones", n, len(r.m.Classes))
 	}
+	properties := map[string]bool{}
+	for _, p := range r.s.HostProperties() {
+		properties[p.Name] = p.Private
+	}
+	if !maps.Equal(properties, r.m.Private) {
+		r.addViolation(promise.Model, index, "the private properties of hosts are %v, not %v", properties, r.m.Private)
+	}
 	if n := len(r.s.Traits()); n != len(r.m.Traits)+len(api.StandardTraits()) {
 		r.addViolation(promise.Model, index, "there are %d traits, not %d beside the standard ones", n, len(r.m.Traits))
 	}

@@ -96,6 +96,7 @@ func (ClassPut) forStock()        {}
 func (ClassDelete) forStock()     {}
 func (TraitPut) forStock()        {}
 func (TraitDelete) forStock()     {}
+func (PropertySet) forStock()     {}
 
 func (GroupPut) forWork()       {}
 func (GroupDelete) forWork()    {}

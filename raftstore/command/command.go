@@ -75,6 +75,7 @@ const (
 	KindWebhookDelete   Kind = 53
 	KindWebhookResume   Kind = 54
 	KindWebhooksTold    Kind = 55
+	KindPropertySet     Kind = 56
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -87,6 +88,7 @@ var since = map[Kind]api.Form{
 	KindWebhookDelete: api.FormFourth,
 	KindWebhookResume: api.FormFourth,
 	KindWebhooksTold:  api.FormFourth,
+	KindPropertySet:   api.FormFourth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -235,4 +237,5 @@ var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindWebhookDelete:   reader[WebhookDelete],
 	KindWebhookResume:   reader[WebhookResume],
 	KindWebhooksTold:    reader[WebhooksTold],
+	KindPropertySet:     reader[PropertySet],
 }

@@ -76,10 +76,11 @@ var kinds = []command.Command{
 	command.WebhookDelete{},
 	command.WebhookResume{},
 	command.WebhooksTold{},
+	command.PropertySet{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindWebhooksTold)
+const kindMax = int(command.KindPropertySet)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

@@ -42,6 +42,18 @@ type HostSet struct {
 	Overrides map[string]string `cbor:"8,keyasint,omitempty"`
 }
 
+// PropertySet says whether lists of the attributes of hosts show one. ID is used for an
+// attribute of which nothing was said before.
+type PropertySet struct {
+	Stamp
+	ID      string `cbor:"2,keyasint"`
+	Name    string `cbor:"3,keyasint"`
+	Private bool   `cbor:"4,keyasint,omitempty"`
+}
+
+// Kind implements Command.
+func (PropertySet) Kind() Kind { return KindPropertySet }
+
 // InstanceMove moves an instance to another host of the zone. The claim on To is made at
 // once, and the claim on From ends when the instance has stopped there. Evacuate does not
 // wait for that: From is down, and the proposer knows that its agent has stopped the

@@ -22,6 +22,7 @@ func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 	assert.Equal(t, limits{
 		leases: api.LeasesMax, events: 20_000, eventAge: 24 * time.Hour,
 		webhooks: api.WebhooksMax, webhooksProject: api.WebhooksProjectMax, webhookFailing: api.WebhookFailingMax,
+		attributeBytes: api.ExtraSpecMaxBytes, properties: api.HostPropertiesMax,
 		aggregates: api.AggregatesMax, attributes: api.AttributesMax, classes: api.ClassesMax, consumers: api.ConsumersMax,
 		consumersCall: api.ConsumersCallMax, customClasses: api.CustomClassesMax, customTraits: api.CustomTraitsMax,
 		epochs: api.EpochsMax, faultBytes: api.FaultMaxBytes, filters: api.FiltersMax, flavors: api.FlavorsMax,

@@ -24,6 +24,8 @@ type stockBook struct {
 	byOwner   table.Set                // project, consumer
 	draws     table.Map[int]           // provider, consumer -> claims; see stock_draws.go
 
+	properties table.Map[*api.HostProperty] // by name
+
 	aggregates  table.Map[*api.Aggregate]
 	inAggregate table.Set // host, aggregate
 
@@ -34,18 +36,21 @@ type stockBook struct {
 
 func (s *stockBook) tables(into []table.Table) []table.Table {
 	return append(s.membersBook.tables(into),
-		&s.hosts, &s.work, &s.byName, &s.providers, &s.children, &s.classes, &s.traits, &s.consumers, &s.byOwner, &s.draws, &s.aggregates,
+		&s.hosts, &s.work, &s.byName, &s.providers, &s.children, &s.classes, &s.traits, &s.consumers, &s.byOwner, &s.draws, &s.properties, &s.aggregates,
 		&s.inAggregate)
 }
 
 func (s *stockBook) sections() []section {
+	properties := sectionOf("properties", s.properties.Values, func(p *api.HostProperty) { s.properties.Set(p.Name, p) })
+	properties.form = api.FormFourth
 	return append(s.membersBook.sections(),
 		sectionOf("aggregates", s.aggregates.Values, s.loadAggregate),
 		sectionOf("classes", func() []Named { return namedList(&s.classes) }, func(n *Named) { s.classes.Set(n.Name, n.Created) }),
 		sectionOf("traits", func() []Named { return namedList(&s.traits) }, func(n *Named) { s.traits.Set(n.Name, n.Created) }),
 		sectionOf("hosts", s.savedHosts, s.loadHost),
 		sectionOf("providers", s.savedProviders, func(p *api.Provider) { s.storeProvider(nil, p) }),
-		sectionOf("consumers", s.consumers.Values, s.loadConsumer))
+		sectionOf("consumers", s.consumers.Values, s.loadConsumer),
+		properties)
 }
 
 // apply applies a command that is for this book.
@@ -77,6 +82,8 @@ func (s *stockBook) apply(c command.ForStock) Result {
 		return s.traitPut(c)
 	case command.TraitDelete:
 		return s.traitDelete(c)
+	case command.PropertySet:
+		return s.propertySet(c)
 	}
 	return Result{}
 }

@@ -127,7 +127,9 @@ func (d dice) entry() command.ConsumerEntry {
 }
 
 func (d dice) name(at command.Stamp) command.Command {
-	switch d.n(3) {
+	switch d.n(4) {
+	case 3:
+		return command.PropertySet{Stamp: at, ID: uuid(d.n(9)), Name: one(d, []string{"gpu", "rack", ""}), Private: d.chance(2)}
 	case 0:
 		return command.ClassDelete{Stamp: at, Name: "CUSTOM_X"}
 	case 1:

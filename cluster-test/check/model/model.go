@@ -41,6 +41,7 @@ type Model struct {
 	Consumers map[api.ConsumerID]*Consumer
 	Classes   map[string]bool // custom ones
 	Traits    map[string]bool // custom ones
+	Private   map[string]bool // attributes of hosts of which something is said
 	Claimed   int             // consumers that this command granted allocations
 
 	Webhooks map[WebhookName]*Webhook
@@ -145,7 +146,7 @@ func New() *Model {
 		Aggregates: map[api.AggregateID]*Aggregate{}, Groups: map[GroupID]Group{},
 		Bonds: map[RuleID]map[api.InstanceID]Bond{}, Arrived: map[api.InstanceID]bool{}, Evacuated: map[api.InstanceID]bool{},
 		left: map[stayed]bool{}, Returned: map[api.InstanceID]int{},
-		Consumers: map[api.ConsumerID]*Consumer{}, Classes: map[string]bool{}, Traits: map[string]bool{},
+		Consumers: map[api.ConsumerID]*Consumer{}, Classes: map[string]bool{}, Traits: map[string]bool{}, Private: map[string]bool{},
 		Webhooks: map[WebhookName]*Webhook{},
 	}
 	m.beginCommand()
@@ -245,6 +246,8 @@ func (m *Model) applyStock(c command.ForStock) *Refusal {
 		m.Traits[c.Name] = true
 	case command.TraitDelete:
 		return m.takeName(m.Traits, c.Name, m.hasTrait(c.Name))
+	case command.PropertySet:
+		return m.propertySet(c)
 	}
 	return nil
 }

@@ -20,6 +20,15 @@ func (h *Host) Stock() map[api.ResourceClass]api.Inventory {
 	return out
 }
 
+// propertySet says whether an attribute of hosts is private.
+func (m *Model) propertySet(c command.PropertySet) *Refusal {
+	if c.Name == "" || len(c.Name) > 255 {
+		return &Refusal{promise.Model, "the name of the property is too short or too long"}
+	}
+	m.Private[c.Name] = c.Private
+	return nil
+}
+
 // AllTraits returns the traits of h, the agent's and the operators', sorted.
 func (h *Host) AllTraits() []string { return union2(h.Traits, h.OwnTraits) }
 
