@@ -26,6 +26,10 @@ type Query struct {
 	variables []string // without the dollar
 }
 
+// Variables returns the variables of q without the dollar, each once, in the order in which
+// they come first.
+func (q *Query) Variables() []string { return q.variables }
+
 // op is what a node is.
 type op uint8
 

@@ -107,5 +107,10 @@ func Answer(w http.ResponseWriter, status int, v any) error {
 
 // Locate sets the Location of an answer: the path below the mount of the new resource.
 func (d *Dialect) Locate(w http.ResponseWriter, r *http.Request, path string) {
-	w.Header().Set("Location", baseURL(r)+d.service.Mount+path)
+	w.Header().Set("Location", d.URL(r, path))
+}
+
+// URL returns the address of a path below the mount, as the caller addresses this server.
+func (d *Dialect) URL(r *http.Request, path string) string {
+	return baseURL(r) + d.service.Mount + path
 }

@@ -74,6 +74,12 @@ func withFlavor(g api.Group, f *api.Flavor) api.Group {
 	return g
 }
 
+// FillFlavor gives a reservation what a flavor asks for.
+func FillFlavor(r *api.Reservation, f *api.Flavor) {
+	g := withFlavor(api.Group{}, f)
+	r.Flavor, r.Resources, r.ExtraSpecs, r.Traits = f.ID, g.Resources, g.ExtraSpecs, g.Traits
+}
+
 // joinTraits adds to what a caller asks what the extra specs of the flavor ask.
 func joinTraits(t api.Traits, specs map[string]string) api.Traits {
 	out := api.Traits{Required: slices.Clone(t.Required), Forbidden: slices.Clone(t.Forbidden)}
