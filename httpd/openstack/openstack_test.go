@@ -178,7 +178,7 @@ func TestALaxService(t *testing.T) {
 	lax := leases
 	lax.Lax, lax.Closed, lax.Suffix = true, true, ".json"
 	lax.Shape = func(p Problem, _ int) any { return map[string]any{"sentence": p.Detail, "route": p.AtRoute} }
-	w := newWorld(t, lax, func(d *Dialect) []Call {
+	w := newWorld(t, lax, func(*Dialect) []Call {
 		echo := func(rw http.ResponseWriter, r *http.Request) error {
 			v, err := ReadFields(r)
 			if err != nil {

@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"httpd/wire", "agent"},
 	{"httpd/door"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
-	{"httpd/placement"},
+	{"httpd/placement", "httpd/reservation"},
 	{"node"},
 	{"dev", "cli"},
 	{"cmd/berth"},

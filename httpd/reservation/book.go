@@ -1,0 +1,150 @@
+package reservation
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// Leases are the use cases of leases.
+type Leases interface {
+	// Create makes a lease for a caller, and allots its ids. It waits until the lease has
+	// all its room or is refused; a refused lease leaves nothing behind. A repeat with the
+	// same key, if it is not "", returns the first lease.
+	Create(ctx context.Context, who api.Caller, terms api.LeaseTerms, key string) (api.LeaseID, error)
+	// Update changes a lease that the caller may change, and waits until the change holds
+	// or is refused; a refused one changes nothing.
+	Update(ctx context.Context, who api.Caller, id api.LeaseID, change api.LeaseChange) error
+	// Delete ends a lease that the caller may change, at any time, and waits until its
+	// record is gone.
+	Delete(ctx context.Context, who api.Caller, id api.LeaseID) error
+}
+
+// Book reads leases from a view of the state.
+type Book interface {
+	// Lease returns one lease, of any project.
+	Lease(v *state.State, id api.LeaseID) (*Lease, bool)
+	// List returns the leases of a project, or of all if it is "", sorted by id.
+	List(v *state.State, project api.ProjectID) []*Lease
+	// Slots returns the room of leases on a host, sorted by start.
+	Slots(v *state.State, host api.HostID) []Slot
+}
+
+// Records are the leases of a zone, as the state has them.
+type Records struct{}
+
+var _ Book = Records{}
+
+// Lease implements Book.
+func (Records) Lease(v *state.State, id api.LeaseID) (*Lease, bool) {
+	l, ok := v.Lease(id)
+	if !ok {
+		return nil, false
+	}
+	return leaseFrom(v, l), true
+}
+
+// List implements Book.
+func (Records) List(v *state.State, project api.ProjectID) []*Lease {
+	records := v.Leases(project)
+	out := make([]*Lease, len(records))
+	for i, l := range records {
+		out[i] = leaseFrom(v, l)
+	}
+	return out
+}
+
+// Slots implements Book. The lease of a slot that a zone above reserves is not known here.
+func (Records) Slots(v *state.State, host api.HostID) []Slot {
+	var out []Slot
+	for _, i := range v.OnHost(host) {
+		if !i.Reserved || !i.Live() {
+			continue
+		}
+		s := Slot{Reservation: api.ReservationID(i.Group), Window: i.Window}
+		if l, ok := v.LeaseWith(s.Reservation); ok && i.Origin == "" {
+			s.Lease = l.Terms.ID
+		}
+		out = append(out, s)
+	}
+	slices.SortStableFunc(out, func(a, b Slot) int { return cmp.Compare(a.Window.Start, b.Window.Start) })
+	return out
+}
+
+// leaseFrom returns the lease of a record, with what has become of its reservations.
+func leaseFrom(v *state.State, l *state.Lease) *Lease {
+	out := &Lease{
+		Terms: l.Terms, Status: l.Status, Reason: l.Reason, Events: l.Events, Created: l.Created, Updated: l.Updated,
+		Reservations: make([]ReservationState, len(l.Terms.Reservations)),
+	}
+	slots := v.LeaseSlots(l)
+	status := l.Status
+	if l.Next != nil {
+		status = l.Next.Status
+	}
+	for i := range l.Terms.Reservations {
+		out.Reservations[i] = stateOf(&l.Terms.Reservations[i], status, slots)
+	}
+	return out
+}
+
+// stateOf returns what has become of a reservation of a lease that has a stable status, or
+// is on its way to one.
+func stateOf(r *api.Reservation, status api.LeaseStatus, slots []*api.Instance) ReservationState {
+	var waiting, usable int
+	for _, i := range slots {
+		switch {
+		case i.Group != string(r.ID):
+		case i.Status == api.StatusBuild:
+			waiting++
+		case i.Status == api.StatusActive:
+			usable++
+		}
+	}
+	out := ReservationState{Status: api.ReservationPending, Allocated: waiting + usable}
+	switch status {
+	case api.LeaseActive, api.LeaseTerminating:
+		out.Status = api.ReservationActive
+	case api.LeaseStarting:
+		if waiting == 0 {
+			out.Status = api.ReservationActive
+		}
+	case api.LeaseTerminated, api.LeaseDeleting:
+		out.Status = api.ReservationDeleted
+	case api.LeaseError:
+		out.Status = api.ReservationError
+	case api.LeaseCreating, api.LeasePending, api.LeaseUpdating:
+	}
+	stands := status == api.LeasePending || status == api.LeaseStarting || status == api.LeaseActive
+	out.Missing = stands && out.Allocated < r.Min
+	return out
+}
+
+// Lease is the record of a lease.
+type Lease struct {
+	Terms        api.LeaseTerms
+	Status       api.LeaseStatus
+	Reason       string // of the status ERROR; "" for none
+	Events       []api.LeaseEvent
+	Reservations []ReservationState // as many as in Terms, in their order
+	Created      api.Instant
+	Updated      api.Instant // 0 if it was never changed
+}
+
+// ReservationState is what has become of one reservation of a lease.
+type ReservationState struct {
+	Status    api.ReservationStatus
+	Missing   bool // it has less room than it should
+	Changed   bool // it has other room than at first
+	Allocated int  // hosts or slots that it has
+}
+
+// Slot is the room of one reservation on one host: a whole host, or one instance.
+type Slot struct {
+	Lease       api.LeaseID
+	Reservation api.ReservationID
+	Window      api.Window
+}
