@@ -56,7 +56,7 @@ func (w *world) placement() command.Command {
 		return command.TraitPut{Stamp: w.stamp(), Name: "CUSTOM_T"}
 	case 9:
 		if w.roll(2) == 0 {
-			return command.ClassDelete{Stamp: w.stamp(), Name: pick(w, wantedClasses...)}
+			return command.ClassDelete{Stamp: w.stamp(), Name: pick(w, append([]api.ResourceClass{"CUSTOM_A", "CUSTOM_B"}, wantedClasses...)...)}
 		}
 		return command.TraitDelete{Stamp: w.stamp(), Name: pick(w, wantedTraits...)}
 	case 10:

@@ -15,9 +15,9 @@ type limits struct {
 	events   int           // kept
 	eventAge time.Duration // how long they are kept
 
-	webhookFailing            time.Duration // how long deliveries may fail before a webhook is paused
-	webhooks, webhooksProject int           // of the zone, and of one project
-	attributeBytes, properties int // of attributes of hosts; for a command of api.FormFourth
+	webhookFailing             time.Duration // how long deliveries may fail before a webhook is paused
+	webhooks, webhooksProject  int           // of the zone, and of one project
+	attributeBytes, properties int           // of attributes of hosts; for a command of api.FormFourth
 
 	aggregates, attributes, classes, consumers, consumersCall, customClasses, customTraits, epochs, faultBytes, filters, flavors,
 	holdsPerLink, links, providerAggs, providerName, providers, serverGroups, shares, tokens, tombstonesPerLink, tree, treeDepth int
