@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -170,5 +171,102 @@ func BenchmarkMerge(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// leased is n hosts with so many standing leases of one host each, one in four of it whole,
+// from a fixed seed.
+func leased(b *testing.B, n, leases int) capacity.View {
+	b.Helper()
+	const hour = api.Instant(3_600_000)
+	dice := rand.New(rand.NewPCG(3, 4))
+	t := capacity.NewTable()
+	ids := make([]api.HostID, n)
+	for i := range ids {
+		ids[i] = api.HostID(fmt.Sprintf("%08x-%04x", dice.Uint32(), dice.Uint32N(1<<16)))
+		t.Put(capacity.Spec{
+			ID: ids[i], Up: true, Enabled: true, Pool: api.PoolReservable, Gap: 5 * time.Minute,
+			Inventory:  map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 32}, api.MemoryMB: {Total: 65536}, api.DiskGB: {Total: 1000}},
+			Attributes: map[string]string{"arch": "x86_64", "node_type": strconv.Itoa(i % 10)},
+		})
+	}
+	made := 0
+	for made < leases {
+		start := hour * api.Instant(1+dice.IntN(2000))
+		c := api.Claim{Class: api.Firm, Window: api.Window{Start: start, End: start + hour*api.Instant(1+dice.IntN(48))}}
+		id := ids[dice.IntN(n)]
+		if dice.IntN(4) == 0 {
+			if _, _, err := t.PlaceWhole(id, c); err == nil {
+				made++
+			}
+			continue
+		}
+		c.Resources = api.Resources{api.VCPU: 1 + dice.Int64N(8), api.MemoryMB: 1 + dice.Int64N(16384), api.DiskGB: 10}
+		if t.Claim(id, c) == nil {
+			made++
+		}
+	}
+	return t.View()
+}
+
+// BenchmarkLease plans one lease among 10,000 others: room for some instances, whole hosts, or
+// an update in place of the first.
+func BenchmarkLease(b *testing.B) {
+	const hour = api.Instant(3_600_000)
+	for _, hosts := range []int{1_000, 10_000} {
+		v := leased(b, hosts, 10_000)
+		for _, shape := range []string{"instances", "whole", "both", "keep"} {
+			for _, count := range []int{1, 10} {
+				b.Run(fmt.Sprintf("%s/hosts=%d/count=%d", shape, hosts, count), func(b *testing.B) {
+					req := &api.Request{
+						Reservation: "r", Project: "p", Class: api.Firm, Reserves: true, Window: api.Window{Start: 1000 * hour, End: 1024 * hour},
+						Groups: []api.Group{{Name: "a", Count: count, Min: count, Resources: api.Resources{api.VCPU: 4, api.MemoryMB: 8192, api.DiskGB: 20}}},
+					}
+					s := &buildplan.Inputs{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
+					whole := api.Group{Name: "b", Count: count, Min: count, Whole: true}
+					whole.Hints.Query = `["=", "$node_type", 7]`
+					switch shape {
+					case "whole":
+						req.Groups = []api.Group{whole}
+					case "both":
+						req.Groups = append(req.Groups, whole)
+					case "keep":
+						s.View, s.Keep = keepFirst(b, s, req)
+					}
+					for _, g := range buildplan.Select(s, req).Groups {
+						require.Len(b, g.Slots, count)
+					}
+					b.ReportAllocs()
+					for b.Loop() {
+						buildplan.Select(s, req)
+					}
+				})
+			}
+		}
+	}
+}
+
+// keepFirst takes the slots that a request gets, and makes it an update that prolongs them.
+func keepFirst(b *testing.B, s *buildplan.Inputs, req *api.Request) (capacity.View, [][]buildplan.Keep) {
+	b.Helper()
+	var keep []buildplan.Keep
+	v := s.View.Without(func(t *capacity.Table) {
+		for i, slot := range buildplan.Select(s, req).Groups[0].Slots {
+			c := api.Claim{Consumer: api.InstanceID(strconv.Itoa(i)), Class: api.Firm, Window: req.Window, Resources: req.Groups[0].Resources}
+			require.NoError(b, t.Claim(slot.Host, c))
+			keep = append(keep, buildplan.Keep{Host: slot.Host, Claim: c})
+		}
+	})
+	req.Replaces, req.Window.End = "old", req.Window.End+1
+	return v, [][]buildplan.Keep{keep}
+}
+
+// BenchmarkKeepIdle finds the idle hosts of 10,000 among 10,000 leases.
+func BenchmarkKeepIdle(b *testing.B) {
+	v := leased(b, 10_000, 10_000)
+	for b.Loop() {
+		pass := v.Hosts()
+		v.KeepStocked(&pass)
+		v.KeepIdle(&pass, api.Window{Start: 3_600_000_000, End: 3_700_000_000})
 	}
 }

@@ -170,8 +170,8 @@ func TestSelectKeepsLikeSlowScheduler(t *testing.T) {
 		}
 	})
 	t.Logf("%d kept, of whole hosts %d, %d groups moved some, %d are stuck", keeps, wholes, moved, stucks)
-	require.Greater(t, keeps, *requests/20)
-	require.Greater(t, moved, *requests/50)
-	require.Greater(t, stucks, *requests/50)
-	require.Positive(t, wholes)
+	require.Greater(t, keeps, floorOf(20))
+	require.Greater(t, moved, floorOf(50))
+	require.Greater(t, stucks, floorOf(50))
+	require.GreaterOrEqual(t, wholes, floorOf(500))
 }

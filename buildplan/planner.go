@@ -17,6 +17,8 @@ type planner struct {
 	req    *api.Request
 	window api.Window
 	rooms  []filters.Filter // those that limit the slots of a row
+	// hasRoom says that one of the filters passes only hosts with room for a slot in the view.
+	hasRoom bool
 	// earlier has the slots of the groups so far; which has the index of each row in
 	// it, plus 1. It is nil while earlier is empty.
 	earlier []costs.Taken
@@ -43,6 +45,7 @@ func newPlanner(s *Inputs, req *api.Request) *planner {
 		if f.Room != nil {
 			p.rooms = append(p.rooms, f)
 		}
+		p.hasRoom = p.hasRoom || f.Name == filters.NameCapacity
 	}
 	for g, k := range s.kept {
 		if b := p.bundles[g]; b != none && len(k.slots) > 0 {
@@ -159,10 +162,12 @@ func (p *planner) placedOn(row int) (taken, whole int64) {
 
 // dropFull removes the hosts without room for one slot from t.pass and counts them.
 func (p *planner) dropFull(t *task, why *api.Refusals) {
-	if t.group.Whole {
+	switch {
+	case p.hasRoom: // a filter has looked
+	case t.group.Whole:
 		p.view.KeepStocked(&t.pass)
 		p.view.KeepIdle(&t.pass, p.window)
-	} else {
+	default:
 		p.view.KeepFitting(&t.pass, t.group.Resources, p.window, p.req.Class)
 	}
 	for i := range p.earlier {

@@ -79,8 +79,9 @@ type chunk struct {
 	prefixes    *block[uint64] // see View.IDPrefix
 	generations *block[uint64]
 	timelines   *block[timeline]
-	rooms       *block[[]room] // claims with others within; nil is all nil
-	columns     []column       // by interned class; may be shorter than the classes
+	gaps        *block[api.Instant] // cleaning times; nil is all 0
+	rooms       *block[[]room]      // claims with others within; nil is all nil
+	columns     []column            // by interned class; may be shorter than the classes
 	hidden      [wholeClass - hiddenEnd]column
 	parents     *block[int32]  // rows of parents, plus 1; nil is all 0
 	reaches     *block[*reach] // of roots; nil is all nil
@@ -223,14 +224,20 @@ func (c *chunk) freeOver(i, class int, w api.Window, kind api.Class, now api.Ins
 	if col == nil || w.End <= now {
 		return 0
 	}
-	free := col.now.at[i]
-	if kind != api.Preemptible {
-		free = c.freeDuring(i, class, w.Start, c.endOf(i, w), now)
-	}
+	free := c.freeBeside(i, class, w, kind, now)
 	if free > 0 && c.exclusive.has(i) && c.isWhole(i, w, kind, now) {
 		return 0
 	}
 	return free
+}
+
+// freeBeside is freeOver whether the whole host is claimed or not, of a class with a column over
+// a window that has not passed.
+func (c *chunk) freeBeside(i, class int, w api.Window, kind api.Class, now api.Instant) int64 {
+	if kind == api.Preemptible {
+		return c.column(class).now.at[i]
+	}
+	return c.freeDuring(i, class, w.Start, c.endOf(i, w), now)
 }
 
 // isWhole reports whether the whole host i is claimed at an instant of w that counts for a
@@ -248,10 +255,10 @@ func (c *chunk) isWhole(i int, w api.Window, kind api.Class, now api.Instant) bo
 // endOf returns until when a claim over w is kept on host i. Without a timeline it is the same
 // for all that ends later than now.
 func (c *chunk) endOf(i int, w api.Window) api.Instant {
-	if !c.timed.has(i) {
+	if c.gaps == nil || !c.timed.has(i) || w.End > api.Forever-c.gaps.at[i] {
 		return w.End
 	}
-	return w.End.Add(c.specs.at[i].Gap)
+	return w.End + c.gaps.at[i]
 }
 
 // freeDuring returns the room of host i in class at every instant of [start, end) from now on

@@ -107,10 +107,10 @@ func (v View) KeepFitting(pass *Set, r api.Resources, w api.Window, kind api.Cla
 	if w.End <= v.Now() {
 		clear(pass.words)
 	}
-	for _, name := range r.Classes() {
-		v.keepAny(pass, func(s *Set) { v.keepFitting(s, name, r[name], w, kind) })
-	}
 	v.dropWhole(pass, w, kind)
+	for _, name := range r.Classes() {
+		v.keepAny(pass, func(s *Set) { v.keepFitting(s, name, r[name], w, kind) }, func(givers *Set) { v.dropWhole(givers, w, kind) })
+	}
 }
 
 // dropWhole removes the rows that are wholly claimed over w.
@@ -136,14 +136,14 @@ func (v View) KeepFittingAlone(pass *Set, r api.Resources, w api.Window, kind ap
 	if w.End <= v.Now() {
 		clear(pass.words)
 	}
+	v.dropWhole(pass, w, kind)
 	for _, name := range r.Classes() {
 		v.keepFitting(pass, name, r[name], w, kind)
 	}
-	v.dropWhole(pass, w, kind)
 }
 
-// keepFitting keeps the rows that have want of a class themselves. The window has not
-// passed.
+// keepFitting keeps the rows that have want of a class themselves, even if they are wholly
+// claimed. The window has not passed.
 func (v View) keepFitting(pass *Set, name api.ResourceClass, want int64, w api.Window, kind api.Class) {
 	v.eachChunk(pass, name, func(c *chunk, class int, words []uint64) {
 		if c.column(class) == nil {
@@ -158,7 +158,7 @@ func (v View) keepFitting(pass *Set, name api.ResourceClass, want int64, w api.W
 // compound host, if that is so for each provider from which its slots may draw the class.
 func (v View) KeepLarge(pass *Set, r api.Resources) {
 	for _, name := range r.Classes() {
-		v.keepAny(pass, func(s *Set) { v.keepLarge(s, name, r[name]) })
+		v.keepAny(pass, func(s *Set) { v.keepLarge(s, name, r[name]) }, func(*Set) {})
 	}
 }
 
@@ -236,8 +236,8 @@ func (v View) eachChunk(pass *Set, name api.ResourceClass, do func(c *chunk, cla
 }
 
 // keepAny keeps the rows that keep does, and the compound hosts that draw from a
-// row that keep would.
-func (v View) keepAny(pass *Set, keep func(*Set)) {
+// row that keep would, of those that limit leaves.
+func (v View) keepAny(pass *Set, keep, limit func(*Set)) {
 	short := v.compoundHosts(*pass)
 	keep(pass)
 	short.AndNot(*pass)
@@ -245,6 +245,7 @@ func (v View) keepAny(pass *Set, keep func(*Set)) {
 		return
 	}
 	givers := v.Providers()
+	limit(&givers)
 	keep(&givers)
 	for row := range short.All() {
 		if v.mayDrawFrom(row, givers) {
@@ -304,12 +305,15 @@ func (c *chunk) clearUnfit(words []uint64, class int, want int64, w api.Window, 
 		if word == 0 {
 			continue
 		}
-		slow := c.timed[n] | col.odd[n] | c.exclusive[n]
 		at := n * wordBits
 		fit := word & fittingBits((*[wordBits]int64)(first.at[at:]), (*[wordBits]int64)(second.at[at:]), want)
+		// Over a part of its timeline a host has no less than over all of it.
+		slow := word & (c.timed[n]&^fit | col.odd[n])
 		words[n] = fit &^ slow
-		for i := range (Set{[]uint64{word & slow}}).All() {
-			if want <= c.freeOver(at+i, class, w, kind, d.now) && c.specs.at[at+i].Inventory[d.classes.list[class]].Admits(want) {
+		for ; slow != 0; slow &= slow - 1 {
+			i := bits.TrailingZeros64(slow)
+			if want <= c.freeBeside(at+i, class, w, kind, d.now) &&
+				(!col.odd.has(at+i) || c.specs.at[at+i].Inventory[d.classes.list[class]].Admits(want)) {
 				words[n] |= 1 << i
 			}
 		}
@@ -360,10 +364,12 @@ func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) 
 		for i := range part {
 			part[i] = min(first.at[i], second.at[i])
 		}
-		for _, rows := range [...]*mask{&c.timed, &c.exclusive} {
-			for i := range (Set{rows[:]}).All() {
-				part[i] = c.freeOver(i, number, w, kind, d.now)
-			}
+		slow := c.timed
+		for n := range slow {
+			slow[n] |= c.exclusive[n]
+		}
+		for i := range (Set{slow[:]}).All() {
+			part[i] = c.freeOver(i, number, w, kind, d.now)
 		}
 	}
 	v.addReached(out)

@@ -54,6 +54,9 @@ func (t *Table) Put(s Spec) {
 	}
 	s = s.copyFrom(&old)
 	c, i := t.ownChunk(row)
+	if gap := api.Instant(s.Gap.Milliseconds()); gap != c.gaps.value(i) {
+		ownBlock(&c.gaps, t.epoch)[i] = gap
+	}
 	ownBlock(&c.specs, t.epoch)[i] = &s
 	t.setInventory(c, i, old.Inventory, s.Inventory)
 	t.applySpec(row, &old, &s)
@@ -236,6 +239,9 @@ func (t *Table) Remove(id api.HostID) {
 	c.exclusive.set(i, false)
 	if c.claims != nil {
 		ownBlock(&c.claims, t.epoch)[i] = 0
+	}
+	if c.gaps != nil {
+		ownBlock(&c.gaps, t.epoch)[i] = 0
 	}
 	if c.rooms != nil {
 		ownBlock(&c.rooms, t.epoch)[i] = nil

@@ -157,7 +157,7 @@ func (c *chunk) clearBusy(word *uint64, at int, w api.Window, now api.Instant) {
 	*word &^= c.timed[at]
 	for i := range (Set{[]uint64{slow}}).All() {
 		row := at*wordBits + i
-		if c.isIdle(row, w.Start, w.End.Add(c.specs.at[row].Gap), now) {
+		if c.isIdle(row, w.Start, c.endOf(row, w), now) {
 			*word |= 1 << i
 		}
 	}
