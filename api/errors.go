@@ -15,6 +15,7 @@ const (
 	CodeInvalid         Code = "invalid"         // the request is malformed or out of range
 	CodeUnauthenticated Code = "unauthenticated" // no or unknown credentials
 	CodeForbidden       Code = "forbidden"       // the role does not allow it
+	CodeOverQuota       Code = "over_quota"      // the project may not have so much at some time
 	CodeNotFound        Code = "not_found"       // no such thing, or not visible to the caller
 	CodeMethod          Code = "method_not_allowed"
 	CodeConflict        Code = "conflict"         // exists already with other content
@@ -37,7 +38,7 @@ const (
 
 var httpStatus = map[Code]int{
 	CodeInvalid: http.StatusBadRequest, CodeUnauthenticated: http.StatusUnauthorized,
-	CodeForbidden: http.StatusForbidden, CodeNotFound: http.StatusNotFound,
+	CodeForbidden: http.StatusForbidden, CodeOverQuota: http.StatusForbidden, CodeNotFound: http.StatusNotFound,
 	CodeMethod: http.StatusMethodNotAllowed, CodeConflict: http.StatusConflict,
 	CodeStale: http.StatusConflict, CodeExists: http.StatusConflict,
 	CodeInUse: http.StatusConflict, CodeHasChildren: http.StatusConflict, CodeTooLarge: http.StatusRequestEntityTooLarge,

@@ -66,6 +66,7 @@ var exitOf = map[api.Code]int{
 	api.CodeUnreached:       exitConflict,
 	api.CodeUnauthenticated: exitDenied,
 	api.CodeForbidden:       exitDenied,
+	api.CodeOverQuota:       exitDenied,
 	api.CodeTimeout:         exitTimeout,
 }
 
@@ -74,6 +75,7 @@ var hints = map[api.Code]string{
 	api.CodeInvalid:         "see the command's --help",
 	api.CodeUnauthenticated: "give a token with BERTH_TOKEN or --token-file; see: berth help settings",
 	api.CodeForbidden:       "use a token with a higher role; an operator makes one with: berth token create",
+	api.CodeOverQuota:       "ask for less or for later, or have an operator raise the limit",
 	api.CodeNotFound:        "check the name with the list command; objects of other projects are not shown",
 	api.CodeConflict:        "read it again, then decide",
 	api.CodeStale:           "it has changed; read it again, then decide",

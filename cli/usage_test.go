@@ -126,7 +126,7 @@ func TestUsage(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	for code, exit := range map[api.Code]int{
-		api.CodeInvalid: 2, api.CodeUnauthenticated: 6, api.CodeForbidden: 6, api.CodeNotFound: 3, api.CodeMethod: 1, api.CodeConflict: 4,
+		api.CodeInvalid: 2, api.CodeUnauthenticated: 6, api.CodeForbidden: 6, api.CodeOverQuota: 6, api.CodeNotFound: 3, api.CodeMethod: 1, api.CodeConflict: 4,
 		api.CodeStale: 4, api.CodeTooLarge: 1, api.CodeMediaType: 1, api.CodePlanRefused: 4, api.CodeNoCapacity: 5, api.CodeContended: 4, api.CodePaused: 4, api.CodeUnreached: 4, api.CodeOverloaded: 1,
 		api.CodeUnavailable: 1, api.CodeTimeout: 7, api.CodeInternal: 1, api.CodeExists: 4, api.CodeInUse: 4, api.CodeHasChildren: 4,
 	} {

@@ -1,0 +1,87 @@
+package quota
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/api"
+)
+
+// Item is something that is counted for a project: leases, whole hosts, slots, instances, or
+// an amount of one resource class in one of the latter.
+type Item string
+
+// The items that are numbers. At any instant a project has at most so many of each.
+const (
+	Leases       Item = "leases"       // leases whose window contains the instant
+	Hosts        Item = "hosts"        // whole hosts reserved
+	Reserved     Item = "reserved"     // slots reserved for instances
+	Instances    Item = "instances"    // firm instances that are not in a reservation
+	Preemptibles Item = "preemptibles" // preemptible instances
+)
+
+// Of returns the item that is an amount of a resource class in Reserved, Instances or
+// Preemptibles, such as reserved.VCPU.
+func (i Item) Of(class api.ResourceClass) Item { return i + "." + Item(class) }
+
+// Valid reports whether i is an item.
+func (i Item) Valid() bool {
+	family, class, amount := strings.Cut(string(i), ".")
+	switch Item(family) {
+	case Leases, Hosts:
+		return !amount
+	case Reserved, Instances, Preemptibles:
+		return !amount || api.ResourceClass(class).Valid()
+	}
+	return false
+}
+
+// Amounts are how much of each item something counts. An absent item is 0.
+type Amounts map[Item]int64
+
+// Limits are how much of each item a project may have at any instant. An absent item, or one
+// below 0, is not limited.
+type Limits map[Item]int64
+
+// Unlimited is the limit of an item that has none. Unlike an absent one it hides a default.
+const Unlimited = -1
+
+// Limits of limits.
+const (
+	ItemsMax = 64      // items in the limits of one project
+	LimitMax = 1 << 53 // of one item
+)
+
+// Validate returns an invalid-input error for an unknown item or a limit out of range.
+func (l Limits) Validate() error {
+	if len(l) > ItemsMax {
+		return api.Errorf(api.CodeInvalid, "at most %d limits are allowed, got %d", ItemsMax, len(l))
+	}
+	for _, i := range slices.Sorted(maps.Keys(l)) {
+		switch n := l[i]; {
+		case !i.Valid():
+			return api.Errorf(api.CodeInvalid, "there is no quota %q: it is %s, %s, %s, %s or %s, or one of the last three with a resource class, such as %s",
+				string(i), Leases, Hosts, Reserved, Instances, Preemptibles, Reserved.Of(api.VCPU))
+		case n < Unlimited || n > LimitMax:
+			return api.Errorf(api.CodeInvalid, "quota %s must be 0 to %d, or %d for none, got %d", i, int64(LimitMax), Unlimited, n)
+		}
+	}
+	return nil
+}
+
+// Over returns l with the defaults of a zone for the items that it does not have.
+func (l Limits) Over(defaults Limits) Limits {
+	out := maps.Clone(defaults)
+	if out == nil {
+		out = Limits{}
+	}
+	maps.Copy(out, l)
+	return out
+}
+
+// of returns the limit of an item, and whether there is one.
+func (l Limits) of(i Item) (most int64, limited bool) {
+	most, limited = l[i]
+	return most, limited && most >= 0
+}
