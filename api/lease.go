@@ -14,6 +14,7 @@ const (
 	ReservedPerLinkMax  = 100_000       // slots of leases that one parent may have here
 	LeaseEventsMax      = 4             // events of one lease
 	LeaseReasonMaxBytes = 512           // of the reason of an ERROR
+	OccurrencesMax      = 400           // times that a lease which repeats takes place
 )
 
 // LeaseID names a lease; a random UUID.
