@@ -32,6 +32,7 @@ import (
 	"berth/httpd/gateway"
 	"berth/httpd/native"
 	"berth/httpd/placement"
+	"berth/httpd/reservation"
 	"berth/httpd/wire"
 	"berth/identity"
 	"berth/internal/backoff"
@@ -189,7 +190,10 @@ func (n *Node) buildZone() error {
 		native.New(native.Config{
 			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Version: n.opts.Version,
 		}),
-		placement.New(placement.Config{Door: common}),
+		map[string]http.Handler{
+			placement.Mount:   placement.New(placement.Config{Door: common}),
+			reservation.Mount: reservation.New(reservation.Config{Door: common, Leases: n.leases, Book: reservation.Records{}}),
+		},
 	))
 	gw := gateway.Config{
 		Zone: n.zone, Estimator: n.estimator, Saga: n.saga,
@@ -205,12 +209,13 @@ func (n *Node) buildZone() error {
 	return nil
 }
 
-// splitDialects routes paths below the placement API's mount to it, and all others to
-// Berth's own API.
-func splitDialects(own, placed http.Handler) http.Handler {
+// splitDialects routes paths below the mount of a dialect to it, and all others to Berth's
+// own API.
+func splitDialects(own http.Handler, mounted map[string]http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == placement.Mount || strings.HasPrefix(r.URL.Path, placement.Mount+"/") {
-			placed.ServeHTTP(w, r)
+		first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		if dialect, ok := mounted["/"+first]; ok && strings.HasPrefix(r.URL.Path, "/") {
+			dialect.ServeHTTP(w, r)
 			return
 		}
 		own.ServeHTTP(w, r)

@@ -17,6 +17,7 @@ import (
 	httpdoor "berth/httpd/door"
 	"berth/httpd/gateway"
 	"berth/httpd/placement"
+	"berth/httpd/reservation"
 )
 
 // routeRow finds a row of the table of reads in docs/http.md.
@@ -34,7 +35,7 @@ func TestTheTableOfReadsIsThatOfTheRoutes(t *testing.T) {
 		said[m[1]+" "+m[2]] = m[3]
 	}
 	for name, routes := range map[string][]httpdoor.Route{
-		"placement": placement.Routes(), "gateway": gateway.Routes(),
+		"placement": placement.Routes(), "reservation": reservation.Routes(), "gateway": gateway.Routes(),
 		"agents": agents.Routes(), "admin": admin.Routes(),
 	} {
 		require.NotEmpty(t, routes, name)

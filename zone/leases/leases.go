@@ -51,13 +51,13 @@ func (l *Leases) Create(ctx context.Context, who api.Caller, terms api.LeaseTerm
 	}
 	digest := sha256.Sum256(body)
 	stamp := l.zone.Stamp()
+	allotIDs(&terms)
 	if err := rules.CheckTerms(&terms, stamp.At, l.options.Limits); err != nil {
 		return "", err
 	}
 	if err := l.options.Policy.CheckCreate(&terms); err != nil {
 		return "", err
 	}
-	allotIDs(&terms)
 	c := command.LeaseCreate{Stamp: stamp, Terms: terms, Key: key, Digest: digest[:]}
 	c.Events = rules.Events(&terms, 0, stamp.At, rules.EventIDs{Start: api.NewUUID(), BeforeEnd: api.NewUUID(), End: api.NewUUID()})
 	if c.Order, err = orderOf(&terms, ""); err != nil {
