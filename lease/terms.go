@@ -24,7 +24,8 @@ func capped(d, most time.Duration) time.Duration {
 	return d
 }
 
-// CheckTerms refuses terms that no lease can have, or none that is made at now.
+// CheckTerms refuses terms that no lease can have, or none that is made at now. The ids of
+// reservations may be allotted later.
 func CheckTerms(t *api.LeaseTerms, now api.Instant, limits Limits) error {
 	if err := checkName(t.Name); err != nil {
 		return err
@@ -106,7 +107,7 @@ func checkReservations(rs []api.Reservation) error {
 		if err := checkReservation(r); err != nil {
 			return api.Errorf(api.CodeOf(err), "reservation %d: %s", i+1, api.MessageOf(err))
 		}
-		if ids[r.ID] {
+		if ids[r.ID] && r.ID != "" {
 			return api.Errorf(api.CodeInvalid, "reservation %d: id %q is there twice", i+1, string(r.ID))
 		}
 		ids[r.ID] = true
@@ -119,8 +120,8 @@ func checkReservations(rs []api.Reservation) error {
 }
 
 func checkReservation(r *api.Reservation) error {
-	if err := api.CheckName("id", string(r.ID)); err != nil {
-		return err
+	if r.ID != "" && !api.ValidName(string(r.ID)) {
+		return api.CheckName("id", string(r.ID))
 	}
 	if err := checkShape(r); err != nil {
 		return err

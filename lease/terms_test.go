@@ -64,7 +64,8 @@ func TestCheckTerms(t *testing.T) {
 		{"as many reservations as possible", func(l *api.LeaseTerms) { l.Reservations = many(api.ReservationsMax) }, "", ""},
 		{"one more", func(l *api.LeaseTerms) { l.Reservations = many(api.ReservationsMax + 1) }, invalid, "at most 16 reservations"},
 		{"one id twice", func(l *api.LeaseTerms) { l.Reservations[1].ID = "hosts" }, invalid, `reservation 2: id "hosts" is there twice`},
-		{"no id", func(l *api.LeaseTerms) { l.Reservations[1].ID = "" }, invalid, "reservation 2: id"},
+		{"no ids yet", func(l *api.LeaseTerms) { l.Reservations[0].ID, l.Reservations[1].ID = "", "" }, "", ""},
+		{"bad id", func(l *api.LeaseTerms) { l.Reservations[1].ID = "a b" }, invalid, "reservation 2: id"},
 		{"as many slots as possible in all", func(l *api.LeaseTerms) { l.Reservations[0].Max = api.CountMax - 5 }, "", ""},
 		{"one more slot", func(l *api.LeaseTerms) { l.Reservations[0].Max = api.CountMax - 4 }, invalid, "at most 10000"},
 	} {
