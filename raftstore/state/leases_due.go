@@ -8,7 +8,7 @@ import (
 
 // What is due happens in the order of time, whatever entry moves the zone's time past it. At
 // one instant: before_end events, ends of windows, ends of leases, starts of slots, starts
-// of leases.
+// of leases, and then before_end events of leases that start at that instant.
 
 const (
 	stepsPerEntry = 100_000             // due steps that one entry takes at the most; the next takes the rest
@@ -23,11 +23,15 @@ const (
 	rankSlotStart
 	rankBeforeStart
 	rankLeaseStart
+	rankStarted
 )
 
-func rankOf(t api.LeaseEventType) byte {
-	switch t {
+func rankOf(l *Lease, e *api.LeaseEvent) byte {
+	switch e.Type {
 	case api.EventBeforeEndLease:
+		if e.Time <= l.Terms.Window.Start {
+			return rankStarted
+		}
 		return rankBeforeEnd
 	case api.EventEndLease:
 		return rankLeaseEnd
@@ -41,7 +45,7 @@ func rankOf(t api.LeaseEventType) byte {
 
 // dueKey orders the events of leases by time, rank and lease.
 func dueKey(l *Lease, e *api.LeaseEvent) string {
-	return timeKey(e.Time) + string([]byte{rankOf(e.Type)}) + joinKey(l.Terms.ID, e.Type)
+	return timeKey(e.Time) + string([]byte{rankOf(l, e)}) + joinKey(l.Terms.ID, e.Type)
 }
 
 // isDue reports whether an event is still to begin when its time comes. While an update is
