@@ -36,6 +36,7 @@ type talk struct {
 //	costs NAME=WEIGHT ...
 //	rule POLICY GROUP ... [max=N]                of the requests that follow; alone, no rule any more
 //	select START END CLASS [spare=N] [disk=N] GROUP ...   a GROUP is COUNTxVCPU/MEM[/FLAVOR]; each slot wants the disk
+//	lease START END [disk=N] GROUP ...           plans and claims room, all of it or none; a GROUP may also be MIN-MAXxwhole
 //	fits START END CLASS [disk=N] [limit=N] GROUP
 //	merge [skew=N] [zones=N] [pack] COUNT OFFER ... [/ COUNT OFFER ...]
 //
@@ -68,6 +69,8 @@ func (k *talk) answer(c script.Command) (string, error) {
 		k.rule(c)
 	case "select":
 		return k.plan(c), nil
+	case "lease":
+		return k.lease(c)
 	case "fits":
 		return fmt.Sprintln(buildplan.Fits(k.scene(c), k.request(c), 0, k.value(c, "limit"))), nil
 	case "merge":
@@ -187,6 +190,51 @@ func (k *talk) plan(c script.Command) string {
 		}
 	}
 	return out.String()
+}
+
+// lease plans a lease and claims its slots.
+func (k *talk) lease(c script.Command) (string, error) {
+	groups := c.Args[2:]
+	c.Args = append(c.Args[:2:2], "firm")
+	req := k.request(c)
+	req.Reserves = true
+	for _, a := range groups {
+		count, rest, _ := strings.Cut(a, "x")
+		least, most, ranged := strings.Cut(count, "-")
+		g := api.Group{Name: fmt.Sprint("g", len(req.Groups)), Whole: rest == "whole", Min: int(k.number(c, least))}
+		if g.Count = g.Min; ranged {
+			g.Count = int(k.number(c, most))
+		}
+		if cpus, mem, _ := strings.Cut(rest, "/"); !g.Whole {
+			g.Resources = k.resources(c)
+			g.Resources[api.VCPU], g.Resources[api.MemoryMB] = k.number(c, cpus), k.number(c, mem)
+		}
+		req.Groups = append(req.Groups, g)
+	}
+	require.NoError(k.t, req.Validate(), c.Pos)
+	plan := buildplan.Select(k.scene(c), req)
+	var out strings.Builder
+	for i, g := range plan.Groups {
+		if len(g.Slots) < req.Groups[i].Min {
+			return fmt.Sprintf("refused: group %d has %d of %d, %v\n", i, len(g.Slots), req.Groups[i].Min, g.Refusals.Filters), nil
+		}
+	}
+	for i, g := range plan.Groups {
+		fmt.Fprintf(&out, "group %d", i)
+		for _, s := range g.Slots {
+			claim := api.Claim{Class: api.Firm, Window: req.Window, Resources: req.Groups[i].Resources}
+			var err error
+			if req.Groups[i].Whole {
+				_, _, err = k.table.PlaceWhole(s.Host, claim)
+			} else {
+				_, err = k.table.Place(s.Host, claim)
+			}
+			require.NoError(k.t, err, c.Pos)
+			fmt.Fprintf(&out, " %s", s.Host)
+		}
+		out.WriteString("\n")
+	}
+	return out.String(), nil
 }
 
 func (k *talk) rule(c script.Command) {

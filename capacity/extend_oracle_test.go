@@ -277,9 +277,13 @@ func TestReplacingAgreesWithModel(t *testing.T) {
 		}
 		m.check(t, table.View())
 	})
-	require.Greater(t, swappedBeside, 20, "claims were replaced beside others")
-	require.Greater(t, wholesGranted, 20, "whole hosts were claimed")
-	require.Greater(t, wholesKept, 20, "whole hosts kept others out")
+	least := 20
+	if testing.Short() {
+		least = 1
+	}
+	require.Greater(t, swappedBeside, least, "claims were replaced beside others")
+	require.Greater(t, wholesGranted, least, "whole hosts were claimed")
+	require.Greater(t, wholesKept, least, "whole hosts kept others out")
 }
 
 // putPlain puts the host h, whose gap never changes, and its device.
