@@ -11,6 +11,7 @@ const (
 const (
 	HeaderRequestID      = "X-Request-Id"
 	HeaderIdempotencyKey = "Idempotency-Key"
+	HeaderLastEventID    = "Last-Event-ID"     // of an event stream; see EventID
 	HeaderCode           = "Berth-Code"        // Code of a refusal in the shape of another dialect
 	HeaderIndex          = "Berth-Index"       // log index at which an answer was read
 	HeaderDeadline       = "Berth-Deadline-Ms" // remaining budget of the caller

@@ -226,9 +226,21 @@ var canned = map[string]string{
 	"POST /operator/transfer":     "", "POST /operator/keyring/rotate": "", "DELETE /operator/members/n3": "",
 	"POST /operator/join-tokens": `{"token": "join-token-text"}`, "POST /operator/holds/r-2.1": "",
 	"DELETE /operator/tokens/0123456789abcdef": "",
+	"GET /events":                 cannedEvents,
+	"GET /webhooks":               `{"webhooks": [` + cannedWebhook + `]}`,
+	"GET /webhooks/pager":         `{"webhook": ` + cannedWebhook + `}`,
+	"POST /webhooks":              `{"webhook": {"id": "w-1", "name": "pager", "secret": "whsec_text"}}`,
+	"POST /webhooks/pager/resume": `{"webhook": ` + cannedWebhook + `}`,
+	"DELETE /webhooks/pager":      "",
 }
 
 const (
+	cannedEvents = "retry: 1000\n:\nid: 1-0\n\nid: 4711-1\nevent: gap\ndata: {\"id\": \"4711-1\", \"kind\": \"gap\", \"at\": \"2026-06-01T12:00:00.000Z\", " +
+		"\"gap\": {\"after\": \"12-1\", \"reason\": \"dropped\"}}\n\nid: 4711-2\nevent: instance.active\ndata: {\"id\": \"4711-2\", \"kind\": \"instance.active\", " +
+		"\"at\": \"2026-06-01T12:00:00.000Z\", \"project_id\": \"p\", \"reservation_id\": \"r-1\", \"server_id\": \"i-1\", \"was\": \"BUILD\", \"is\": \"ACTIVE\", " +
+		"\"zone\": \"home\", \"host\": \"h1\"}\n\n:\nid: 4711-2\n\n"
+	cannedWebhook = `{"id": "w-1", "name": "pager", "project_id": "p", "user_id": "u", "url": "https://example.org/berth", "kinds": ["boot", "instance.error"], "state": "failing",
+		"reason": "it answered with status 500", "failing_since": "2026-06-01T12:00:00.000Z", "delivered": "4711-2", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z"}`
 	cannedServer = `{"id": "i-1", "name": "web-1", "reservation_id": "r-1", "project_id": "p", "user_id": "u", "flavor": "small",
 		"resources": {"VCPU": 1, "MEMORY_MB": 512}, "metadata": {"b": "2", "a": "1"}, "status": "ACTIVE", "window": {"start": "2026-06-01T12:00:00.000Z", "end": null},
 		"class": "firm", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "zone": "home", "host": "h1"}`

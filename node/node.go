@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,7 @@ import (
 	"berth/httpd/admin"
 	"berth/httpd/agents"
 	"berth/httpd/door"
+	httpevents "berth/httpd/events"
 	"berth/httpd/gateway"
 	"berth/httpd/native"
 	"berth/httpd/placement"
@@ -40,9 +42,11 @@ import (
 	"berth/internal/crash"
 	"berth/internal/requestid"
 	"berth/raftstore"
+	"berth/webhook"
 	"berth/zone"
 	"berth/zone/estimate"
 	"berth/zone/fleet"
+	"berth/zone/hooks"
 	"berth/zone/leases"
 	"berth/zone/saga"
 )
@@ -66,7 +70,9 @@ type Options struct {
 	Memory *raftstore.Memory // in place of files for the replicated state
 	Crash  crash.Hook
 	Tap    Tap
-	Admin  func(http.Handler) http.Handler // wraps the admin handler
+	// Resolve finds the addresses of hosts that webhooks name.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	Admin   func(http.Handler) http.Handler // wraps the admin handler
 }
 
 // Node is one control-plane process. Open makes it and Run runs it, once.
@@ -93,8 +99,12 @@ type Node struct {
 	saga      *saga.Saga
 	fleet     *fleet.Fleet
 	leases    *leases.Leases
+	hooks     *hooks.Hooks
+	streams   *httpevents.Streams
+	egress    *webhook.Sender
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
+	closing       chan struct{}                 // closed when Run is told to end
 
 	listeners listeners
 	nodeGate  *gate
@@ -123,6 +133,7 @@ func Open(o Options) (n *Node, err error) {
 		return nil, err
 	}
 	n.leaderChanged.Store(newSignal())
+	n.closing = make(chan struct{})
 	n.keys = federation.NewKeys(n.kek, o.PlanKey)
 	if err = n.openListeners(); err != nil {
 		return nil, err
@@ -177,6 +188,7 @@ func (n *Node) buildZone() error {
 	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p})
 	n.fleet = fleet.New(n.zone, n.estimator)
 	n.leases = leases.New(n.zone, leases.Options{})
+	n.buildWatching()
 	n.federation = federation.New(federation.Config{
 		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.estimator.Digest, Keys: n.keys,
 		Enrol: n.sendEnrolment, Alive: p.livenessOf, Now: n.now, Log: n.log,
@@ -188,7 +200,7 @@ func (n *Node) buildZone() error {
 	}
 	n.api = n.requireCurrent(doorAPI, splitDialects(
 		native.New(native.Config{
-			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Version: n.opts.Version,
+			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Streams: n.streams, Version: n.opts.Version,
 		}),
 		map[string]http.Handler{
 			placement.Mount:   placement.New(placement.Config{Door: common}),
@@ -200,7 +212,7 @@ func (n *Node) buildZone() error {
 		Peer: peerZone, Enrol: n.takeEnrolment, Hello: n.federation.Hello,
 		Above: n.federation.Above, Below: n.federation.LevelsBelow,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
-		Led: func() bool { id, _ := n.store.Leader(); return id != "" },
+		Led: n.led,
 	}
 	gw.Forward = n.forwardTo(doorGateway)
 	n.gateway = n.requireCurrent(doorGateway, gateway.New(gw))
@@ -307,6 +319,7 @@ func (n *Node) Name() (zoneName string, id api.NodeID) { return n.rec.ZoneName, 
 func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { close(n.closing) })()
 	gatewayGate := newGate(n.listeners.gateway, n.gatewayTLS(), n.log)
 	gatewayGate.tap = func(alpn string, c net.Conn) net.Conn { return n.tapConn(alpn, false, c) }
 	agentGate := newGate(n.listeners.agent, n.agentTLS(), n.log)
@@ -358,6 +371,7 @@ func (n *Node) Run(ctx context.Context) error {
 	stopCore()
 	base.Wait()
 	n.toNodes.CloseIdleConnections()
+	n.egress.Close()
 	n.peers.CloseIdle()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		err = errors.Join(cause, err)
@@ -368,6 +382,7 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) adminDoor() http.Handler {
 	h := admin.New(admin.Config{
 		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
+		Watching: n.watching,
 	})
 	if n.opts.Admin != nil {
 		h = n.opts.Admin(h)
@@ -432,6 +447,7 @@ func (n *Node) runLeader(ctx context.Context) {
 	wg.Go(func() { n.saga.Lead(ctx) })
 	wg.Go(func() { n.fleet.Lead(ctx) })
 	wg.Go(func() { n.leases.Lead(ctx) })
+	wg.Go(func() { n.hooks.Lead(ctx) })
 	wg.Wait()
 }
 

@@ -147,6 +147,7 @@ var steps = map[command.Kind]struct{ before, after crash.Point }{
 	command.KindInstanceMove:    {crash.MoveLogging, crash.MoveLogged},
 	command.KindInstanceReport:  {crash.ReportLogging, crash.ReportLogged},
 	command.KindInstanceChanges: {crash.FollowLogging, crash.FollowLogged},
+	command.KindWebhooksTold:    {crash.WebhookLogging, crash.WebhookLogged},
 }
 
 // Latest returns a state that holds everything acknowledged before the call.

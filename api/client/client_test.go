@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -153,6 +154,16 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		},
 		func() error { return c.DeleteServerGroup(ctx, "apart") },
 		func() error { return do(c.Explain(ctx, "req-7")) },
+		func() error {
+			return firstError(c.InProject("shop").Events(ctx, client.EventsQuery{After: "4711-2", Kinds: []string{"boot", "host.up"}, Reservation: "r-1", Lease: "l-1"}))
+		},
+		func() error { return do(c.Webhooks(ctx)) },
+		func() error { return do(c.InProject("shop").Webhook(ctx, "pager")) },
+		func() error {
+			return do(c.CreateWebhook(ctx, rest.WebhookSpec{Name: "pager", URL: "https://example.org/", Kinds: []string{"boot"}}))
+		},
+		func() error { return c.DeleteWebhook(ctx, "pager") },
+		func() error { return do(c.ResumeWebhook(ctx, "pager")) },
 		func() error { return do(c.Members(ctx)) },
 		func() error { return c.RemoveMember(ctx, "n3") },
 		func() error { return c.Transfer(ctx, "n2") },
@@ -181,6 +192,16 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 	}...)
 }
 
+// firstError returns the error that ends a sequence.
+func firstError[T any](all iter.Seq2[T, error]) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // echo answers every call with something of the right shape.
 const echo = `{
   "reservation_id": "r-1", "boot": {"reservation_id": "r-1"}, "boots": [], "server": {"id": "i-1"}, "servers": [],
@@ -188,7 +209,7 @@ const echo = `{
   "members": [], "token": "text", "tokens": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
   "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1},
   "aggregate": {"name": "rack1"}, "aggregates": [], "availability_zones": [], "server_group": {"name": "apart"}, "server_groups": [],
-  "explanation": {"reservation_id": "r-1"}, "capacity": {"zones": []}, "resource_providers": [], "resource_classes": [], "traits": [],
+  "explanation": {"reservation_id": "r-1"}, "webhook": {"name": "pager"}, "webhooks": [], "capacity": {"zones": []}, "resource_providers": [], "resource_classes": [], "traits": [],
   "resource_provider_generation": 3, "inventories": {}, "allocations": {}, "usages": {}, "allocation_requests": []
 }`
 

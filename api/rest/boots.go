@@ -65,15 +65,15 @@ type RuleCreate struct {
 // SchedulerHints are conditions on single hosts. force_hosts and ignore_hosts need the
 // role admin.
 type SchedulerHints struct {
-	Reservation api.ReservationID `json:"reservation,omitempty"` // of a lease, in whose room all instances of the boot run
-	Group         string           `json:"group,omitempty"` // id or name of a server group
-	SameHost      []api.InstanceID `json:"same_host,omitempty"`
-	DifferentHost []api.InstanceID `json:"different_host,omitempty"`
-	Query         json.RawMessage  `json:"query,omitempty"` // a list, or a text that contains one
-	NearHostIP    string           `json:"build_near_host_ip,omitempty"`
-	CIDR          string           `json:"cidr,omitempty"` // default "/24"
-	ForceHosts    []string         `json:"force_hosts,omitempty"`
-	IgnoreHosts   []string         `json:"ignore_hosts,omitempty"`
+	Reservation   api.ReservationID `json:"reservation,omitempty"` // of a lease, in whose room all instances of the boot run
+	Group         string            `json:"group,omitempty"`       // id or name of a server group
+	SameHost      []api.InstanceID  `json:"same_host,omitempty"`
+	DifferentHost []api.InstanceID  `json:"different_host,omitempty"`
+	Query         json.RawMessage   `json:"query,omitempty"` // a list, or a text that contains one
+	NearHostIP    string            `json:"build_near_host_ip,omitempty"`
+	CIDR          string            `json:"cidr,omitempty"` // default "/24"
+	ForceHosts    []string          `json:"force_hosts,omitempty"`
+	IgnoreHosts   []string          `json:"ignore_hosts,omitempty"`
 }
 
 // Traits are traits that hosts must or must not have.

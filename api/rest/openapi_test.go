@@ -149,6 +149,8 @@ func (w *writer) operation(r *rest.Route) object {
 	}
 	good := object{{Key: "description", Value: http.StatusText(r.Status)}}
 	switch {
+	case r.Media != "": // a stream, whose items have this body
+		good = append(good, yaml.MapItem{Key: "content", Value: object{{Key: r.Media, Value: object{{Key: "schema", Value: w.answer(r)}}}}})
 	case r.Answer.Body != nil:
 		good = append(good, yaml.MapItem{Key: "content", Value: content(w.answer(r))})
 	case r.Stream && r.Method == http.MethodGet:
@@ -179,7 +181,7 @@ func parameters(r *rest.Route) []object {
 		if required {
 			p = append(p, yaml.MapItem{Key: "required", Value: true})
 		}
-		kind := map[string]string{"limit": "integer", "all_projects": "boolean"}[name]
+		kind := map[string]string{"limit": "integer", "all_projects": "boolean", "follow": "boolean"}[name]
 		out = append(out, append(p, yaml.MapItem{Key: "schema", Value: append(object{{Key: "type", Value: cmp.Or(kind, "string")}}, more...)}))
 	}
 	if r.ID != "" {

@@ -76,6 +76,9 @@ type ZoneConfig struct {
 	HostGrace Duration `json:"host_grace"`                // silence after which a host is down
 	Tags      []string `json:"tags"`                      // affinity tags of the zone, for the zone rule of a boot
 	DefaultAZ string   `json:"default_availability_zone"` // availability zone of hosts that get none from an aggregate; "" for the zone's name
+	// WebhookNetworks are inner networks that webhooks may reach, such as 10.1.0.0/16; webhooks
+	// reach public addresses alone without any.
+	WebhookNetworks []string `json:"webhook_networks,omitempty"`
 }
 
 // SchedulerAnswer has the filters and costs in use, and all available ones.

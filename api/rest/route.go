@@ -22,6 +22,7 @@ type Route struct {
 	Status int     // HTTP status of the answer
 	Answer Answer
 	Stream bool   // the body or the answer is a file of any length
+	Media  string // media type of the answer; "" for JSON
 	Help   string // what the call does or returns, in Markdown, as a sentence without a full stop
 	Since  string // first version of Berth with the call
 	Group  string // section of docs/http.md
@@ -85,6 +86,7 @@ func makeTable() []Route {
 		{"Flavors", flavors},
 		{"Zones", zones},
 		{"Hosts and aggregates", hosts},
+		{"Events and webhooks", watching},
 		{"Operators", operators},
 	} {
 		for _, r := range g.routes {

@@ -6,12 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/state"
@@ -24,6 +26,8 @@ type Config struct {
 	Ready  func() bool // this node has caught up with its zone
 	Term   func() uint64
 	Form   func() api.Form // newest form that all nodes of the zone read
+	// Watching returns what this process does for those who watch events; nil for nothing.
+	Watching func() Watching
 }
 
 // Routes returns every call of the listener with its kind of read. Each call reports on
@@ -84,12 +88,16 @@ var (
 	untold    = prometheus.NewDesc("berth_holds_untold", "Decided holds that a child has not confirmed.", nil, nil)
 	prepared  = prometheus.NewDesc("berth_holds_prepared", "Holds that a parent has not decided.", nil, nil)
 	free      = prometheus.NewDesc("berth_capacity_free", "Free amount by resource class, on hosts that are up.", []string{"class"}, nil)
+	hooks     = prometheus.NewDesc("berth_webhooks", "Webhooks by state.", []string{"state"}, nil)
+	delivered = prometheus.NewDesc("berth_webhook_deliveries_total", "Events that this process has sent to webhooks.", []string{"outcome"}, nil)
+	lag       = prometheus.NewDesc("berth_webhook_lag_seconds", "Age of the oldest event that waits for its delivery; only on the leader.", nil, nil)
+	streams   = prometheus.NewDesc("berth_event_streams", "Open event streams of this node.", nil, nil)
 	total     = prometheus.NewDesc("berth_capacity_total", "Capacity by resource class, on hosts that are up.", []string{"class"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total} {
+	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams} {
 		ch <- d
 	}
 }
@@ -116,6 +124,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for st, n := range v.CountByStatus() {
 		gauge(instances, float64(n), string(st))
 	}
+	c.collectWatching(ch, v, gauge)
 	gauge(undecided, float64(len(v.UndecidedBoots())))
 	gauge(untold, float64(len(v.UntoldHolds())))
 	gauge(prepared, float64(len(v.PreparedHolds())))
@@ -123,4 +132,31 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(free, float64(t.Free), string(class))
 		gauge(total, float64(t.Total), string(class))
 	}
+}
+
+// collectWatching collects what tells others of events.
+func (c *collector) collectWatching(ch chan<- prometheus.Metric, v *state.State, gauge func(d *prometheus.Desc, v float64, labels ...string)) {
+	states := map[string]int{rest.WebhookActive: 0, rest.WebhookFailing: 0, rest.WebhookPaused: 0}
+	for _, w := range v.Webhooks() {
+		states[rest.WebhookState(w)]++
+	}
+	for st, n := range states {
+		gauge(hooks, float64(n), st)
+	}
+	var w Watching
+	if c.Watching != nil {
+		w = c.Watching()
+	}
+	for outcome, n := range map[string]uint64{"delivered": w.Delivered, "failed": w.Failed} {
+		ch <- prometheus.MustNewConstMetric(delivered, prometheus.CounterValue, float64(n), outcome)
+	}
+	gauge(lag, w.Lag.Seconds())
+	gauge(streams, float64(w.Streams))
+}
+
+// Watching is what this process does for those who watch events.
+type Watching struct {
+	Delivered, Failed uint64        // deliveries to webhooks
+	Lag               time.Duration // age of the oldest event that waits for one
+	Streams           int           // open ones
 }

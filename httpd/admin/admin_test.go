@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -61,13 +62,14 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 	return New(Config{
 		Ready: func() bool { return true },
 		View:  func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
-		Form: func() api.Form { return api.FormNewest },
+		Form:     func() api.Form { return api.FormNewest },
+		Watching: func() Watching { return Watching{Delivered: 7, Failed: 2, Lag: 90 * time.Second, Streams: 3} },
 	})
 }
 
 // The two kinds of line of the text format, as far as the metrics use it.
 var (
-	comment = regexp.MustCompile(`^# (?:HELP \w+ .+|TYPE (\w+) gauge)\n$`)
+	comment = regexp.MustCompile(`^# (?:HELP \w+ .+|TYPE (\w+) (?:gauge|counter))\n$`)
 	sample  = regexp.MustCompile(`^(\w+)(?:\{\w+="(\w+)"\})? (\S+)\n$`)
 )
 
@@ -92,6 +94,8 @@ func TestMetrics(t *testing.T) {
 		"berth_hosts up": 1, "berth_hosts down": 1, "berth_instances BUILD": 1,
 		"berth_boots_undecided": 1, "berth_holds_untold": 0, "berth_holds_prepared": 0,
 		"berth_capacity_free VCPU": 1, "berth_capacity_total VCPU": 4,
+		"berth_webhooks active": 0, "berth_webhooks failing": 0, "berth_webhooks paused": 0, "berth_event_streams": 3,
+		"berth_webhook_deliveries_total delivered": 7, "berth_webhook_deliveries_total failed": 2, "berth_webhook_lag_seconds": 90,
 	}, got)
 }
 

@@ -63,6 +63,13 @@ func (d *Door) callerOf(r *http.Request) (api.Caller, bool) {
 	return c, true
 }
 
+// Admits reports whether the caller of a request that is under way is still admitted: the
+// token may have been revoked or have expired.
+func (d *Door) Admits(r *http.Request) bool {
+	c, ok := d.callerOf(r)
+	return ok && c == Caller(r)
+}
+
 // tokenOf returns the token of a request: a bearer token, the password of any user, or
 // the header X-Auth-Token.
 func tokenOf(r *http.Request) string {

@@ -144,11 +144,11 @@ func TestAReadIsOfTheIndexThatItSays(t *testing.T) {
 		if method != http.MethodGet {
 			return
 		}
-		for _, kind := range []string{"", "?read=linearizable"} {
+		for _, kind := range []string{"read=local", "read=linearizable"} {
 			w := r.of(t)
 			s := &restless{Store: w.store, t: t, views: map[uint64]*state.State{}}
 			w.serve(s)
-			c := call{method: method, target: r.target + kind, token: admin}
+			c := call{method: method, target: withQuery(r.target, kind), token: admin}
 			rec := w.answered(t, c, r.status, nil)
 			v := s.views[indexOf(t, rec.Header())]
 			require.NotNil(t, v)

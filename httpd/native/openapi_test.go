@@ -58,6 +58,12 @@ func (w *world) checkDescribed(c call, rec *httptest.ResponseRecorder) {
 		assert.Empty(w.tb, rec.Body.String(), name)
 		return
 	}
+	if route.Media != "" {
+		for _, data := range eventData(rec.Body.String()) {
+			checkSchema(w.tb, name+" item", answer.Value.Content.Get(route.Media), []byte(data))
+		}
+		return
+	}
 	checkBody(w.tb, name+" answer", answer.Value.Content, rec.Body.Bytes())
 	if route.Answer.Key != "" {
 		var got map[string]json.RawMessage
@@ -72,9 +78,23 @@ func (w *world) checkDescribed(c call, rec *httptest.ResponseRecorder) {
 
 func checkBody(tb testing.TB, name string, content openapi3.Content, body []byte) {
 	tb.Helper()
+	checkSchema(tb, name, content.Get("application/json"), body)
+}
+
+// eventData returns the data of the events in a stream.
+func eventData(stream string) (out []string) {
+	for line := range strings.Lines(stream) {
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			out = append(out, strings.TrimSuffix(data, "\n"))
+		}
+	}
+	return out
+}
+
+func checkSchema(tb testing.TB, name string, media *openapi3.MediaType, body []byte) {
+	tb.Helper()
 	var v any
 	require.NoError(tb, json.Unmarshal(body, &v), name)
-	media := content.Get("application/json")
 	require.NotNil(tb, media, "%s is not described", name)
 	assert.NoError(tb, media.Schema.Value.VisitJSON(v), "%s is not what docs/openapi.yaml says", name)
 }

@@ -254,7 +254,7 @@ func TestUnknownQueryParametersAreRefused(t *testing.T) {
 	eachRoute(t, func(t *testing.T, method string, r row) {
 		t.Helper()
 		w := r.of(t)
-		w.refused(t, call{method: method, target: r.target + "?colour=red", token: admin, body: r.body}, api.CodeInvalid, `unknown query parameter "colour"`)
+		w.refused(t, call{method: method, target: withQuery(r.target, "colour=red"), token: admin, body: r.body}, api.CodeInvalid, `unknown query parameter "colour"`)
 	})
 	w := newWorld(t)
 	w.refused(t, call{method: "GET", target: "/servers?limit=1&limit=2", token: reader}, api.CodeInvalid, `"limit" is given twice`)

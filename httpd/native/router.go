@@ -22,6 +22,7 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/httpd/door"
+	httpevents "berth/httpd/events"
 	"berth/httpd/wire"
 	"berth/zone"
 	"berth/zone/estimate"
@@ -37,6 +38,7 @@ type Authority interface {
 	JoinToken(ctx context.Context, kind api.JoinKind, name string, ttl time.Duration) (token string, err error)
 	Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnswer, error)
 	NewToken(ctx context.Context, t api.Token) (text string, id api.TokenID, err error)
+	NewWebhook(ctx context.Context, w api.Webhook, secret string) (api.WebhookID, error)
 	RotateKeyring(ctx context.Context) error
 	Members() []api.Node
 	RemoveMember(ctx context.Context, id api.NodeID) error
@@ -53,6 +55,7 @@ type Config struct {
 	Fleet     *fleet.Fleet
 	Authority Authority
 	Digests   zone.Digests
+	Streams   *httpevents.Streams
 	Version   string
 }
 
@@ -121,6 +124,13 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"DELETE /zones/boot/{id}": (*dialect).releaseBoot,
 
 	"GET /explain/{id}": (*dialect).getExplanation,
+
+	"GET /events":                (*dialect).streamEvents,
+	"POST /webhooks":             (*dialect).createWebhook,
+	"GET /webhooks":              (*dialect).listWebhooks,
+	"GET /webhooks/{id}":         (*dialect).showWebhook,
+	"DELETE /webhooks/{id}":      (*dialect).deleteWebhook,
+	"POST /webhooks/{id}/resume": (*dialect).resumeWebhook,
 
 	"POST /servers":        (*dialect).createServer,
 	"GET /servers":         (*dialect).listServers,

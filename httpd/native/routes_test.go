@@ -89,6 +89,15 @@ var rows = map[string]row{
 	"DELETE /hosts/{id}/drain":  {target: "/hosts/host-1/drain", role: api.RoleAdmin, status: 200, leader: true},
 	"POST /hosts/{id}/evacuate": {target: "/hosts/host-3/evacuate", role: api.RoleAdmin, status: 200, leader: true, lost: true, asks: true},
 
+	"GET /events": {target: "/events?follow=false", role: api.RoleReader, status: 200},
+	"POST /webhooks": {
+		target: "/webhooks", body: `{"webhook":{"name":"b","url":"https://example.org/"}}`, role: api.RoleMember, status: 201, leader: true,
+	},
+	"GET /webhooks":              {target: "/webhooks", role: api.RoleReader, status: 200},
+	"GET /webhooks/{id}":         {target: "/webhooks/pager", role: api.RoleReader, status: 200},
+	"DELETE /webhooks/{id}":      {target: "/webhooks/pager", role: api.RoleMember, status: 204, leader: true},
+	"POST /webhooks/{id}/resume": {target: "/webhooks/pager/resume", role: api.RoleMember, status: 200, leader: true},
+
 	"GET /explain/{id}": {target: "/explain/r-web", role: api.RoleReader, status: 200},
 
 	"GET /server-groups": {target: "/server-groups", role: api.RoleReader, status: 200},

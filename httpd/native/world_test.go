@@ -21,6 +21,7 @@ import (
 	"berth/api/rest"
 	"berth/buildplan/seal"
 	"berth/httpd/door"
+	httpevents "berth/httpd/events"
 	"berth/internal/codec"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
@@ -113,6 +114,10 @@ func (a *authority) NewToken(_ context.Context, t api.Token) (string, api.TokenI
 	return "berth_new", "new", a.note("token " + string(t.User) + " " + t.Expires.String())
 }
 
+func (a *authority) NewWebhook(_ context.Context, w api.Webhook, secret string) (api.WebhookID, error) {
+	return "hook-new", a.note("webhook " + w.URL + " " + secret)
+}
+
 func (a *authority) RotateKeyring(context.Context) error { return a.note("rotate") }
 
 func (a *authority) Members() []api.Node {
@@ -180,6 +185,7 @@ type world struct {
 	zone      *zone.Zone
 	saga      *saga.Saga
 	fleet     *fleet.Fleet
+	streams   *httpevents.Streams
 	auth      *authority
 	now       func() time.Time
 	follower  bool
@@ -208,7 +214,8 @@ func (w *world) serve(store zone.Store) {
 	e := estimate.New(estimate.Config{Zone: w.zone, Peers: lonely{}, Digests: digests, Keys: key})
 	w.saga = saga.New(saga.Config{Zone: w.zone, Estimator: e, Peers: lonely{}, Digests: digests})
 	w.fleet = fleet.New(w.zone, e)
-	w.Handler = New(Config{Estimator: e, Saga: w.saga, Fleet: w.fleet, Authority: w.auth, Digests: digests, Version: "v1", Door: door.Config{
+	w.streams = httpevents.New(httpevents.Config{Zone: w.zone, Led: func() bool { return true }})
+	w.Handler = New(Config{Estimator: e, Saga: w.saga, Fleet: w.fleet, Authority: w.auth, Digests: digests, Streams: w.streams, Version: "v1", Door: door.Config{
 		Zone: w.zone, Tokens: tokens{}, Log: log, Leader: func() bool { return !w.follower },
 		Forward: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.forwarded = append(w.forwarded, r.Method+" "+r.URL.Path)
@@ -249,6 +256,9 @@ func (w *world) furnish(tb testing.TB, id api.ZoneID) {
 		command.Init{Stamp: at, Zone: id, Name: "root"},
 		token("reader", "p1", api.RoleReader), token("member", "p1", api.RoleMember), token("admin", "p1", api.RoleAdmin),
 		token("other", "p2", api.RoleMember), expired,
+		command.WebhookPut{Stamp: at, Webhook: api.Webhook{
+			ID: "hook-pager", Name: "pager", Project: "p1", User: "member", URL: "https://example.org/berth", Secret: []byte("wrapped"), Kinds: []string{"boot"},
+		}},
 		command.FlavorPut{Stamp: at, Flavor: small}, command.FlavorPut{Stamp: at, Flavor: huge}, hosts,
 		link("up", api.LinkParent), link("east", api.LinkChild), link("west", api.LinkChild),
 	)

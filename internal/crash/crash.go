@@ -53,6 +53,14 @@ const (
 	FollowLogged   Point = "follow.logged"   // and after
 )
 
+// The points of deliveries to webhooks.
+const (
+	WebhookSending Point = "webhook.sending" // before an event is sent
+	WebhookSent    Point = "webhook.sent"    // the other side has answered, and that is not recorded
+	WebhookLogging Point = "webhook.logging" // before it is recorded how far deliveries are
+	WebhookLogged  Point = "webhook.logged"  // and after
+)
+
 // The points of the disk.
 const (
 	LogWriting      Point = "log.writing"      // before entries are written
@@ -78,8 +86,8 @@ const (
 	AgentReported  Point = "agent.reported"  // the zone has acknowledged, but that is not recorded
 )
 
-// Points returns every point of a node, in the order of a boot's life, and then
-// those of the disk.
+// Points returns every point of a node but those of webhooks, in the order of a boot's
+// life, and then those of the disk.
 func Points() []Point {
 	return []Point{
 		BootLogging, BootLogged, SelectPlanning, SelectPlanned, SelectSealed, HoldLogging, HoldLogged, HoldAsking, HoldAsked,
@@ -90,6 +98,11 @@ func Points() []Point {
 		LogWriting, LogWritten, VoteWriting, VoteWritten, TruncateWriting, TruncateWritten,
 		SnapshotWriting, SnapshotWritten, SnapshotKept, RestoreLoading, RestoreLoaded,
 	}
+}
+
+// WebhookPoints returns every point of deliveries to webhooks, on a leader.
+func WebhookPoints() []Point {
+	return []Point{WebhookSending, WebhookSent, WebhookLogging, WebhookLogged}
 }
 
 // AgentPoints returns every point of an agent.

@@ -5,6 +5,7 @@ package memstore
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -27,6 +28,7 @@ type Store struct {
 	view  *state.State  // the state after the last command
 	moved chan struct{} // closed when view is replaced
 	err   error         // error of Propose, nil for none
+	form  api.Form      // of entries that commands are read from; 0 applies them as they are
 
 	watchers watch.List[state.Topic]
 }
@@ -35,6 +37,14 @@ type Store struct {
 func New() *Store {
 	s := state.New()
 	return &Store{next: s, view: s.Clone(), moved: make(chan struct{})}
+}
+
+// NewOfForm returns a store that applies commands as they are read from entries of a form: what
+// came with it takes effect.
+func NewOfForm(form api.Form) *Store {
+	s := New()
+	s.form = form
+	return s
 }
 
 // View returns the latest state.
@@ -91,7 +101,7 @@ func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Res
 	out := make([]state.Result, len(cmds))
 	var touched []state.Topic
 	for i, c := range cmds {
-		out[i] = s.next.Apply(index, c)
+		out[i] = s.next.Apply(index, s.reread(c))
 		touched = append(touched, s.next.Touched()...)
 	}
 	s.view = s.next.Clone()
@@ -99,6 +109,21 @@ func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Res
 	s.moved = make(chan struct{})
 	s.watchers.Wake(touched...)
 	return out, nil
+}
+
+// reread returns a command as it is read from an entry.
+func (s *Store) reread(c command.Command) command.Command {
+	if s.form == 0 {
+		return c
+	}
+	b, err := command.Encode(c, s.form)
+	if err == nil {
+		c, err = command.Decode(b, s.form)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("memstore: %T cannot be an entry: %v", c, err))
+	}
+	return c
 }
 
 // Form returns the newest form.

@@ -63,6 +63,7 @@ type Event struct {
 	Is          string            `cbor:"13,keyasint,omitempty"` // status, decision, or "up" and "down"
 	Code        api.Code          `cbor:"14,keyasint,omitempty"` // why a boot failed, or slots were refused
 	Lease       api.LeaseID       `cbor:"15,keyasint,omitempty" form:"4"`
+	Slot        bool              `cbor:"16,keyasint,omitempty" form:"4"` // the instance is a slot of a lease
 }
 
 // EventKind is the kind of an event.
@@ -100,7 +101,7 @@ func (s *eventsBook) note(f fact) {
 		i := f.instance
 		s.keepEvent(Event{
 			Kind: EventInstance, Origin: i.Origin, Project: i.Project, Reservation: i.Reservation, Hold: i.Hold,
-			Instance: i.ID, Host: i.Host, Link: i.Link, Was: string(f.was), Is: string(f.is),
+			Instance: i.ID, Host: i.Host, Link: i.Link, Was: string(f.was), Is: string(f.is), Slot: i.Reserved,
 		})
 	case slotsTaken:
 		s.keepEvent(holdEvent(EventHoldMade, f.hold, f.hold.Why))

@@ -9,6 +9,7 @@ import (
 	"berth/costs"
 	"berth/filters"
 	"berth/raftstore/command"
+	"berth/webhook"
 	"berth/zone"
 )
 
@@ -40,6 +41,9 @@ func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
 		if err := api.CheckName("default_availability_zone", c.DefaultAZ); err != nil {
 			return err
 		}
+	}
+	if _, err := webhook.ParseNetworks(c.WebhookNetworks); err != nil {
+		return err
 	}
 	_, err := z.Propose(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c})
 	return err
