@@ -133,12 +133,14 @@ func (m *member) checkBoot(v *state.State, b *state.Boot) {
 	m.w.t.Helper()
 	res := b.Request.Reservation
 	made := v.OfReservation(b.Request.Project, res)
-	switch b.State() {
-	case api.BootActive, api.BootDegraded, api.BootError:
+	switch st := b.State(); {
+	case st == api.BootBuilding && b.Request.Reserves && b.Request.Window.Start > v.Now():
+		assert.Equal(m.w.t, b.Counts.Build, b.Counts.Live(), "lease %s waits for its window", res)
+	case st == api.BootActive, st == api.BootDegraded, st == api.BootError:
 		assert.GreaterOrEqual(m.w.t, len(made), b.Min, "boot %s made too few", res)
 		assert.LessOrEqual(m.w.t, len(made), b.Request.Count(), "boot %s made too many", res)
 		assert.Len(m.w.t, made, b.Counts.Live()+b.Counts.Deleted, "boot %s", res)
-	case api.BootFailed, api.BootReleased:
+	case st == api.BootFailed, st == api.BootReleased:
 		assert.False(m.w.t, slices.ContainsFunc(made, (*api.Instance).Live), "boot %s left instances", res)
 	default:
 		assert.Fail(m.w.t, "boot is not at rest", "%s: %s %+v", res, b.State(), b)

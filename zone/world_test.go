@@ -24,6 +24,7 @@ import (
 	"berth/zone/estimate"
 	"berth/zone/fleet"
 	"berth/zone/intake"
+	"berth/zone/leases"
 	"berth/zone/saga"
 )
 
@@ -75,13 +76,14 @@ type conduct struct {
 	*estimate.Estimator
 	*saga.Saga
 	*fleet.Fleet
+	*leases.Leases
 }
 
 func newConduct(m *member, s zone.Store) *conduct {
 	z := zone.New(zone.Config{Store: s, Now: time.Now, Log: slog.New(m.w.complaints)})
 	e := estimate.New(estimate.Config{Zone: z, Peers: peers{m}, Digests: gossip{m.w}, Keys: keys{m.name}})
 	return &conduct{
-		Zone: z, Estimator: e, Fleet: fleet.New(z, e),
+		Zone: z, Estimator: e, Fleet: fleet.New(z, e), Leases: leases.New(z, leases.Options{}),
 		Saga: saga.New(saga.Config{Zone: z, Estimator: e, Peers: peers{m}, Digests: gossip{m.w}}),
 	}
 }
@@ -218,6 +220,7 @@ func (m *member) elect() {
 	var wg sync.WaitGroup
 	wg.Go(func() { z.Saga.Lead(ctx) })
 	wg.Go(func() { z.Fleet.Lead(ctx) })
+	wg.Go(func() { z.Leases.Lead(ctx) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.zone = z

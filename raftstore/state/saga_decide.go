@@ -95,6 +95,7 @@ func (s *sagaBook) makeInstance(h *Hold, n int) {
 		i.Resources = sl.Whole
 	}
 	s.addInstance(i)
+	s.beginAdded(i)
 	if sl.Within == "" {
 		return
 	}

@@ -89,6 +89,7 @@ func (s *sagaBook) replaceSlot(h *Hold, n int) {
 	}
 	s.moveHolds(old.ID, i.ID)
 	s.succeedSlot(old, i)
+	s.beginAdded(i)
 	s.bumpDrawn(sl.Host, shares)
 }
 

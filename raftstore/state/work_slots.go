@@ -31,6 +31,13 @@ func (s *workBook) beginSlot(i *api.Instance) {
 	s.waiting.Insert(waitingKey(i))
 }
 
+// beginAdded begins a new slot whose window has begun already.
+func (s *workBook) beginAdded(i *api.Instance) {
+	if s.waiting.Contains(waitingKey(i)) && s.isRoomFree(i) {
+		s.beginSlot(i)
+	}
+}
+
 // isRoomFree reports whether everything that a slot reserves is free of others now.
 func (s *workBook) isRoomFree(i *api.Instance) bool {
 	for id, part := range allocations(i.Host, s.claimOf(i), i.Shares) {

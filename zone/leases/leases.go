@@ -50,6 +50,7 @@ func (l *Leases) Create(ctx context.Context, who api.Caller, terms api.LeaseTerm
 		return "", api.Wrap(api.CodeInternal, "leases.Create", "", err)
 	}
 	digest := sha256.Sum256(body)
+	allotIDs(&terms)
 	stamp := l.zone.Stamp()
 	allotIDs(&terms)
 	if err := rules.CheckTerms(&terms, stamp.At, l.options.Limits); err != nil {

@@ -1,0 +1,130 @@
+package zone_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// who makes the leases of these tests.
+var who = api.Caller{User: "u", Project: "p", Role: api.RoleMember}
+
+// leaseOf asks for n slots of the flavor of these tests, from some time from now on.
+func leaseOf(name string, from, long time.Duration, n int) api.LeaseTerms {
+	start := api.InstantOf(time.Now().Truncate(time.Minute).Add(from))
+	return api.LeaseTerms{
+		Name: name, Window: api.Window{Start: start, End: start.Add(long)},
+		Reservations: []api.Reservation{{Type: api.ReserveInstances, Min: n, Max: n, Resources: flavor.Resources}},
+	}
+}
+
+// lease makes a lease.
+func (m *member) lease(t api.LeaseTerms) (api.LeaseID, error) {
+	ctx, cancel := m.within(2 * time.Minute)
+	defer cancel()
+	return m.lead().Create(ctx, who, t, "")
+}
+
+// untilLease waits until a lease has a status.
+func (m *member) untilLease(id api.LeaseID, st api.LeaseStatus) *state.Lease {
+	m.w.t.Helper()
+	var out *state.Lease
+	defer func() {
+		if m.w.t.Failed() && out != nil {
+			b, _ := m.view().Boot("p", out.Order)
+			m.w.t.Logf("%+v %+v %+v", out, b.Counts, b.Unacked)
+		}
+	}()
+	m.until("the lease is "+string(st), func(v *state.State) bool {
+		l, ok := v.Lease(id)
+		out = l
+		return ok && l.Status == st
+	})
+	return out
+}
+
+// slots returns the live slots that a zone knows of.
+func (m *member) slots() (n int) {
+	for _, h := range m.view().Holds() {
+		for _, id := range h.Held() {
+			if i, ok := m.view().Instance(id); ok && i.Reserved && i.Live() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestLeaseOverThreeLevels holds all the room of three zones for later, boots within it
+// and gives it back.
+func TestLeaseOverThreeLevels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root, mid, leaf := three(w)
+		id, err := root.lease(leaseOf("all", 3*time.Minute, 6*time.Minute, 6))
+		require.NoError(t, err)
+		l := root.untilLease(id, api.LeasePending)
+		w.settle()
+		for m, n := range map[*member]int{root: 6, mid: 4, leaf: 2} {
+			assert.Equal(t, n, m.slots(), m.name)
+		}
+		_, err = root.lease(leaseOf("one more", 5*time.Minute, 10*time.Minute, 1))
+		require.Equal(t, api.CodeNoCapacity, api.CodeOf(err))
+		require.ErrorContains(t, err, "Not enough hosts available")
+		assert.Len(t, root.view().Leases(""), 1)
+
+		root.untilLease(id, api.LeaseActive)
+		assert.LessOrEqual(t, time.Now(), l.Terms.Window.Start.Time().Add(5*time.Second))
+		boot := order("b", 6, 6)
+		boot.Request.Within = l.Terms.Reservations[0].ID
+		assert.Equal(t, api.BootActive, root.run(boot).State())
+		assert.Len(t, leaf.instances("b"), 2)
+		boot = order("seventh", 1, 1)
+		boot.Request.Within = l.Terms.Reservations[0].ID
+		assert.Equal(t, api.BootFailed, root.run(boot).State())
+
+		root.untilLease(id, api.LeaseTerminated)
+		w.settle()
+		for _, m := range []*member{root, mid, leaf} {
+			assert.Zero(t, m.slots(), m.name)
+			assert.Empty(t, m.instances("b"), m.name)
+		}
+	})
+}
+
+// TestLeaseIsUpdatedEverywhere prolongs a lease over three zones while instances run in it:
+// all of it, or nothing.
+func TestLeaseIsUpdatedEverywhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root, mid, leaf := three(w)
+		id, err := root.lease(leaseOf("all", 0, 20*time.Minute, 6))
+		require.NoError(t, err)
+		l := root.untilLease(id, api.LeaseActive)
+		boot := order("b", 6, 6)
+		boot.Request.Within = l.Terms.Reservations[0].ID
+		require.Equal(t, api.BootActive, root.run(boot).State())
+
+		later := l.Terms.Window.End.Add(time.Hour)
+		require.NoError(t, root.lead().Update(w.ctx, who, id, api.LeaseChange{End: &later}))
+		w.settle()
+		assert.Equal(t, later, root.untilLease(id, api.LeaseActive).Terms.Window.End)
+		for m, n := range map[*member]int{root: 6, mid: 4, leaf: 2} {
+			assert.Equal(t, n, m.slots(), m.name)
+			assert.Len(t, m.instances("b"), n, m.name)
+		}
+		require.NoError(t, root.lead().Delete(w.ctx, who, id))
+		w.settle()
+		assert.Empty(t, root.view().Leases(""))
+		assert.Zero(t, leaf.slots())
+		assert.Empty(t, root.instances("b"))
+		_ = command.Tick{}
+	})
+}
