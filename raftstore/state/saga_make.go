@@ -133,9 +133,21 @@ func (s *sagaBook) heldFor(origin api.LinkID) int {
 }
 
 // takeSlots claims each slot on its host, or else on the first alternate with room that
-// the rules allow. It refuses slots without any.
+// the rules allow. It refuses slots without any. Whole hosts come first: they need all of
+// what others need a part of.
 func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
-	for _, sl := range c.Slots {
+	whole := func(sl command.Slot) bool { return c.Request.Groups[sl.Group].Whole }
+	wanted := slices.Clone(c.Slots)
+	slices.SortStableFunc(wanted, func(a, b command.Slot) int {
+		switch {
+		case whole(a) == whole(b):
+			return 0
+		case whole(a):
+			return -1
+		}
+		return 1
+	})
+	for _, sl := range wanted {
 		hosts := []api.HostID{sl.Host}
 		if sl.Group < len(c.Spares) {
 			hosts = append(hosts, c.Spares[sl.Group]...)

@@ -348,6 +348,9 @@ func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
 		in.View = insideOf(v, req)
 		in.World.Census = slotCensus{v, v.FreeSlots(req.Origin, req.Within, req.Project)}
 	}
+	if req.Replaces != "" {
+		in.Keep = slotsToKeep(v, req)
+	}
 	return in
 }
 

@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"berth/api"
+	"berth/buildplan"
 	"berth/capacity"
 	"berth/raftstore/state"
 )
@@ -61,4 +62,21 @@ func (c slotCensus) Members(t api.Tenant, rule string) (map[api.HostID]int, map[
 		}
 	}
 	return out, elsewhere
+}
+
+// slotsToKeep returns, by group, the slots on own hosts that a request may take over in place
+// from the one that it replaces. Those of a lease that has begun must not move.
+func slotsToKeep(v *state.State, req *api.Request) [][]buildplan.Keep {
+	out := make([][]buildplan.Keep, len(req.Groups))
+	for g := range req.Groups {
+		for _, slot := range v.SlotsOf(req.Origin, api.ReservationID(req.Groups[g].Name)) {
+			if slot.Host == "" || slot.Project != req.Project || slot.Reservation != req.Replaces || slot.Status == api.StatusDeleting {
+				continue
+			}
+			out[g] = append(out[g], buildplan.Keep{
+				Host: slot.Host, Claim: v.ClaimOf(slot), Shares: slot.Shares, Fixed: slot.Status == api.StatusActive,
+			})
+		}
+	}
+	return out
 }

@@ -149,7 +149,7 @@ func holdCommand(at command.Stamp, l *buildplan.Layer, r *api.HoldRequest) (comm
 		for i, sp := range specs {
 			src := int(lg.Order[i])
 			if src == 0 {
-				c.Slots = append(c.Slots, command.Slot{Instance: sp, Group: g, Host: lg.Slots[own].Host})
+				c.Slots = append(c.Slots, command.Slot{Instance: sp, Group: g, Host: lg.Slots[own].Host, Keeps: lg.Slots[own].Keeps})
 				own++
 				continue
 			}
