@@ -136,18 +136,7 @@ func (s *sagaBook) heldFor(origin api.LinkID) int {
 // the rules allow. It refuses slots without any. Whole hosts come first: they need all of
 // what others need a part of.
 func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
-	whole := func(sl command.Slot) bool { return c.Request.Groups[sl.Group].Whole }
-	wanted := slices.Clone(c.Slots)
-	slices.SortStableFunc(wanted, func(a, b command.Slot) int {
-		switch {
-		case whole(a) == whole(b):
-			return 0
-		case whole(a):
-			return -1
-		}
-		return 1
-	})
-	for _, sl := range wanted {
+	for _, sl := range wholeFirst(c.Slots, c.Request.Groups) {
 		hosts := []api.HostID{sl.Host}
 		if sl.Group < len(c.Spares) {
 			hosts = append(hosts, c.Spares[sl.Group]...)
@@ -174,6 +163,22 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 	if len(h.Refused) > 0 {
 		h.noteCause(s.whyFull(h))
 	}
+}
+
+// wholeFirst returns slots with those for whole hosts first.
+func wholeFirst(slots []command.Slot, groups []api.Group) []command.Slot {
+	if !slices.ContainsFunc(groups, func(g api.Group) bool { return g.Whole }) {
+		return slots
+	}
+	var whole, others []command.Slot
+	for _, sl := range slots {
+		if groups[sl.Group].Whole {
+			whole = append(whole, sl)
+		} else {
+			others = append(others, sl)
+		}
+	}
+	return append(whole, others...)
 }
 
 // takeSlot claims a slot on a host, in place of one that it replaces if it can, or within the
