@@ -56,6 +56,7 @@ type Instance struct {
 	Whole    bool        `cbor:"29,keyasint,omitempty" form:"4"` // the slot is a whole host
 	Shared   []ProjectID `cbor:"30,keyasint,omitempty" form:"4"` // other projects of its zone that may use the slot
 	Within   InstanceID  `cbor:"31,keyasint,omitempty" form:"4"` // the slot in whose room the instance runs; "" for none
+	Replaced bool        `cbor:"33,keyasint,omitempty" form:"4"` // the slot has left its host after its window began
 	// Overdue is set when its window has passed and it is not gone: its room counts as used
 	// now, and no longer as promised.
 	Overdue bool `cbor:"32,keyasint,omitempty" form:"4"`

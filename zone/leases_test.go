@@ -125,6 +125,32 @@ func TestLeaseIsUpdatedEverywhere(t *testing.T) {
 		assert.Empty(t, root.view().Leases(""))
 		assert.Zero(t, leaf.slots())
 		assert.Empty(t, root.instances("b"))
-		_ = command.Tick{}
+	})
+}
+
+// TestLeaseIsHealed moves slots off a host that is lost, soonest first, and leaves those of
+// later and those in which something runs.
+func TestLeaseIsHealed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 2)
+		lost := root.view().AllHosts()[0].ID
+		soon, err := root.lease(leaseOf("soon", 30*time.Minute, time.Hour, 1))
+		require.NoError(t, err)
+		later, err := root.lease(leaseOf("later", 12*time.Hour, time.Hour, 1))
+		require.NoError(t, err)
+		root.agent("spare", 2)
+		root.set(func(m *member) { m.mute = true })
+		root.propose(func(at command.Stamp) command.Command {
+			return command.HostsState{Stamp: at, State: api.HostDown, Hosts: []api.HostID{lost}}
+		})
+		host := func(id api.LeaseID) api.HostID {
+			l, _ := root.view().Lease(id)
+			return root.view().LeaseSlots(l)[0].Host
+		}
+		root.until("the slot has moved", func(*state.State) bool { return host(soon) != lost })
+		assert.Equal(t, lost, host(later))
+		l, _ := root.view().Lease(soon)
+		assert.False(t, root.view().LeaseSlots(l)[0].Replaced, "its window has not begun")
 	})
 }

@@ -29,6 +29,9 @@ func (s *sagaBook) instanceMove(c command.InstanceMove) Result {
 	case i.Target != "" && i.Target != c.To:
 		return refuseWith(api.CodeConflict, "the instance is on its way to another host")
 	}
+	if i.Reserved {
+		return s.moveSlot(i, c.To)
+	}
 	if r := s.mayEvacuate(i, c); r.Err != nil {
 		return r
 	}
@@ -88,4 +91,33 @@ func (s *sagaBook) mayMove(i *api.Instance, to api.HostID) bool {
 		}
 	}
 	return true
+}
+
+// moveSlot moves a slot of a lease to another host at once: nothing runs in it.
+func (s *sagaBook) moveSlot(old *api.Instance, to api.HostID) Result {
+	if s.isOccupied(old.ID) {
+		return refuseWith(api.CodeConflict, "instances run in the slot")
+	}
+	if !s.mayMove(old, to) {
+		return refuseWith(api.CodeNoCapacity, "a rule of the lease keeps the slot from that host")
+	}
+	shares, all, ok := s.claimSlot(to, s.claimOf(old))
+	if !ok {
+		return refuseWith(api.CodeNoCapacity, "the host does not take the slot")
+	}
+	i := *old
+	i.Host, i.Shares, i.Status = to, shares, api.StatusBuild
+	i.Moves++
+	i.Replaced = old.Replaced || old.Window.Start <= s.now
+	if i.Whole {
+		i.Resources = all
+	}
+	s.releaseAllocation(old.Host, s.claimOf(old), old.Shares)
+	s.bumpDrawn(old.Host, old.Shares)
+	s.putInstance(old, &i)
+	s.byHost.Delete(joinKey(old.Host, old.ID))
+	s.byHost.Insert(joinKey(i.Host, i.ID))
+	s.bumpDrawn(i.Host, i.Shares)
+	s.beginAdded(&i)
+	return Result{}
 }

@@ -131,6 +131,11 @@ func (s *workBook) isOccupied(slot api.InstanceID) bool {
 	return promised || len(s.Within(slot)) > 0
 }
 
+// IsEmpty reports whether nothing runs in a slot, nor is about to, and no update takes it over.
+func (s *workBook) IsEmpty(slot *api.Instance) bool {
+	return !s.isOccupied(slot.ID) && !s.isKept(slot.ID)
+}
+
 // FreeSlots returns the slots of a reservation on own hosts in which a project may boot now,
 // by id. origin is the parent that has the lease, "" for this zone. Whole hosts are listed
 // whatever runs there.

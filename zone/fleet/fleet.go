@@ -36,12 +36,13 @@ func New(z *zone.Zone, e *estimate.Estimator) *Fleet {
 	return &Fleet{zone: z, estimator: e, beats: heartbeats{last: map[api.AgentID]time.Time{}}}
 }
 
-// Lead runs the loops that only a leader may run: silent hosts, drains and ends of
-// lifetimes. It returns when ctx ends and every loop has stopped.
+// Lead runs the loops that only a leader may run: silent hosts, drains, slots to heal, and
+// ends of lifetimes. It returns when ctx ends and every loop has stopped.
 func (f *Fleet) Lead(ctx context.Context) {
 	f.beats.resetAll(f.zone.Now())
 	var wg sync.WaitGroup
 	wg.Go(func() { f.zone.RunDue(ctx, movesAtOnce, f.zone.NowAndThen(f.dueDrains)) })
+	wg.Go(func() { f.zone.RunDue(ctx, movesAtOnce, f.zone.NowAndThen(f.dueHeals)) })
 	wg.Go(func() { f.zone.RunDue(ctx, endsAtOnce, f.zone.NowAndThen(f.dueExpiries)) })
 	wg.Go(func() { f.watchHosts(ctx) })
 	wg.Wait()

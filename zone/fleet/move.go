@@ -78,7 +78,7 @@ func (f *Fleet) endJobs(all []*api.Instance) []zone.Job {
 func (f *Fleet) moveJobs(all []*api.Instance, evacuate bool) []zone.Job {
 	var out []zone.Job
 	for _, i := range all {
-		if !isRunning(i) || i.Target != "" && !evacuate || !i.Movable && evacuate {
+		if !isRunning(i) || i.Within != "" || i.Target != "" && !evacuate || !i.Movable && evacuate {
 			continue
 		}
 		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return f.moveInstance(ctx, i, evacuate) }})

@@ -1,0 +1,65 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"berth/api"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// HealWithin is how long before its window a slot leaves a host that is lost: until then
+// the host may come back.
+const HealWithin = time.Hour
+
+// dueHeals returns the jobs that move slots of leases off hosts that are lost or being
+// drained by moving, those whose window begins first. What runs in a slot keeps it where it
+// is.
+func (f *Fleet) dueHeals(v *state.State) []zone.Job {
+	var slots []*api.Instance
+	until := f.zone.Instant().Add(HealWithin)
+	leave := func(host api.HostID, until api.Instant) {
+		for _, i := range v.SlotsOn(host) {
+			if isRunning(i) && v.IsEmpty(i) && i.Window.Start <= until {
+				slots = append(slots, i)
+			}
+		}
+	}
+	hosts := v.Hosts()
+	lost := hosts.Hosts()
+	lost.AndNot(hosts.Up())
+	for row := range lost.All() {
+		leave(hosts.ID(row), until)
+	}
+	for _, h := range v.Draining() {
+		if h.Drain == api.DrainMove && h.State == api.HostUp {
+			leave(h.ID, api.Forever)
+		}
+	}
+	slices.SortFunc(slots, func(a, b *api.Instance) int {
+		return cmp.Or(cmp.Compare(a.Window.Start, b.Window.Start), cmp.Compare(a.ID, b.ID))
+	})
+	var out []zone.Job
+	for _, i := range slots {
+		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return f.healSlot(ctx, i) }})
+	}
+	return out
+}
+
+// healSlot moves one slot to another host of the zone, planned as if it were asked for now.
+func (f *Fleet) healSlot(ctx context.Context, i *api.Instance) error {
+	v := f.zone.View()
+	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || !isRunning(now) || !v.IsEmpty(now) {
+		return nil
+	}
+	h, ok := v.Hold(i.Origin, i.Hold)
+	if !ok {
+		return api.Errorf(api.CodeInternal, "the hold of slot %s is gone", i.ID)
+	}
+	req := requestOf(h, i)
+	req.Replaces = ""
+	return f.moveAs(ctx, v, i, &req, nil, false)
+}
