@@ -334,11 +334,7 @@ func allowsOwnHosts(v *state.State, r *api.ZoneRule) bool {
 
 // Inputs returns the inputs of a plan on this zone's own hosts.
 func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
-	weights := v.Config.Costs
-	if len(weights) == 0 {
-		weights = costs.DefaultWeights()
-	}
-	set, err := costs.New(weights)
+	set, err := costs.New(weightsFor(v, req))
 	if err != nil { // checked when it was set, so this node is older than the configuration
 		e.zone.Log().Error("configured costs are unknown here", "error", err)
 		set = costs.Default()
@@ -353,6 +349,23 @@ func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
 	}
 	return in
 }
+
+// weightsFor returns the costs that a request is planned with. Room for a lease is packed
+// before all else, so that whole hosts stay free for others.
+func weightsFor(v *state.State, req *api.Request) []api.CostWeight {
+	weights := v.Config.Costs
+	if len(weights) == 0 {
+		weights = costs.DefaultWeights()
+	}
+	if !req.Reserves {
+		return weights
+	}
+	spreads := func(w api.CostWeight) bool { return w.Name == costs.Spread || w.Name == costs.FillFirst }
+	return append(slices.DeleteFunc(slices.Clone(weights), spreads), api.CostWeight{Name: costs.FillFirst, Weight: packWeight})
+}
+
+// packWeight is the weight of packing the room of leases, next to what else a zone weighs.
+const packWeight = 10
 
 // zoneFilters returns the filters of the zone.
 func (e *Estimator) zoneFilters(v *state.State) []filters.Filter {
