@@ -60,10 +60,7 @@ func (Records) List(v *state.State, project api.ProjectID) []*Lease {
 // Slots implements Book. The lease of a slot that a zone above reserves is not known here.
 func (Records) Slots(v *state.State, host api.HostID) []Slot {
 	var out []Slot
-	for _, i := range v.OnHost(host) {
-		if !i.Reserved || !i.Live() {
-			continue
-		}
+	for _, i := range v.SlotsOn(host) {
 		s := Slot{Reservation: api.ReservationID(i.Group), Window: i.Window}
 		if l, ok := v.LeaseWith(s.Reservation); ok && i.Origin == "" {
 			s.Lease = l.Terms.ID

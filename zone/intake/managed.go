@@ -44,13 +44,11 @@ func SetCapabilities(ctx context.Context, z *zone.Zone, id api.HostID, attribute
 
 // checkVacant refuses a host that has instances or slots of leases.
 func checkVacant(v *state.State, h *state.Host) error {
-	for _, i := range v.OnHost(h.ID) {
-		switch {
-		case i.Live() && i.Reserved:
-			return api.Errorf(api.CodeInUse, "the host %q has reservations, now or later", h.Name)
-		case i.Live():
-			return api.Errorf(api.CodeInUse, "servers are on the host %q; move or delete them first", h.Name)
-		}
+	switch {
+	case len(v.SlotsOn(h.ID)) > 0:
+		return api.Errorf(api.CodeInUse, "the host %q has reservations, now or later", h.Name)
+	case len(v.OnHost(h.ID)) > 0:
+		return api.Errorf(api.CodeInUse, "servers are on the host %q; move or delete them first", h.Name)
 	}
 	return nil
 }
