@@ -69,8 +69,8 @@ fuzz: ## fuzz every target for FUZZTIME
 cluster: ## run the tests of whole zones alone, and say what they do
 	$(GO) test -v -count=1 -timeout 10m ./cluster-test/...
 
-# Needs the stock client: apt-get install python3-openstackclient python3-osc-placement.
-openstack: ## drive the placement API with the stock client of OpenStack
+# Needs the stock client: apt-get install python3-openstackclient python3-osc-placement python3-blazarclient.
+openstack: ## drive the placement and the reservation API with the stock client of OpenStack
 	$(GO) test -tags openstack -count=1 -timeout 10m ./cluster-test/openstack
 
 sim: ## run federations in virtual time, new seeds until SIMTIME has passed

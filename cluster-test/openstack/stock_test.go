@@ -30,28 +30,55 @@ const (
 	patience = time.Minute
 )
 
+// packages are those of Debian that have the stock client.
+var packages = []string{"python3-openstackclient", "python3-osc-placement", "python3-blazarclient"}
+
 func TestMain(m *testing.M) {
-	if err := installed(); err != nil {
+	err := installed()
+	if err != nil && install() {
+		err = installed()
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "the stock client cannot be driven: %v\n"+
-			"install it: apt-get install python3-openstackclient python3-osc-placement\n", err)
+			"install it: apt-get install %s\n", err, strings.Join(packages, " "))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
-// installed returns an error unless the client has its placement commands. Of one
+// installed returns an error unless the client has the commands of both services. Of one
 // that it does not have it says so, and that it is well.
 func installed() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, client, "resource", "provider", "create", "--help").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s resource provider create --help: %w: %s", client, err, out)
-	}
-	if !strings.Contains(string(out), "--parent-provider") {
-		return fmt.Errorf("%s has no placement commands: %s", client, out)
+	for words, has := range map[string]string{"resource provider create": "--parent-provider", "reservation lease create": "--reservation"} {
+		out, err := exec.CommandContext(ctx, client, append(strings.Fields(words), "--help")...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s %s --help: %w: %s", client, words, err, out)
+		}
+		if !strings.Contains(string(out), has) {
+			return fmt.Errorf("%s does not know %s: %s", client, words, out)
+		}
 	}
 	return nil
+}
+
+// installPatience is how long the installation of the client may take.
+const installPatience = 5 * time.Minute
+
+// install installs the client where it can: as root, with the packages of Debian. It reports
+// whether it did.
+func install() bool {
+	if os.Geteuid() != 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), installPatience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "apt-get", append([]string{"install", "-y"}, packages...)...).CombinedOutput()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "apt-get install: %v\n%s", err, out)
+	}
+	return err == nil
 }
 
 // startZone runs one zone until the test ends.
@@ -108,12 +135,19 @@ func (s stock) together(parts ...func(s stock)) {
 	})
 }
 
-// run runs one command, given as words, and returns what it printed.
+const noBreak = "\u00a0"
+
+// run runs one command, given as words, and returns what it printed. A no-break space in a
+// word is a space.
 func (s stock) run(words string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	var out, fault bytes.Buffer
-	c := exec.CommandContext(ctx, client, strings.Fields(words)...)
+	args := strings.Split(words, " ")
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], noBreak, " ")
+	}
+	c := exec.CommandContext(ctx, client, args...)
 	c.Env, c.Stdout, c.Stderr = s.env, &out, &fault
 	err = c.Run()
 	return out.String(), fault.String(), err
