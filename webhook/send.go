@@ -118,7 +118,7 @@ func (s *Sender) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 		return nil, fmt.Errorf("splitting an address: %w", err)
 	}
 	addrs := []netip.Addr{}
-	if literal, err := netip.ParseAddr(host); err == nil {
+	if literal, no := netip.ParseAddr(host); no == nil {
 		addrs = append(addrs, literal)
 	} else if addrs, err = s.conf.Resolve(ctx, host); err != nil || len(addrs) == 0 {
 		return nil, api.Wrap(api.CodeUnavailable, "webhook.Send", "its name cannot be resolved", err)

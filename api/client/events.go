@@ -45,33 +45,39 @@ type EventsQuery struct {
 // not be read to its end.
 func (c *Client) Events(ctx context.Context, q EventsQuery) iter.Seq2[rest.Event, error] {
 	return func(yield func(rest.Event, error) bool) {
-		s := &eventStream{c: c, query: q, bases: append([]string{c.base}, q.Nodes...), after: q.After, yield: yield}
-		for i, base := range q.Nodes {
+		s := &eventStream{c: c, query: q, bases: []string{c.base}, after: q.After, yield: yield}
+		for _, base := range q.Nodes {
 			parsed, err := parseAddr(base)
 			if err != nil {
 				yield(rest.Event{}, err)
 				return
 			}
-			s.bases[i+1] = parsed
+			s.bases = append(s.bases, parsed)
 		}
-		var pause pauses
-		for failed := 0; ; {
-			before := s.after
-			done, err := s.readOnce(ctx)
-			switch {
-			case done || ctx.Err() != nil:
-				return
-			case err != nil && (!isPassing(err) || !q.Follow && failed+1 >= AttemptsMax):
-				yield(rest.Event{}, err)
-				return
-			}
-			if failed++; err == nil || s.after != before {
-				failed = 1
-			}
-			s.bases = append(s.bases[1:], s.bases[0])
-			if pause.waitAfter(ctx, failed, retryAfter(err)) != nil {
-				return
-			}
+		if err := s.readAll(ctx); err != nil {
+			yield(rest.Event{}, err)
+		}
+	}
+}
+
+// readAll reads one stream after the other, each behind the one before.
+func (s *eventStream) readAll(ctx context.Context) error {
+	var pause pauses
+	for failed := 0; ; {
+		before := s.after
+		done, err := s.readOnce(ctx)
+		switch {
+		case done || ctx.Err() != nil:
+			return nil
+		case err != nil && (!isPassing(err) || !s.query.Follow && failed+1 >= AttemptsMax):
+			return err
+		}
+		if failed++; err == nil || s.after != before {
+			failed = 1
+		}
+		s.bases = append(s.bases[1:], s.bases[0])
+		if pause.waitAfter(ctx, failed, retryAfter(err)) != nil {
+			return nil
 		}
 	}
 }

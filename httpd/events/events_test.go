@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -129,7 +130,7 @@ func (w *world) open(query, after string) *reader {
 	if after != "" {
 		req.Header.Set(api.HeaderLastEventID, after)
 	}
-	res, err := w.http.Do(req)
+	res, err := w.http.Do(req) //nolint:bodyclose // the reader closes it at the end of the stream
 	require.NoError(w.t, err)
 	return &reader{t: w.t, res: res, text: bufio.NewReader(res.Body)}
 }
@@ -189,6 +190,7 @@ func (r *reader) end() (out []string) {
 // silent stream has heartbeats that carry the position, for longer than the server reads.
 func TestAStream(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
+		t.Helper()
 		w.boots("p", 3)
 		w.boots("other", 2)
 		r := w.open("user=a", "")
@@ -225,6 +227,7 @@ func TestAStream(t *testing.T) {
 // TestAGapIsTold before the events that follow it.
 func TestAGapIsTold(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
+		t.Helper()
 		w.boots("p", 2)
 		seen := w.open("user=a&once=1", "")
 		seen.end()
@@ -247,6 +250,7 @@ func TestAGapIsTold(t *testing.T) {
 // TestStreamsAreBounded: of one caller, and of a node, at the limit and one past it.
 func TestStreamsAreBounded(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
+		t.Helper()
 		var open []*reader
 		for i := range httpevents.StreamsMax {
 			if i > 0 && i%httpevents.StreamsCallerMax == 0 {
@@ -277,12 +281,13 @@ func TestStreamsAreBounded(t *testing.T) {
 // he was.
 func TestASlowReaderIsDropped(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
+		t.Helper()
 		w.boots("p", 500)
 		r := w.open("user=a", "")
 		first := r.events(1)
 		time.Sleep(time.Minute)
 		assert.Zero(t, w.streams.Open(), "it was dropped")
-		got := append(first, r.end()...)
+		got := slices.Concat(first, r.end())
 		assert.Less(t, len(got), 500)
 		id := r.id
 		got = append(got, w.open("user=a&once=1", id).end()...)
@@ -297,6 +302,7 @@ func TestASlowReaderIsDropped(t *testing.T) {
 // when it ends.
 func TestStreamsEnd(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
+		t.Helper()
 		w.boots("p", 1)
 		r := w.open("user=a", "")
 		r.events(1)
@@ -332,6 +338,7 @@ func TestStreamsEnd(t *testing.T) {
 // TestANodeThatIsBehind waits for the event that the caller has seen elsewhere.
 func TestANodeThatIsBehind(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
+		t.Helper()
 		w.boots("p", 1) // at index 2
 		done := make(chan []string)
 		go func() { done <- w.open("user=a&once=1", "3-1").end() }()

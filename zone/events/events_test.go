@@ -114,7 +114,7 @@ func TestKindsAndTheirBeginnings(t *testing.T) {
 }
 
 // boot records a boot, which is one event.
-func boot(s *memstore.Store, tb testing.TB, project, id string) {
+func boot(tb testing.TB, s *memstore.Store, project, id string) {
 	tb.Helper()
 	s.Must(tb, command.BootCreate{
 		Stamp:     command.Stamp{At: s.View().Now() + 1},
@@ -128,8 +128,8 @@ func TestRead(t *testing.T) {
 	s := memstore.NewOfForm(api.FormNewest)
 	s.Must(t, command.Init{Zone: "z", Name: "zone"})
 	for _, id := range []string{"r1", "r2", "r3"} {
-		boot(s, t, "p", id)
-		boot(s, t, "other", id)
+		boot(t, s, "p", id)
+		boot(t, s, "other", id)
 	}
 	w, v := events.Watch{Project: "p"}, s.View()
 	list, to := w.Read(v, api.EventID{}, 2)
