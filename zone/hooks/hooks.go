@@ -155,7 +155,11 @@ func (h *Hooks) deliverAll(ctx context.Context, hook *api.Webhook) {
 			w.idle(ctx, v, to)
 			continue
 		}
+		before := w.at
 		err := w.deliver(ctx, list)
+		if w.at != before {
+			w.tries = 0
+		}
 		if err == nil && len(list) < batchMax {
 			w.at = to
 		}
@@ -164,7 +168,6 @@ func (h *Hooks) deliverAll(ctx context.Context, hook *api.Webhook) {
 		}
 		w.record(ctx, err)
 		if err == nil {
-			w.tries = 0
 			continue
 		}
 		backoff.Sleep(ctx, backoff.Double(retryFirst, retryMax, w.tries))
