@@ -140,9 +140,9 @@ func TestLeaseIsHealed(t *testing.T) {
 		later, err := root.lease(leaseOf("later", 12*time.Hour, time.Hour, 1))
 		require.NoError(t, err)
 		root.agent("spare", 2)
-		root.set(func(m *member) { m.mute = true })
+		h, _ := root.view().Host(lost)
 		root.propose(func(at command.Stamp) command.Command {
-			return command.HostsState{Stamp: at, State: api.HostDown, Hosts: []api.HostID{lost}}
+			return command.HostsPut{Stamp: at, Agent: h.Agent, Whole: true} // it serves no host any more
 		})
 		host := func(id api.LeaseID) api.HostID {
 			l, _ := root.view().Lease(id)

@@ -120,11 +120,11 @@ func (s *leasesBook) areGone(l *Lease, orders []api.ReservationID) bool {
 	return true
 }
 
-// hasBegun reports whether no slot of a lease waits for its room. A slot that was lost does
-// not keep the lease from starting.
+// hasBegun reports whether every slot of a lease has begun. A slot that was lost does not
+// keep the lease from starting; one that has ended does.
 func (s *leasesBook) hasBegun(l *Lease) bool {
 	b, ok := s.boots.Get(l.boot(l.Order))
-	return !ok || b.Counts.Build == 0 && b.Unacked == 0
+	return !ok || b.Unacked == 0 && b.Counts.Build+b.Counts.Deleting+b.Counts.Deleted == 0
 }
 
 // beginEvent begins an event that is due.
@@ -135,6 +135,10 @@ func (s *leasesBook) beginEvent(l *Lease, t api.LeaseEventType) {
 	case api.EventStartLease:
 		s.setEvent(l, t, api.EventInProgress, api.LeaseStarting)
 	case api.EventEndLease:
+		if e := l.Event(api.EventStartLease); e != nil && e.Status != api.EventDone {
+			l = s.setEvent(l, api.EventStartLease, api.EventError, api.LeaseError)
+			l.Reason = "its room was not free before its end"
+		}
 		now := s.setEvent(l, t, api.EventInProgress, api.LeaseTerminating)
 		for _, order := range now.orders() {
 			s.releaseOrder(now.boot(order))

@@ -257,3 +257,41 @@ func TestLeaseShrinksInPlace(t *testing.T) {
 	assert.Equal(t, api.LeasePending, w.lease("m").Status)
 	checkIndexes(t, w.s)
 }
+
+// TestLeaseWhoseRoomIsNeverFree ends without having started, and says so.
+func TestLeaseWhoseRoomIsNeverFree(t *testing.T) {
+	w := leaseWorld(t)
+	first := api.Window{Start: start + 10*minute, End: start + 20*minute}
+	second := api.Window{Start: start + 20*minute, End: start + 30*minute}
+	w.makeLease("a", "h1", first, "a1", "a2", "a3", "a4")
+	w.makeLease("b", "h1", second, "b1", "b2", "b3", "b4")
+	w.tick(first.Start)
+	boot := create(w.stamp(), "r", 1, 1)
+	boot.Request.Within = "a-r"
+	w.ok(boot)
+	h := hold(w.stamp(), "k", "r", slots("a1", "i1"))
+	h.Request, h.Commit = boot.Request, true
+	w.ok(h)
+	w.tick(second.End + minute)
+	assert.Equal(t, api.LeaseTerminating, w.lease("a").Status)
+	b := w.lease("b")
+	assert.Equal(t, api.LeaseTerminated, b.Status)
+	assert.Equal(t, api.EventError, b.Event(api.EventStartLease).Status)
+	assert.NotEmpty(t, b.Reason)
+	checkIndexes(t, w.s)
+}
+
+// TestLeasesCatchUp: after a time without anybody everything due happens in order.
+func TestLeasesCatchUp(t *testing.T) {
+	w := leaseWorld(t)
+	first := api.Window{Start: start + 10*minute, End: start + 20*minute}
+	second := api.Window{Start: start + 20*minute, End: start + 30*minute}
+	w.makeLease("a", "h1", first, "a1", "a2", "a3", "a4")
+	w.makeLease("b", "h1", second, "b1", "b2", "b3", "b4")
+	w.tick(second.Start + 5*minute)
+	assert.Equal(t, api.LeaseTerminated, w.lease("a").Status)
+	assert.Equal(t, api.LeaseActive, w.lease("b").Status)
+	w.tick(second.End)
+	assert.Equal(t, api.LeaseTerminated, w.lease("b").Status)
+	checkIndexes(t, w.s)
+}

@@ -114,9 +114,7 @@ func (s *sagaBook) moveSlot(old *api.Instance, to api.HostID) Result {
 	}
 	s.releaseAllocation(old.Host, s.claimOf(old), old.Shares)
 	s.bumpDrawn(old.Host, old.Shares)
-	s.putInstance(old, &i)
-	s.byHost.Delete(joinKey(old.Host, old.ID))
-	s.byHost.Insert(joinKey(i.Host, i.ID))
+	s.putMoved(old, &i)
 	s.bumpDrawn(i.Host, i.Shares)
 	s.beginAdded(&i)
 	return Result{}

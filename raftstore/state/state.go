@@ -72,21 +72,19 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	clear(s.bumped)
 	s.forgetFresh()
 	s.touched, s.facts = s.touched[:0], s.facts[:0]
-	at := c.Time()
-	if at > s.now {
-		s.now = at
-		s.advanceTable(at)
-	}
+	at := max(c.Time(), s.now)
 	if _, first := c.(command.Init); !first && s.Zone == "" {
+		s.moveTime(at)
 		return refuseWith(api.CodeUnavailable, "the zone has not been initialised")
 	}
-	s.passTime()
+	s.passTime(at)
+	s.moveTime(at)
 	r := s.applyCommand(c)
 	s.passFacts()
 	s.beginWaiting()
 	s.passFacts()
 	if _, whole := c.(command.Restore); !whole { // after it the state is that of the backup
-		s.passTime()
+		s.passTime(at)
 	}
 	if r.Hold != nil { // facts may have changed it
 		r.Hold, _ = s.holds.Get(r.Hold.Key())
@@ -100,18 +98,30 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	return r
 }
 
-// passTime takes every step that is due, each with all that follows from it.
-func (s *State) passTime() {
+// passTime takes every step that is due by then, each at its time and with all that follows
+// from it.
+func (s *State) passTime(then api.Instant) {
 	if s.limits.leases == 0 {
 		return
 	}
 	for range stepsPerEntry {
 		next := s.nextStep()
-		if next.at > s.now {
+		if next.at > then {
 			return
 		}
+		s.moveTime(next.at)
 		next.run()
 		s.passFacts()
+		s.beginWaiting()
+		s.passFacts()
+	}
+}
+
+// moveTime moves the zone's time; it never falls.
+func (s *State) moveTime(to api.Instant) {
+	if to > s.now {
+		s.now = to
+		s.advanceTable(to)
 	}
 }
 

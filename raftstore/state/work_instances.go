@@ -236,13 +236,18 @@ func (s *workBook) endStay(old *api.Instance) {
 	i.Target, i.TargetShares = "", nil
 	i.Status, i.Fault = api.StatusBuild, ""
 	i.Moves++
-	s.putInstance(old, &i)
-	s.byHost.Delete(joinKey(old.Host, old.ID))
-	s.byHost.Insert(joinKey(i.Host, i.ID))
+	s.putMoved(old, &i)
 	s.releaseAllocation(old.Host, s.claimOf(old), old.Shares, old.Kept()...)
 	s.bumpDrawn(old.Host, old.Shares, old.Kept()...)
 	s.touchHost(old.Host)
 	s.touchHost(i.Host)
+}
+
+// putMoved stores an instance that is on another host than before.
+func (s *workBook) putMoved(old, i *api.Instance) {
+	s.putInstance(old, i)
+	s.byHost.Delete(joinKey(old.Host, old.ID))
+	s.byHost.Insert(joinKey(i.Host, i.ID))
 }
 
 // releaseTarget releases the room of an instance on its target. The caller has stored the
