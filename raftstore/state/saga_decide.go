@@ -95,13 +95,17 @@ func (s *sagaBook) makeInstance(h *Hold, n int) {
 		i.Resources = sl.Whole
 	}
 	s.addInstance(i)
+	if s.limits.leases > 0 && i.Window.End <= s.now { // it was decided too late: nothing has run, and its room may be another's
+		s.setStatus(i, api.StatusDeleted, "")
+	}
 	s.beginAdded(i)
 	if sl.Within == "" {
 		return
 	}
 	s.promiseWithin(sl.Within, -1)
+	now, _ := s.instances.Get(string(i.ID))
 	if slot, ok := s.instances.Get(string(sl.Within)); !ok || slot.Status != api.StatusActive {
-		s.endInstance(i)
+		s.endInstance(now)
 	}
 }
 

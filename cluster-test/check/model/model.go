@@ -14,6 +14,7 @@ import (
 // Model is a zone as plain lists: the claims, their hosts and windows. It computes the
 // effect of a command by itself and is then compared with the real state.
 type Model struct {
+	form      api.Form // of the command
 	Begun     bool
 	Now       api.Instant
 	Hosts     map[api.HostID]*Host
@@ -165,6 +166,7 @@ func (m *Model) beginCommand() {
 // tokens and names of links are not decided here: see adopt.
 func (m *Model) Apply(c command.Command) *Refusal {
 	m.beginCommand()
+	m.form = c.Form()
 	m.Now = max(m.Now, c.Time())
 	if _, first := c.(command.Init); !first && !m.Begun {
 		return &Refusal{promise.Model, "the zone has not begun"}

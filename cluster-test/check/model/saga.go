@@ -383,6 +383,9 @@ func (m *Model) carryOut(h *Hold, d api.Decision) {
 func (m *Model) makeAll(h *Hold) {
 	for _, c := range h.Slots {
 		m.makeInstance(c.Consumer, &Instance{Hold: h, Group: h.Groups[c.Consumer], Host: c.Host})
+		if m.form >= api.FormFourth && c.End <= m.Now {
+			m.setStatus(c.Consumer, api.StatusDeleted) // decided too late
+		}
 	}
 	for _, p := range h.Parts {
 		for _, id := range p.IDs {
