@@ -94,6 +94,7 @@ type InstanceChange struct {
 	Index   uint64     `cbor:"5,keyasint"` // index of this change in the child's log
 	// Unreachable is the start of being unreachable there or below; 0 while it is reachable.
 	Unreachable Instant `cbor:"6,keyasint,omitempty"`
+	Replaced    bool    `cbor:"7,keyasint,omitempty" form:"4"` // see Instance.Replaced
 }
 
 // Changes is the answer to GET /zones/changes: the changes after an index, in order. Next

@@ -55,7 +55,7 @@ func (z *zone) checkRoom(v *state.State) {
 	}
 	for _, h := range v.AllHosts() {
 		for _, i := range v.OnHost(h.ID) {
-			if i.Window.End <= v.Now() {
+			if i.Window.End <= v.Now() && !i.Overdue {
 				continue // it has no claim any more, and is being ended
 			}
 			place(h.ID, i.Resources, i.Shares)

@@ -83,25 +83,32 @@ func leaseFrom(v *state.State, l *state.Lease) *Lease {
 		status = l.Next.Status
 	}
 	for i := range l.Terms.Reservations {
-		out.Reservations[i] = stateOf(&l.Terms.Reservations[i], status, slots)
+		out.Reservations[i] = stateOf(v, &l.Terms.Reservations[i], status, slots)
 	}
 	return out
 }
 
 // stateOf returns what has become of a reservation of a lease that has a stable status, or
-// is on its way to one.
-func stateOf(r *api.Reservation, status api.LeaseStatus, slots []*api.Instance) ReservationState {
-	var waiting, usable int
+// is on its way to one. A slot that cannot be reached is missing as long as it cannot.
+func stateOf(v *state.State, r *api.Reservation, status api.LeaseStatus, slots []*api.Instance) ReservationState {
+	var waiting, usable, lost int
+	out := ReservationState{Status: api.ReservationPending}
 	for _, i := range slots {
-		switch {
-		case i.Group != string(r.ID):
-		case i.Status == api.StatusBuild:
+		if i.Group != string(r.ID) {
+			continue
+		}
+		out.Changed = out.Changed || i.Replaced
+		if v.UnreachableSince(i) > 0 {
+			lost++
+		}
+		switch i.Status { //nolint:exhaustive // a slot in another status is room of nobody
+		case api.StatusBuild:
 			waiting++
-		case i.Status == api.StatusActive:
+		case api.StatusActive:
 			usable++
 		}
 	}
-	out := ReservationState{Status: api.ReservationPending, Allocated: waiting + usable}
+	out.Allocated = waiting + usable
 	switch status {
 	case api.LeaseActive, api.LeaseTerminating:
 		out.Status = api.ReservationActive
@@ -116,7 +123,7 @@ func stateOf(r *api.Reservation, status api.LeaseStatus, slots []*api.Instance) 
 	case api.LeaseCreating, api.LeasePending, api.LeaseUpdating:
 	}
 	stands := status == api.LeasePending || status == api.LeaseStarting || status == api.LeaseActive
-	out.Missing = stands && out.Allocated < r.Min
+	out.Missing = stands && out.Allocated-lost < r.Min
 	return out
 }
 

@@ -311,7 +311,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 	require.Equal(tb, fresh.byName.Values(), s.byName.Values(), "byName")
 	for name, pair := range map[string][2]*table.Map[int]{
 		"members": {&s.members, &fresh.members}, "tenants": {&s.tenants, &fresh.tenants}, "draws": {&s.draws, &fresh.draws},
-		"tombstones": {&s.tombstones, &fresh.tombstones}, "promised": {&s.promised, &fresh.promised},
+		"tombstones": {&s.tombstones, &fresh.tombstones}, "promised": {&s.promised, &fresh.promised}, "leased": {&s.leased, &fresh.leased},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)

@@ -98,7 +98,9 @@ func (s *leasesBook) dropReplaced(l *Lease) *Lease {
 		return l
 	}
 	now := *l
-	now.Replaced = left
+	if now.Replaced = left; len(left) == 0 {
+		now.Replaced = nil
+	}
 	s.storeLease(l, &now)
 	return &now
 }

@@ -76,6 +76,9 @@ func (s *sagaBook) checkAbroad(c command.Hold) Result {
 	if n := s.heldFor(c.Origin); n+c.Count() > s.limits.holdsPerLink {
 		return refuseWith(api.CodeOverloaded, "the parent holds %d instances without a decision; the limit is %d", n, s.limits.holdsPerLink)
 	}
+	if n, _ := s.leased.Get(string(c.Origin)); c.Request.Reserves && n+c.Count() > s.limits.reserved {
+		return refuseWith(api.CodeOverloaded, "the parent has %d slots of leases; the limit is %d", n, s.limits.reserved)
+	}
 	return Result{}
 }
 

@@ -25,7 +25,7 @@ func (s *sagaBook) NewsOf(link api.LinkID, ch api.InstanceChange) News {
 	if !ok || i.Link != link || !i.Live() {
 		return NewsNone
 	}
-	if s.wordOf(i, ch) == (word{i.Status, i.Fault, i.Unreachable}) {
+	if s.wordOf(i, ch) == (word{i.Status, i.Fault, i.Unreachable, i.Replaced}) {
 		return NewsNone
 	}
 	return NewsChange

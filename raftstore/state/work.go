@@ -22,6 +22,7 @@ type workBook struct {
 	waiting   table.Set                   // host, slot whose window has begun and whose room is not free
 	within    table.Set                   // slot, live instance within it
 	promised  table.Map[int]              // slot -> slots within it that undecided holds have
+	leased    table.Map[int]              // origin -> live slots
 	keeping   table.Set                   // slots that an undecided hold takes over
 	reserved  table.Set                   // origin, reservation, live slot here or abroad
 	unended   table.Set                   // remote instances whose zone does not know yet that they must end
@@ -36,7 +37,7 @@ type workBook struct {
 
 func (s *workBook) tables(into []table.Table) []table.Table {
 	return append(s.stockBook.tables(into),
-		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.begins, &s.waiting, &s.within, &s.promised, &s.keeping, &s.reserved, &s.unended, &s.members, &s.tenants, &s.groups,
+		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.begins, &s.waiting, &s.within, &s.promised, &s.leased, &s.keeping, &s.reserved, &s.unended, &s.members, &s.tenants, &s.groups,
 		&s.endedInstances)
 }
 

@@ -270,6 +270,7 @@ func (s *workBook) listSlot(i *api.Instance) {
 	}
 	if i.Reserved && i.Live() {
 		s.reserved.Insert(reservedKey(i))
+		addTally(&s.leased, string(i.Origin), +1)
 	}
 	if i.Within != "" && i.Host != "" && i.Live() {
 		s.within.Insert(joinKey(i.Within, i.ID))
@@ -280,7 +281,10 @@ func (s *workBook) listSlot(i *api.Instance) {
 func (s *workBook) unlistSlot(i *api.Instance) {
 	s.begins.Delete(beginKey(i))
 	s.waiting.Delete(waitingKey(i))
-	s.reserved.Delete(reservedKey(i))
+	if s.reserved.Contains(reservedKey(i)) {
+		s.reserved.Delete(reservedKey(i))
+		addTally(&s.leased, string(i.Origin), -1)
+	}
 	s.within.Delete(joinKey(i.Within, i.ID))
 }
 

@@ -12,20 +12,23 @@ type word struct {
 	status api.Status
 	fault  string
 	since  api.Instant // when it became unreachable; 0 while it is reachable
+
+	replaced bool // a slot has left its host after its window began
 }
 
 // wordOf returns what is kept of an instance after a change that a child reports.
 func (s *workBook) wordOf(i *api.Instance, ch api.InstanceChange) word {
 	switch ch.Status {
 	case api.StatusDeleted:
-		return word{status: ch.Status}
+		return word{status: ch.Status, replaced: i.Replaced}
 	case api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting:
+		replaced := i.Replaced || ch.Replaced
 		if i.Status == api.StatusDeleting {
-			return word{i.Status, i.Fault, s.sinceOf(i, ch)}
+			return word{i.Status, i.Fault, s.sinceOf(i, ch), replaced}
 		}
-		return word{ch.Status, Clip(ch.Fault), s.sinceOf(i, ch)}
+		return word{ch.Status, Clip(ch.Fault), s.sinceOf(i, ch), replaced}
 	}
-	return word{i.Status, i.Fault, i.Unreachable}
+	return word{i.Status, i.Fault, i.Unreachable, i.Replaced}
 }
 
 // sinceOf returns when an instance became unreachable, as a child reports. The clock of a
@@ -45,9 +48,9 @@ func (s *workBook) sinceOf(i *api.Instance, ch api.InstanceChange) api.Instant {
 // setWord stores what a child reports in the record of an instance.
 func (s *workBook) setWord(old *api.Instance, w word) {
 	s.setStatus(old, w.status, w.fault)
-	if now, ok := s.instances.Get(string(old.ID)); ok && now.Unreachable != w.since {
+	if now, ok := s.instances.Get(string(old.ID)); ok && (now.Unreachable != w.since || now.Replaced != w.replaced) {
 		i := *now
-		i.Unreachable = w.since
+		i.Unreachable, i.Replaced = w.since, w.replaced
 		s.putInstance(now, &i)
 	}
 }
@@ -134,7 +137,7 @@ func (s *workBook) Changes(origin api.LinkID, after uint64, limit int) api.Chang
 }
 
 func (s *workBook) changeOf(i *api.Instance) api.InstanceChange {
-	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex, Unreachable: s.UnreachableSince(i)}
+	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex, Unreachable: s.UnreachableSince(i), Replaced: i.Replaced}
 	if i.Fault != "" {
 		ch.Fault = faultAbroad
 	}

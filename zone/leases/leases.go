@@ -7,6 +7,7 @@
 package leases
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"time"
@@ -106,9 +107,9 @@ func refusal(v *state.State, project api.ProjectID, order *command.BootTerms) er
 	case b.Decision == api.DecisionCommit, b.Ended:
 		return api.Errorf(api.CodeConflict, "the lease was deleted meanwhile")
 	case code == api.CodeNoCapacity:
-		return api.Errorf(code, "Not enough hosts available: %s", why)
+		return api.Errorf(code, "Not enough hosts available: %s", cmp.Or(describeShort(b), b.Reason))
 	}
-	return api.Errorf(code, "%s", why)
+	return api.Errorf(code, "%s", cmp.Or(b.Reason, why))
 }
 
 // Update changes a lease of the caller's project, or of any for an admin. It waits until the

@@ -16,6 +16,7 @@ type Instance struct {
 	Link   api.LinkID
 	Status api.Status
 	Stays  uint64      // how many stays on hosts have ended by a move
+	Other  bool        // a slot that is on another host than when its window began
 	Away   api.Instant // start of being unreachable, as reported by its zone; 0 while it is reachable
 }
 
@@ -180,6 +181,9 @@ func (m *Model) instanceChanges(c command.InstanceChanges) *Refusal {
 				m.setStatus(ch.ID, ch.Status)
 			}
 			m.noteReach(ch.ID, ch.Unreachable)
+			if ch.Replaced && !i.Other {
+				i.Other, m.Hit[ch.ID] = true, true
+			}
 		}
 	}
 	l.Next = next

@@ -1,0 +1,401 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// leaseDice draws commands about leases, and counts what came of them.
+type leaseDice struct {
+	dice
+	seen map[string]int
+	made int
+}
+
+// leasedHosts are the hosts of these histories, with 4 CPUs each.
+var leasedHosts = []string{"h1", "h2", "h3"}
+
+func (d *leaseDice) window() api.Window {
+	from := d.w.now + api.Instant(d.n(40)) - 5
+	return api.Window{Start: from, End: from + 5 + api.Instant(d.n(40))}
+}
+
+// order draws the order of a lease with one group of whole hosts or of slots.
+func (d *leaseDice) order(window api.Window, whole bool, group string) *command.BootTerms {
+	d.made++
+	n := 1 + d.n(2)
+	o := leaseOrder("", fmt.Sprintf("o%d", d.made), window, numbered(fmt.Sprintf("s%d-", d.made), n)...)
+	o.Request.Groups[0].Name = group
+	o.Request.Groups[0].Resources = api.Resources{api.VCPU: int64(1 + d.n(2))}
+	if d.chance(3) {
+		o.Request.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
+	}
+	if whole {
+		o.Request.Groups[0].Whole, o.Request.Groups[0].Resources, o.Request.Rules = true, nil, nil
+	}
+	return o
+}
+
+func (d *leaseDice) create(at command.Stamp) command.LeaseCreate {
+	id := fmt.Sprintf("l%d", d.made)
+	window := d.window()
+	o := d.order(window, d.chance(3), id+"-r")
+	terms := leaseTerms(id, window, len(o.Instances))
+	if d.chance(4) {
+		terms.Shared = []api.ProjectID{"q"}
+		o.Request.Shared = terms.Shared
+	}
+	return command.LeaseCreate{Stamp: at, Terms: terms, Events: leaseEvents(window), Digest: []byte{1}, Order: o}
+}
+
+// update draws new terms for a lease: another window, other sizes, another number.
+func (d *leaseDice) update(at command.Stamp) (command.LeaseSet, bool) {
+	var some []*Lease
+	for _, l := range d.w.s.Leases("") {
+		if l.Status == api.LeasePending || l.Status == api.LeaseActive {
+			some = append(some, l)
+		}
+	}
+	if len(some) == 0 {
+		return command.LeaseSet{}, false
+	}
+	l := one(d.dice, some)
+	old, _ := d.w.s.Boot("p", l.Order)
+	window := l.Terms.Window
+	window.End = max(d.w.now+1, window.End+api.Instant(d.n(30))-10)
+	if l.Status == api.LeasePending && d.chance(2) {
+		window = d.window()
+	}
+	o := d.order(window, old.Request.Groups[0].Whole, old.Request.Groups[0].Name)
+	o.Request.Replaces = l.Order
+	if d.chance(2) {
+		o.Request.Groups[0].Resources = old.Request.Groups[0].Resources
+	}
+	c := command.LeaseSet{Stamp: at, ModIndex: l.ModIndex, Terms: l.Terms, Events: slices.Clone(l.Events), Order: o}
+	c.Terms.Window = window
+	for i := range c.Events {
+		switch c.Events[i].Type { //nolint:exhaustive // these leases have two events
+		case api.EventStartLease:
+			c.Events[i].Time = window.Start
+		case api.EventEndLease:
+			c.Events[i].Time = window.End
+		}
+	}
+	return c, true
+}
+
+// hold draws slots for a boot that is not decided: of a lease, or within one.
+func (d *leaseDice) hold(at command.Stamp) (command.Hold, bool) {
+	all := d.w.s.UndecidedBoots()
+	if len(all) == 0 {
+		return command.Hold{}, false
+	}
+	b := one(d.dice, all)
+	d.made++
+	c := hold(at, fmt.Sprintf("%s-k%d", b.Request.Reservation, d.made), "", nil)
+	c.Request, c.Commit = b.Request, d.chance(2)
+	var keep, free []*api.Instance
+	if b.Request.Replaces != "" {
+		keep = d.w.s.SlotsOf("", api.ReservationID(b.Request.Groups[0].Name))
+	}
+	if b.Request.Within != "" {
+		free = d.w.s.SlotsOf("", b.Request.Within)
+	}
+	for n, spec := range b.Instances {
+		sl := command.Slot{Instance: spec, Host: api.HostID(one(d.dice, leasedHosts))}
+		sl.Instance.ID += api.InstanceID(fmt.Sprint("x", d.made))
+		switch {
+		case len(free) > 0:
+			sl.Host = api.HostID(one(d.dice, free).ID)
+		case n < len(keep) && !d.chance(5):
+			sl.Host, sl.Keeps = keep[n].Host, keep[n].ID
+		}
+		c.Slots = append(c.Slots, sl)
+	}
+	c.Spares = [][]api.HostID{{api.HostID(one(d.dice, leasedHosts))}}
+	return c, true
+}
+
+// abroad draws a hold of a parent for a lease of its own.
+func (d *leaseDice) abroad(at command.Stamp) command.Hold {
+	o := d.order(d.window(), d.chance(3), "abroad-r")
+	c := hold(at, fmt.Sprintf("up-k%d", d.made), "", nil)
+	c.Origin, c.Request = "up", o.Request
+	if holds := d.w.s.Holds(); len(holds) > 0 && d.chance(2) {
+		if h := one(d.dice, holds); h.Origin != "" && h.Request.Reserves {
+			c.Request.Replaces = h.Request.Reservation
+			c.Request.Groups[0].Whole = h.Request.Groups[0].Whole
+			if c.Request.Groups[0].Whole {
+				c.Request.Groups[0].Resources, c.Request.Rules = nil, nil
+			} else if len(c.Request.Groups[0].Resources) == 0 {
+				c.Request.Groups[0].Resources = api.Resources{api.VCPU: 1}
+			}
+		}
+	}
+	old := d.w.s.SlotsOf("up", "abroad-r")
+	for n, spec := range o.Instances {
+		sl := command.Slot{Instance: spec, Host: api.HostID(one(d.dice, leasedHosts))}
+		if n < len(old) && c.Request.Replaces != "" {
+			sl.Host, sl.Keeps = old[n].Host, old[n].ID
+		}
+		c.Slots = append(c.Slots, sl)
+	}
+	return c
+}
+
+func (d *leaseDice) within(at command.Stamp) (command.BootCreate, bool) {
+	leases := d.w.s.Leases("")
+	if len(leases) == 0 {
+		return command.BootCreate{}, false
+	}
+	d.made++
+	c := create(at, fmt.Sprintf("b%d", d.made), 1, 1)
+	c.Instances = specs(fmt.Sprintf("i%d", d.made))
+	c.Request.Within = one(d.dice, leases).Terms.Reservations[0].ID
+	if d.chance(5) {
+		c.Request.Project = "q"
+	}
+	return c, true
+}
+
+// report draws an agent's report on an instance that is there.
+func (d *leaseDice) report(at command.Stamp) (command.Command, bool) {
+	host := one(d.dice, leasedHosts)
+	on := d.w.s.OnHost(api.HostID(host))
+	if len(on) == 0 {
+		return nil, false
+	}
+	i := one(d.dice, on)
+	st := one(d.dice, []api.Status{api.StatusActive, api.StatusDeleted, api.StatusDeleted, api.StatusError})
+	return reports(at, "a1", host, st, string(i.ID)), true
+}
+
+// next draws a command; false if there is nothing that it could be about.
+func (d *leaseDice) next() (command.Command, bool) {
+	if d.chance(3) {
+		d.w.now += api.Instant(d.n(25))
+	}
+	at := d.w.stamp()
+	switch d.n(15) {
+	case 0, 1:
+		return d.create(at), true
+	case 2, 3:
+		return d.update(at)
+	case 4, 5, 6, 7:
+		return d.hold(at)
+	case 8:
+		return d.abroad(at), true
+	case 9:
+		if all := d.w.s.PreparedHolds(); len(all) > 0 {
+			return command.HoldDecide{Stamp: at, ID: one(d.dice, all).ID, Origin: "up", Decision: one(d.dice, []api.Decision{api.DecisionCommit, api.DecisionAbort})}, true
+		}
+		if all := d.w.s.Holds(); len(all) > 0 {
+			h := one(d.dice, all)
+			return command.HoldDecide{Stamp: at, ID: h.ID, Origin: h.Origin, Decision: api.DecisionAbort}, true
+		}
+	case 10:
+		if all := d.w.s.UndecidedBoots(); len(all) > 0 {
+			b := one(d.dice, all)
+			return command.BootDecide{Stamp: at, Project: b.Request.Project, Reservation: b.Request.Reservation, Decision: one(d.dice, []api.Decision{api.DecisionCommit, api.DecisionAbort})}, true
+		}
+	case 11:
+		if all := d.w.s.Leases(""); len(all) > 0 {
+			return command.LeaseDelete{Stamp: at, Project: "p", ID: one(d.dice, all).Terms.ID}, true
+		}
+	case 12:
+		return d.within(at)
+	case 13:
+		return d.report(at)
+	case 14:
+		host := api.HostID(one(d.dice, leasedHosts))
+		if all := d.w.s.SlotsOn(host); len(all) > 0 {
+			return command.InstanceMove{Stamp: at, ID: one(d.dice, all).ID, From: host, To: api.HostID(one(d.dice, leasedHosts))}, true
+		}
+	case 15:
+		return command.Tick{Stamp: at}, true
+	}
+	return nil, false
+}
+
+// TestLeaseHistories plays random lives of leases: the tables agree, no host is promised
+// twice, a state that was restored goes on alike, and nothing waits for ever.
+func TestLeaseHistories(t *testing.T) {
+	seen := map[string]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &world{tb: rt, s: New(), now: start, form: api.FormNewest}
+		w.ok(initial())
+		w.ok(command.LinkPut{Stamp: w.stamp(), Link: linkOf("up", api.LinkParent)})
+		for _, h := range leasedHosts {
+			w.host(h, 4)
+		}
+		d := &leaseDice{dice: dice{rt: rt, w: w}, seen: seen}
+		twin := loaded(rt, saved(rt, w.s))
+		for range 60 {
+			c, ok := d.next()
+			if !ok {
+				continue
+			}
+			r := w.do(c)
+			require.Equal(rt, r, twin.Apply(w.index, w.reread(c)), "%#v", c)
+			d.note(c, r)
+			checkPromises(rt, w.s)
+			if d.chance(8) {
+				checkIndexes(rt, w.s)
+				twin = loaded(rt, saved(rt, w.s))
+			}
+		}
+		require.Equal(rt, saved(rt, w.s), saved(rt, twin))
+		d.finish()
+	})
+	for _, what := range []string{
+		"LeaseCreate ok", "LeaseSet ok", "LeaseDelete ok", "Hold ok", "Hold kept", "Hold whole", "Hold within", "Hold refused some", "BootDecide ok",
+		"HoldDecide ok", "HoldDecide conflict", "InstanceMove ok", "InstanceReport ok", "BootCreate ok", "lease PENDING", "lease ACTIVE", "lease STARTING",
+		"lease TERMINATING", "lease TERMINATED", "lease UPDATING", "lease DELETING",
+	} {
+		assert.Positive(t, seen[what], "%s was drawn", what)
+	}
+}
+
+// note counts what came of a command.
+func (d *leaseDice) note(c command.Command, r Result) {
+	name := fmt.Sprintf("%T", c)[len("command."):]
+	if r.Err != nil {
+		d.seen[name+" "+string(api.CodeOf(r.Err))]++
+		return
+	}
+	d.seen[name+" ok"]++
+	if r.Hold != nil {
+		for _, sl := range r.Hold.Slots {
+			for what, is := range map[string]bool{"kept": sl.Keeps != "", "whole": sl.Whole != nil, "within": sl.Within != ""} {
+				if is {
+					d.seen["Hold "+what]++
+				}
+			}
+		}
+		if len(r.Hold.Refused) > 0 {
+			d.seen["Hold refused some"]++
+		}
+	}
+	for _, l := range d.w.s.Leases("") {
+		d.seen["lease "+string(l.Status)]++
+	}
+}
+
+// finish decides what is not decided, lets all windows pass and all agents report, and holds
+// that nothing is left.
+func (d *leaseDice) finish() {
+	for _, b := range d.w.s.UndecidedBoots() {
+		d.w.do(command.BootDecide{Stamp: d.w.stamp(), Project: b.Request.Project, Reservation: b.Request.Reservation, Decision: api.DecisionAbort})
+	}
+	for _, h := range d.w.s.PreparedHolds() {
+		d.w.do(command.HoldDecide{Stamp: d.w.stamp(), ID: h.ID, Origin: h.Origin, Decision: api.DecisionAbort})
+	}
+	d.w.now += 10_000
+	d.w.do(command.Tick{Stamp: d.w.stamp()})
+	for _, host := range leasedHosts {
+		for _, i := range d.w.s.OnHost(api.HostID(host)) {
+			d.w.do(command.InstanceDelete{Stamp: d.w.stamp(), ID: i.ID})
+			d.w.do(reports(d.w.stamp(), "a1", host, api.StatusDeleted, string(i.ID)))
+		}
+	}
+	for _, l := range d.w.s.Leases("") {
+		require.Equal(d.rt, api.LeaseTerminated, l.Status, "lease %s", l.Terms.ID)
+	}
+	for _, host := range leasedHosts {
+		require.Empty(d.rt, d.w.s.SlotsOn(api.HostID(host)), "slots on %s", host)
+		require.Zero(d.rt, d.w.used(host), "use of %s", host)
+	}
+	require.Equal(d.rt, api.Forever, d.w.s.NextDue())
+	checkIndexes(d.rt, d.w.s)
+}
+
+// checkPromises holds that at no instant from now on a host has promised more than it has,
+// and that what is within a slot fits in it.
+func checkPromises(tb require.TestingT, s *State) {
+	for _, host := range leasedHosts {
+		claims := promisesOn(s, api.HostID(host))
+		for _, at := range append(edgesOf(claims), s.now) {
+			sum := int64(0)
+			for _, c := range claims {
+				if c.Window.Contains(at) {
+					sum += c.Resources[api.VCPU]
+				}
+			}
+			if at >= s.now {
+				require.LessOrEqual(tb, sum, int64(4), "promised on %s at %d", host, at-s.now)
+			}
+		}
+		for _, slot := range s.SlotsOn(api.HostID(host)) {
+			inner := int64(0)
+			for _, i := range s.Within(slot.ID) {
+				inner += i.Resources[api.VCPU]
+				require.Equal(tb, slot.Host, i.Host, "%s is within %s", i.ID, slot.ID)
+			}
+			require.LessOrEqual(tb, inner, slot.Resources[api.VCPU], "within %s", slot.ID)
+		}
+	}
+}
+
+// promisesOn returns the firm claims on a host as plain records: what keeps a slot and the
+// slot count as the greater of the two at each instant.
+func promisesOn(s *State, host api.HostID) []api.Claim {
+	var out []api.Claim
+	kept := map[api.InstanceID]api.Claim{}
+	for _, h := range s.Holds() {
+		if h.Decision != api.DecisionPending {
+			continue
+		}
+		for _, sl := range h.Slots {
+			switch c := s.claimOfSlot(h, sl); {
+			case sl.Host != host || sl.Within != "":
+			case sl.Keeps != "":
+				kept[sl.Keeps] = c
+			default:
+				out = append(out, c)
+			}
+		}
+	}
+	for _, i := range s.allOn(host) {
+		c := s.claimOf(i)
+		if i.Within != "" || c.Class != api.Firm {
+			continue
+		}
+		next, is := kept[i.ID]
+		if !is {
+			out = append(out, c)
+			continue
+		}
+		for _, at := range edgesOf([]api.Claim{c, next}) {
+			both := api.Claim{Window: api.Window{Start: at, End: at}, Resources: api.Resources{}}
+			for _, part := range []api.Claim{c, next} {
+				if part.Window.Contains(at) {
+					both.Resources[api.VCPU] = max(both.Resources[api.VCPU], part.Resources[api.VCPU])
+				}
+			}
+			for _, e := range edgesOf([]api.Claim{c, next}) {
+				if e > at && (both.Window.End == at || e < both.Window.End) {
+					both.Window.End = e
+				}
+			}
+			out = append(out, both)
+		}
+	}
+	return out
+}
+
+func edgesOf(claims []api.Claim) []api.Instant {
+	var out []api.Instant
+	for _, c := range claims {
+		out = append(out, c.Window.Start, c.Window.End)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,62 @@
+package leases
+
+import (
+	"fmt"
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// describeShort returns which reservations of an order could not be had in its last attempt,
+// and what turned hosts away; "" if the attempt says nothing about it.
+func describeShort(b *state.Boot) string {
+	if len(b.Attempts) == 0 {
+		return ""
+	}
+	last := &b.Attempts[len(b.Attempts)-1]
+	var parts []string
+	for g := range b.Request.Groups {
+		group := &b.Request.Groups[g]
+		if g >= len(last.Offered) || last.Offered[g].Offered >= group.Min {
+			continue
+		}
+		what := "slots"
+		if group.Whole {
+			what = "hosts"
+		}
+		part := fmt.Sprintf("reservation %d could have %d of %d %s", g+1, last.Offered[g].Offered, group.Min, what)
+		if why := describeFilters(last, g); why != "" {
+			part += " (hosts turned away: " + why + ")"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// describeFilters lists the filters that turned hosts away for a group, over all zones, with
+// the number of hosts.
+func describeFilters(a *api.BootAttempt, group int) string {
+	var names []string
+	hosts := map[string]int{}
+	add := func(all []api.Refusals) {
+		if group >= len(all) {
+			return
+		}
+		for _, f := range append(append([]api.FilterCount(nil), all[group].Filters...), all[group].Limits...) {
+			if hosts[f.Filter] == 0 {
+				names = append(names, f.Filter)
+			}
+			hosts[f.Filter] += f.Hosts
+		}
+	}
+	add(a.Refusals)
+	for i := range a.Zones {
+		add(a.Zones[i].Refusals)
+	}
+	out := make([]string, 0, len(names))
+	for _, name := range names {
+		out = append(out, fmt.Sprintf("%s %d", name, hosts[name]))
+	}
+	return strings.Join(out, ", ")
+}
