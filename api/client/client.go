@@ -153,6 +153,7 @@ type call struct {
 	patience time.Duration
 
 	placement bool     // it belongs to the placement API, which has its own versions and errors
+	leases    bool     // it belongs to the reservation API, which has its own errors
 	conflict  api.Code // code for a 409 of the placement API without a reason; "" means api.CodeConflict
 	most      int      // bytes of the answer; 0 means AnswerMaxBytes
 }
@@ -296,6 +297,8 @@ func (c *Client) attemptOnce(ctx context.Context, q call, target string, body []
 	case res.StatusCode/100 == 2:
 	case q.placement:
 		return Answer{}, placementRefusal(q, res, got)
+	case q.leases:
+		return Answer{}, leaseRefusal(q.op, res, got)
 	default:
 		return Answer{}, readRefusal(q.op, res, got)
 	}

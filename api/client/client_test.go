@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,7 +81,7 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 	name, offset, scale, paused, enabled, pool := "west", int64(-5), int64(2), api.LinkPaused, false, api.PoolShared
 	o := client.ListOptions{Limit: 10, Marker: "m"}
 	do := func(_ any, err error) error { return err }
-	return append(placementCalls(ctx, c), []func() error{
+	return slices.Concat(placementCalls(ctx, c), leaseCalls(ctx, c), []func() error{
 		func() error { return do(c.Select(ctx, wish)) },
 		func() error { return do(c.Boot(ctx, wish, "my-key")) },
 		func() error { return do(c.Reservations(ctx, o)) },
@@ -189,7 +190,7 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return c.ResolveHold(ctx, "h-1", api.DecisionAbort) },
 		func() error { return do(c.Capacity(ctx, time.Time{}, "")) },
 		func() error { return do(c.Capacity(ctx, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), "west")) },
-	}...)
+	})
 }
 
 // firstError returns the error that ends a sequence.
@@ -227,6 +228,10 @@ func TestCallsAreSpeltAsTheContractSaysThem(t *testing.T) {
 		assert.Equal(t, strings.HasPrefix(r.URL.Path, "/placement/"), version == "placement 1.39", "%s: %q", r.URL, version)
 		if len(body) > 0 {
 			fmt.Fprintf(&said, "  %s: %s\n", r.Header.Get("Content-Type"), body)
+		}
+		if strings.HasPrefix(r.URL.Path, "/reservation/") {
+			answers(http.StatusOK, leaseEcho)(w, r)
+			return
 		}
 		answers(http.StatusOK, echo)(w, r)
 	})

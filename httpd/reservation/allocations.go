@@ -4,31 +4,19 @@ import (
 	"net/http"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/openstack"
 	"berth/raftstore/state"
 )
 
-// allocation is what leases have of one host: an entry for each slot, so that a
-// reservation of two slots on a host has two.
-type allocation struct {
-	Resource     string      `json:"resource_id"`
-	Reservations []allotment `json:"reservations"`
-}
-
-// allotment is one slot of a reservation.
-type allotment struct {
-	ID    api.ReservationID `json:"id"`
-	Lease api.LeaseID       `json:"lease_id"`
-	Start string            `json:"start_date"`
-	End   string            `json:"end_date"`
-}
-
 // allotted returns what leases have of a host; keep chooses among the slots.
-func (d *dialect) allotted(v *state.State, h *state.Host, keep func(Slot) bool) allocation {
-	out := allocation{Resource: numberOf(h.ID), Reservations: []allotment{}}
+func (d *dialect) allotted(v *state.State, h *state.Host, keep func(Slot) bool) rest.LeaseAllocation {
+	out := rest.LeaseAllocation{Resource: numberOf(h.ID), Reservations: []rest.LeaseAllotment{}}
 	for _, s := range d.book.Slots(v, h.ID) {
 		if keep(s) {
-			out.Reservations = append(out.Reservations, allotment{s.Reservation, s.Lease, showInstant(s.Window.Start), showInstant(s.Window.End)})
+			out.Reservations = append(out.Reservations, rest.LeaseAllotment{
+				ID: s.Reservation, Lease: s.Lease, Start: rest.LeaseTime(s.Window.Start), End: rest.LeaseTime(s.Window.End),
+			})
 		}
 	}
 	return out
@@ -51,11 +39,11 @@ func slotFilter(now api.Instant, r *http.Request) func(Slot) bool {
 func (d *dialect) listAllocations(w http.ResponseWriter, r *http.Request) error {
 	v := d.View(w)
 	keep := slotFilter(d.Zone.Instant(), r)
-	out := []allocation{}
+	out := []rest.LeaseAllocation{}
 	for _, h := range managedHosts(v) {
 		out = append(out, d.allotted(v, h, keep))
 	}
-	return openstack.Answer(w, http.StatusOK, map[string][]allocation{"allocations": out})
+	return openstack.Answer(w, http.StatusOK, map[string][]rest.LeaseAllocation{"allocations": out})
 }
 
 // showAllocation is GET /os-hosts/{id}/allocation.
@@ -65,5 +53,5 @@ func (d *dialect) showAllocation(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return openstack.Answer(w, http.StatusOK, map[string]allocation{"allocation": d.allotted(v, h, slotFilter(d.Zone.Instant(), r))})
+	return openstack.Answer(w, http.StatusOK, map[string]rest.LeaseAllocation{"allocation": d.allotted(v, h, slotFilter(d.Zone.Instant(), r))})
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/openstack"
 	"berth/raftstore/state"
 	"berth/zone/intake"
@@ -116,29 +117,21 @@ func attributeOf(h *state.Host, name string) string {
 }
 
 // showHost returns a host as answers have it. Its amounts are those that conditions compare.
-func showHost(v *state.State, h *state.Host) map[string]any {
-	out := map[string]any{}
-	for name, text := range capabilitiesOf(h) {
-		out[name] = text
+func showHost(v *state.State, h *state.Host) rest.LeaseHost {
+	out := rest.LeaseHost{Capabilities: capabilitiesOf(h), LeaseHostFields: rest.LeaseHostFields{
+		ID: numberOf(h.ID), Name: h.Name, Service: h.Name, Type: h.Driver, CPU: attributeOf(h, fieldCPU), AZ: h.AZ,
+		Reservable: h.State == api.HostUp && h.Enabled && h.Maintenance == "",
+		Created:    rest.RecordTime(h.Created), Updated: rest.RecordTime(h.Updated),
+	}}
+	if row, known := v.Hosts().Row(h.ID); known {
+		out.VCPUs = v.Hosts().Capacity(row, api.VCPU)
+		out.Memory = v.Hosts().Capacity(row, api.MemoryMB)
+		out.Disk = v.Hosts().Capacity(row, api.DiskGB)
 	}
-	row, known := v.Hosts().Row(h.ID)
-	for name, class := range map[string]api.ResourceClass{fieldVCPUs: api.VCPU, fieldMemory: api.MemoryMB, fieldDisk: api.DiskGB} {
-		out[name] = int64(0)
-		if known {
-			out[name] = v.Hosts().Capacity(row, class)
-		}
-	}
-	version, _ := strconv.ParseInt(attributeOf(h, fieldVersion), 10, 64) // 0 for one that is no number
-	out[fieldVersion] = version
-	out[fieldType] = h.Driver
+	out.Version, _ = strconv.ParseInt(attributeOf(h, fieldVersion), 10, 64) // 0 for one that is no number
 	if text := attributeOf(h, fieldType); text != "" {
-		out[fieldType] = text
+		out.Type = text
 	}
-	out["id"], out[fieldHostname], out[fieldService] = numberOf(h.ID), h.Name, h.Name
-	out[fieldCPU], out[fieldAZ] = attributeOf(h, fieldCPU), h.AZ
-	out["status"], out["trust_id"] = nil, nil
-	out["reservable"] = h.State == api.HostUp && h.Enabled && h.Maintenance == ""
-	out["created_at"], out["updated_at"] = showRecord(h.Created), showRecord(h.Updated)
 	return out
 }
 
@@ -149,17 +142,17 @@ func (d *dialect) sendHost(w http.ResponseWriter, status int, id api.HostID) err
 	if !ok { // it was deleted meanwhile
 		return notFound("Object not found: there is no such host any more")
 	}
-	return openstack.Answer(w, status, map[string]any{"host": showHost(v, h)})
+	return openstack.Answer(w, status, map[string]rest.LeaseHost{"host": showHost(v, h)})
 }
 
 // listHosts is GET /os-hosts.
 func (d *dialect) listHosts(w http.ResponseWriter, _ *http.Request) error {
 	v := d.View(w)
-	out := []map[string]any{}
+	out := []rest.LeaseHost{}
 	for _, h := range managedHosts(v) {
 		out = append(out, showHost(v, h))
 	}
-	return openstack.Answer(w, http.StatusOK, map[string]any{"hosts": out})
+	return openstack.Answer(w, http.StatusOK, map[string][]rest.LeaseHost{"hosts": out})
 }
 
 // showHost is GET /os-hosts/{id}.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/openstack"
 	"berth/raftstore/state"
@@ -23,7 +24,7 @@ func (d *dialect) leaseOf(v *state.State, r *http.Request) (*Lease, error) {
 
 // sendLease answers with a lease.
 func sendLease(w http.ResponseWriter, status int, l *Lease) error {
-	return openstack.Answer(w, status, map[string]lease{"lease": showLease(l)})
+	return openstack.Answer(w, status, map[string]rest.Lease{"lease": showLease(l)})
 }
 
 // listLeases is GET /leases. There are no pages: the stock client needs the whole list.
@@ -33,11 +34,11 @@ func (d *dialect) listLeases(w http.ResponseWriter, r *http.Request) error {
 	if who.Allows(api.RoleAdmin) {
 		project = ""
 	}
-	out := []lease{}
+	out := []rest.Lease{}
 	for _, l := range d.book.List(v, project) {
 		out = append(out, showLease(l))
 	}
-	return openstack.Answer(w, http.StatusOK, map[string][]lease{"leases": out})
+	return openstack.Answer(w, http.StatusOK, map[string][]rest.Lease{"leases": out})
 }
 
 // showLease is GET /leases/{id}.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/buildplan/seal"
 	"berth/httpd/door"
 	"berth/internal/memstore"
@@ -90,7 +91,7 @@ func (w *living) call(method, path, body string) (int, map[string]any) {
 
 // date returns a date some minutes from now.
 func date(minutes int) string {
-	return time.Now().UTC().Truncate(time.Minute).Add(time.Duration(minutes) * time.Minute).Format(dateForm)
+	return string(rest.LeaseDateOf(api.InstantOf(time.Now().Add(time.Duration(minutes) * time.Minute))))
 }
 
 // lease asks for a lease over some minutes from now, and returns the status and the lease.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/filters/query"
 	"berth/httpd/openstack"
 	"berth/raftstore/state"
@@ -146,16 +147,16 @@ func (d *dialect) updateProperty(w http.ResponseWriter, r *http.Request) error {
 		Type    api.ReservationType `json:"resource_type"`
 		Name    string              `json:"property_name"`
 		Private bool                `json:"private"`
-		Created string              `json:"created_at"`
-		Updated *string             `json:"updated_at"`
-	}{p.ID, api.ReserveHosts, p.Name, p.Private, showInstant(p.Created), showChange(p.Updated)}})
+		Created rest.LeaseTime      `json:"created_at"`
+		Updated *rest.LeaseTime     `json:"updated_at"`
+	}{p.ID, api.ReserveHosts, p.Name, p.Private, rest.LeaseTime(p.Created), showChange(p.Updated)}})
 }
 
-// showChange formats when a property was changed; nil for never.
-func showChange(i api.Instant) *string {
+// showChange returns when a property was changed; nil for never.
+func showChange(i api.Instant) *rest.LeaseTime {
 	if i == 0 {
 		return nil
 	}
-	s := showInstant(i)
-	return &s
+	t := rest.LeaseTime(i)
+	return &t
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/openstack"
 	rules "berth/lease"
 	"berth/zone/intake"
@@ -58,7 +59,7 @@ func (t *terms) date(f *fields, name string) api.Instant {
 	if !given {
 		return 0
 	}
-	if v == dateNow {
+	if v == string(rest.LeaseNow) {
 		return rules.Minute(t.now)
 	}
 	i, err := parseDate(v)
