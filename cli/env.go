@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -15,6 +16,7 @@ type Program struct {
 	In          io.Reader
 	Out, ErrOut io.Writer // data, and everything else
 	Getenv      func(string) string
+	Now         func() time.Time
 	Version     string
 	Processes   []*cobra.Command // commands that run a process of a zone, or prepare one
 }
@@ -23,7 +25,7 @@ type Program struct {
 // error to ReportError.
 func (p *Program) Run(ctx context.Context, args []string) error {
 	e := newEnv(p.Getenv, p.In, p.Out, p.ErrOut)
-	e.version, e.processes = p.Version, p.Processes
+	e.version, e.processes, e.now = p.Version, p.Processes, p.Now
 	return e.executeArgs(ctx, args)
 }
 
@@ -37,6 +39,7 @@ type env struct {
 	errTTY      bool // a line on errOut can be overwritten
 	version     string
 	processes   []*cobra.Command
+	now         func() time.Time // for dates that are given as distances
 
 	conn      connection
 	calling   string // address of the zone, once there is a client

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // fakeZone answers like a zone, out of a table of routes. A route is a method
@@ -38,6 +39,9 @@ func newFakeZone(t *testing.T) *fakeZone {
 	z := &fakeZone{routes: map[string][]answer{}}
 	for route, body := range canned {
 		z.on(route, answer{status: statusOf(route), body: body})
+	}
+	for route, body := range cannedLeases {
+		z.on(route, answer{status: statusOfLeases(route), body: body})
 	}
 	for route, body := range cannedPlacement {
 		status := http.StatusOK
@@ -128,7 +132,7 @@ func (z *fakeZone) berth(ctx context.Context, args ...string) result {
 func berth(ctx context.Context, environ map[string]string, in string, args ...string) result {
 	var out, errOut bytes.Buffer
 	getenv := func(k string) string { return environ[k] }
-	p := Program{In: strings.NewReader(in), Out: &out, ErrOut: &errOut, Getenv: getenv, Version: "dev"}
+	p := Program{In: strings.NewReader(in), Out: &out, ErrOut: &errOut, Getenv: getenv, Now: time.Now, Version: "dev"}
 	err := p.Run(ctx, args)
 	exit := ReportError(&errOut, err)
 	return result{out.String(), errOut.String(), exit}
@@ -139,7 +143,7 @@ func (z *fakeZone) onTerminal(ctx context.Context, in string, args ...string) re
 	var out, errOut bytes.Buffer
 	environ := map[string]string{"BERTH_ADDR": z.URL}
 	e := newEnv(func(k string) string { return environ[k] }, strings.NewReader(in), &out, &errOut)
-	e.inTTY, e.errTTY = true, true
+	e.inTTY, e.errTTY, e.now = true, true, time.Now
 	exit := ReportError(&errOut, e.executeArgs(ctx, args))
 	return result{out.String(), errOut.String(), exit}
 }

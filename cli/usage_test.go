@@ -114,6 +114,16 @@ func TestUsage(t *testing.T) {
 		"allocation set c --allocation 11111111-1111-4111-8111-111111111111:VCPU=1 --allocation 11111111-1111-4111-8111-111111111111:DISK_GB=1",
 		"candidates", "candidates --resources VCPU=1 --limit 0", "candidates --resources VCPU=1 --limit 10001", "candidates --group PGPU=1 --group PGPU=1", "candidates --group :PGPU=1",
 		"candidates --group gpu:PGPU", "candidates --group gpu:PGPU=1 --group-required net:A", "candidates --group gpu:PGPU=1 --group-in-tree gpu",
+		"lease create", "lease create a", "lease create a --for 2h", "lease create a --for 2h --end +2h --hosts 1", "lease create a --for 30s --hosts 1", "lease create a --for 2x --hosts 1",
+		"lease create a --start tomorrow --for 2h --hosts 1", "lease create a --start +2h --end +1h --hosts 1", "lease create a --start 2030-01-31T12:00:30Z --for 2h --hosts 1",
+		"lease create a --for 2h --hosts 0", "lease create a --for 2h --hosts 2:1", "lease create a --for 2h --hosts many", "lease create a --for 2h --instances 3",
+		"lease create a --for 2h --instances 0 --flavor small", "lease create a --for 2h --instances 3 --flavor small --vcpus 1", "lease create a --for 2h --vcpus 1",
+		"lease create a --for 2h --instances 3 --vcpus 1", "lease create a --for 2h --instances 3 --vcpus 1 --ram 1G --affinity maybe",
+		"lease create a --for 2h --instances 3 --vcpus 1 --ram 1G --disk 0.3G", "lease create a --for 2h --instances 3 --flavor small --affinity true", "lease create a --for 2h --where []",
+		"lease create a --for 2h --hosts 1 --where [", "lease create a --for 2h --reservation x", "lease create a --for 2h --reservation vcpus=1", "lease create a --for 2h --reservation id=r,type=physical:host", "lease create a --for 2h --reservation type=physical:host,min=-1",
+		"lease create a --for 2h --reservation type=physical:host,colour=blue", "lease create a --for 2h --reservation type=physical:host,min=1,min=1",
+		"lease create a --for 2h --reservation type=physical:host,resource-properties=[", "lease create a --for 2h --hosts 1 --before-end -x", "lease create a --for 2h --hosts 1 --timeout 5m",
+		"lease create a --for 2h --hosts 1 --wait --timeout 0s", "lease delete", "lease show",
 		"operator config set --tag a --no-tags", "server delete", "server create web", "completion", "completion tcsh", "operator snapshot",
 	} {
 		r := berth(t.Context(), nil, "", strings.Fields(line)...)

@@ -292,6 +292,7 @@ func TestDestructiveVerbsAsk(t *testing.T) {
 		"reservation delete r-1 --no-wait", "server delete i-1", "flavor delete small", "zone unlink west", "host delete h1",
 		"operator remove n3", "hold resolve r-2.1 --decision commit", "token delete 0123456789abcdef", "aggregate delete rack1", "server-group delete apart",
 		"provider delete pool1", "resource-class delete CUSTOM_LICENSE", "trait delete CUSTOM_SSD", "allocation delete " + uuidC,
+		"lease delete " + leaseID,
 	} {
 		args := strings.Fields(line)
 		z := newFakeZone(t)

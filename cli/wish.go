@@ -27,6 +27,7 @@ type wish struct {
 // hostWish holds the flags about the hosts of the instances.
 type hostWish struct {
 	az, image, group, query, near string
+	within                        string
 	traits, properties            []string
 	sameHost, differentHost       []string
 	forceHost, ignoreHost         []string
@@ -64,6 +65,7 @@ func (h *hostWish) addFlags(e *env, c *cobra.Command) {
 	f.StringVar(&h.image, "image", "", "image that the instances run")
 	f.StringArrayVar(&h.properties, "image-property", nil, "`KEY=VALUE` of the image, such as architecture=x86_64; may be repeated")
 	f.StringVar(&h.group, "group", "", "server group that the instances join")
+	f.StringVar(&h.within, "within", "", "run in the room of this `RESERVATION` of a lease; without --flavor in its own size")
 	f.StringVar(&h.query, "query", "", "condition that the hosts must meet, as a `JSON` list such as '[\">=\",\"$free_ram_mb\",1024]'")
 	f.StringArrayVar(&h.sameHost, "same-host", nil, "only on the host of the server with this `ID`; may be repeated")
 	f.StringArrayVar(&h.differentHost, "different-host", nil, "not on the host of the server with this `ID`; may be repeated")
@@ -72,6 +74,7 @@ func (h *hostWish) addFlags(e *env, c *cobra.Command) {
 	f.StringArrayVar(&h.ignoreHost, "ignore-host", nil, "not on this `HOST` of the zone (admins); may be repeated")
 	e.flagNames(c, "az", azNames)
 	e.flagNames(c, "group", serverGroupNames)
+	e.flagNames(c, "within", leaseReservationNames)
 	for _, name := range []string{"same-host", "different-host"} {
 		e.flagNames(c, name, serverNames)
 	}
@@ -82,7 +85,7 @@ func (h *hostWish) addFlags(e *env, c *cobra.Command) {
 
 // groupFlags are the flags whose values --groups reads from its file.
 var groupFlags = []string{
-	"flavor", "count", "min", "group-of", "az", "trait", "image", "image-property", "group", "query", "same-host",
+	"flavor", "count", "min", "group-of", "az", "trait", "image", "image-property", "group", "within", "query", "same-host",
 	"different-host", "near", "force-host", "ignore-host", "zone", "exclude-zone", "zone-tag", "exclude-zone-tag", "spread-zones", "min-zones", "pack",
 }
 
@@ -121,6 +124,9 @@ func (w *wish) serverCreate(e *env, c *cobra.Command) (rest.ServerCreate, error)
 
 // setSingleKind sets one kind of instances from the flags.
 func (w *wish) setSingleKind(c *cobra.Command, s *rest.ServerCreate) error {
+	if w.flavor == "" {
+		w.flavor = w.hosts.within // its own flavor
+	}
 	if w.flavor == "" {
 		return usageError(c, "%q needs --flavor", c.CommandPath())
 	}
@@ -230,7 +236,7 @@ func (h *hostWish) readWish(c *cobra.Command) (rest.GroupWish, error) {
 		w.Traits = traitsOf(h.traits)
 	}
 	hints := rest.SchedulerHints{
-		Group: h.group, SameHost: instanceIDs(h.sameHost), DifferentHost: instanceIDs(h.differentHost), ForceHosts: h.forceHost, IgnoreHosts: h.ignoreHost,
+		Reservation: api.ReservationID(h.within), Group: h.group, SameHost: instanceIDs(h.sameHost), DifferentHost: instanceIDs(h.differentHost), ForceHosts: h.forceHost, IgnoreHosts: h.ignoreHost,
 	}
 	if h.query != "" {
 		if !json.Valid([]byte(h.query)) {
@@ -244,7 +250,7 @@ func (h *hostWish) readWish(c *cobra.Command) (rest.GroupWish, error) {
 			hints.CIDR = "/" + bits
 		}
 	}
-	for _, flag := range []string{"group", "query", "same-host", "different-host", "near", "force-host", "ignore-host"} {
+	for _, flag := range []string{"within", "group", "query", "same-host", "different-host", "near", "force-host", "ignore-host"} {
 		if c.Flags().Changed(flag) {
 			w.Hints = &hints
 		}

@@ -253,29 +253,29 @@ func (h LeaseHost) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes. Fields that it does not know are capabilities
 // if they are texts.
 func (h *LeaseHost) UnmarshalJSON(b []byte) error {
-	names, err := objectOf(h.LeaseHostFields)
-	if err != nil {
-		return err
-	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(b, &all); err != nil {
 		return fmt.Errorf("reading a host: %w", err)
 	}
+	names, err := objectOf(LeaseHostFields{})
+	if err != nil {
+		return err
+	}
 	h.Capabilities = map[string]string{}
 	for name, v := range all {
+		var text string
 		if _, known := names[name]; known {
 			continue
-		}
-		delete(all, name) // one whose name is a field's but for its case would be read as that field
-		var text string
-		if json.Unmarshal(v, &text) == nil {
+		} else if json.Unmarshal(v, &text) == nil {
 			h.Capabilities[name] = text
 		}
+		delete(all, name) // a name that differs from a field's by case alone would be read as that field
 	}
-	if b, err = json.Marshal(all); err != nil {
-		return fmt.Errorf("reading a host: %w", err)
+	fields, err := json.Marshal(all)
+	if err == nil {
+		err = json.Unmarshal(fields, &h.LeaseHostFields)
 	}
-	if err := json.Unmarshal(b, &h.LeaseHostFields); err != nil {
+	if err != nil {
 		return fmt.Errorf("reading a host: %w", err)
 	}
 	return nil

@@ -24,8 +24,8 @@ func TestDatesOfLeases(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{`"2030-06-02"`, `1`} {
-		assert.Error(t, json.Unmarshal([]byte(bad), new(rest.LeaseTime)), bad)
-		assert.Error(t, json.Unmarshal([]byte(bad), new(rest.RecordTime)), bad)
+		require.Error(t, json.Unmarshal([]byte(bad), new(rest.LeaseTime)), bad)
+		require.Error(t, json.Unmarshal([]byte(bad), new(rest.RecordTime)), bad)
 	}
 	var never rest.RecordTime = 5
 	require.NoError(t, json.Unmarshal([]byte("null"), &never))

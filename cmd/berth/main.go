@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"berth/cli"
 )
@@ -27,7 +28,7 @@ func main() {
 // environment and streams are arguments, so that tests call it as main does.
 func runCommand(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
 	e := &env{in: stdin, out: stdout, errOut: stderr}
-	p := cli.Program{In: stdin, Out: stdout, ErrOut: stderr, Getenv: getenv, Version: version}
+	p := cli.Program{In: stdin, Out: stdout, ErrOut: stderr, Getenv: getenv, Now: time.Now, Version: version}
 	p.Processes = processCommands(e) //nolint:contextcheck // cobra hands ctx to what it runs
 	return p.Run(ctx, args)
 }

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/api/rest"
+)
+
+// leaseTables shows a lease, its reservations and its events.
+func leaseTables(l rest.Lease) []table {
+	var t table
+	t.addRow("ID", l.ID)
+	t.addRow("NAME", l.Name)
+	t.addRow("STATUS", l.Status)
+	if l.Reason != nil {
+		t.addRow("REASON", *l.Reason)
+	}
+	t.addRow("START", showMinute(l.Start))
+	t.addRow("END", fmt.Sprintf("%s (%s)", showMinute(l.End), showSpan(leaseLength(&l))))
+	t.addRow("PROJECT", l.Project)
+	t.addRow("USER", l.User)
+	if len(l.Shared) > 0 {
+		t.addRow("SHARED WITH", joinNames(l.Shared))
+	}
+	if len(l.Zones) > 0 {
+		t.addRow("ZONES", strings.Join(l.Zones, ", "))
+	}
+	t.addRow("CREATED", showInstant(api.Instant(l.Created)))
+	if l.Updated != 0 {
+		t.addRow("UPDATED", showInstant(api.Instant(l.Updated)))
+	}
+	reserved := table{header: []string{"RESERVATION", "TYPE", "STATUS", "HAS", "OF", "NOTE"}}
+	for i := range l.Reservations {
+		r := &l.Reservations[i]
+		reserved.addRow(r.ID, r.Type, r.Status, showHas(r), showUnit(r), showDefects(r))
+	}
+	events := table{header: []string{"EVENT", "DUE", "STATUS"}}
+	for _, v := range l.Events {
+		events.addRow(v.Type, showMinute(v.Time), v.Status)
+	}
+	return []table{t, reserved, events}
+}
+
+func leaseLength(l *rest.Lease) time.Duration {
+	return time.Duration(l.End-l.Start) * time.Millisecond
+}
+
+func joinNames[T ~string](names []T) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = string(n)
+	}
+	return strings.Join(out, ", ")
+}
+
+// showHas returns how much a reservation has of what it may have, such as "2 of 1-3".
+func showHas(r *rest.LeaseReservation) string {
+	switch {
+	case r.ReservedHosts != nil && r.Min < r.Max:
+		return fmt.Sprintf("%d of %d-%d", r.Allocated, r.Min, r.Max)
+	case r.ReservedHosts != nil:
+		return fmt.Sprintf("%d of %d", r.Allocated, r.Max)
+	case r.ReservedInstances != nil:
+		return fmt.Sprintf("%d of %d", r.Allocated, r.Amount)
+	}
+	return strconv.Itoa(r.Allocated)
+}
+
+// showUnit returns what a reservation has several of.
+func showUnit(r *rest.LeaseReservation) string {
+	switch {
+	case r.ReservedHosts != nil:
+		return "hosts"
+	case r.ReservedInstances == nil:
+		return ""
+	}
+	text := fmt.Sprintf("%d VCPU, %d MiB, %d GiB", r.VCPUs, r.Memory, r.Disk)
+	if f, ok := readFlavor(r); ok {
+		text = "flavor " + string(f.ID)
+	}
+	switch {
+	case r.Affinity == nil:
+	case *r.Affinity:
+		text += ", on one host"
+	default:
+		text += ", each on another host"
+	}
+	return text
+}
+
+// readFlavor returns the flavor of a reservation of one.
+func readFlavor(r *rest.LeaseReservation) (rest.ReservedFlavor, bool) {
+	var f rest.ReservedFlavor
+	ok := r.Type == api.ReserveFlavor && json.Unmarshal([]byte(r.ResourceProperties), &f) == nil
+	return f, ok
+}
+
+// showDefects returns what is not as it should be with a reservation.
+func showDefects(r *rest.LeaseReservation) string {
+	var out []string
+	if r.Missing {
+		out = append(out, "room is missing")
+	}
+	if r.Changed {
+		out = append(out, "moved to other hosts")
+	}
+	return strings.Join(out, "; ")
+}
+
+// showReserved returns what a lease reserves, such as "2 hosts, 3 instances".
+func showReserved(l *rest.Lease) string {
+	var hosts, instances int64
+	for i := range l.Reservations {
+		switch r := &l.Reservations[i]; {
+		case r.ReservedHosts != nil && r.Allocated > 0:
+			hosts += int64(r.Allocated)
+		case r.ReservedHosts != nil:
+			hosts += int64(r.Max)
+		case r.ReservedInstances != nil:
+			instances += int64(r.Amount)
+		}
+	}
+	var parts []string
+	if hosts > 0 {
+		parts = append(parts, countThings(hosts, "host"))
+	}
+	if instances > 0 {
+		parts = append(parts, countThings(instances, "instance"))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/internal/golden"
+)
+
+// leaseVerbs is every verb about leases, at least once.
+var leaseVerbs = []string{
+	"lease list",
+	"lease list --status active --project p --no-headers",
+	"lease show " + leaseID,
+	"lease show nightly",
+	"lease create nightly --start 2030-06-02T10:00Z --for 2h --instances 3 --vcpus 2 --ram 2G --disk 10G --affinity false --key once",
+	"lease create nightly --start 2030-06-02T12:00:00+02:00 --end 2030-06-02T12:00Z --instances 3 --flavor small --zone home --zone west --shared-with shop,web",
+	`lease create nightly --start 2030-06-02T10:00Z --for 1d --hosts 1:2 --where ["==","$gpu","A"] --before-end -30m`,
+	"lease create nightly --start 2030-06-02T10:00Z --for 2h --reservation type=virtual:instance,vcpus=2,memory-mb=2048,disk_gb=10,amount=3,affinity=none" +
+		` --reservation type=physical:host,min=1,max=2,hypervisor-properties=["and",[">","$vcpus","4"],["==","$a,b","\"]"]],resource_properties=,before-end=notify` +
+		" --reservation resource_type=flavor:instance,flavor_id=small,amount=1 --before-end 2030-06-02T11:00Z",
+	"lease delete " + leaseID + " --yes",
+	"lease delete nightly " + leaseID + " --yes",
+	"boot --within " + reservationID + " --name night --count 2 --no-wait",
+	"boot --within " + reservationID + " --flavor small --name night --no-wait",
+}
+
+func TestLeaseVerbs(t *testing.T) {
+	var b bytes.Buffer
+	for _, line := range leaseVerbs {
+		z := newFakeZone(t)
+		if strings.HasPrefix(line, "lease delete nightly") {
+			gone := answer{status: http.StatusNotFound, body: leaseRefusalOf(404, "Object not found")}
+			there := answer{status: http.StatusOK, body: cannedLeases["GET /reservation/v1/leases/"+leaseID]}
+			z.on("GET /reservation/v1/leases/"+leaseID, there, there, there, gone)
+		}
+		r := z.berth(t.Context(), strings.Fields(line)...)
+		record(&b, line, z.asked(""), r)
+	}
+	golden.Check(t, "testdata/leases.txt", b.Bytes())
+}
+
+// leaseRefusalOf returns a refusal in the shape of the reservation API.
+func leaseRefusalOf(status int, message string) string {
+	return `{"error_code": ` + http.StatusText(status) + `, "error_message": "` + message + `"}`
+}
+
+func statusOfLeases(route string) int {
+	switch {
+	case cannedLeases[route] == "":
+		return http.StatusNoContent
+	case strings.HasPrefix(route, http.MethodPost):
+		return http.StatusCreated
+	}
+	return http.StatusOK
+}
+
+const (
+	leaseID       = "11111111-0000-4000-8000-000000000001"
+	reservationID = "11111111-0000-4000-8000-000000000002"
+
+	cannedLease = `{"id": "` + leaseID + `", "name": "nightly", "user_id": "ada", "project_id": "p", "start_date": "2030-06-02T10:00:00.000000",
+		"end_date": "2030-06-02T12:00:00.000000", "status": "ACTIVE", "status_reason": null, "degraded": true, "trust_id": null, "shared_with": ["shop"], "zones": ["home", "west"],
+		"reservations": [
+			{"id": "` + reservationID + `", "lease_id": "` + leaseID + `", "resource_id": "` + reservationID + `", "resource_type": "virtual:instance", "status": "active",
+				"missing_resources": true, "resources_changed": true, "allocated": 2, "created_at": "2030-06-01 12:00:30", "updated_at": null, "resource_properties": "",
+				"vcpus": 2, "memory_mb": 2048, "disk_gb": 10, "amount": 3, "affinity": false, "flavor_id": "` + reservationID + `", "server_group_id": null, "aggregate_id": null},
+			{"id": "11111111-0000-4000-8000-000000000003", "lease_id": "` + leaseID + `", "resource_id": "11111111-0000-4000-8000-000000000003", "resource_type": "physical:host",
+				"status": "active", "missing_resources": false, "resources_changed": false, "allocated": 1, "created_at": "2030-06-01 12:00:30", "updated_at": null,
+				"resource_properties": "", "min": 1, "max": 2, "hypervisor_properties": "", "before_end": "default"},
+			{"id": "11111111-0000-4000-8000-000000000004", "lease_id": "` + leaseID + `", "resource_id": "11111111-0000-4000-8000-000000000004", "resource_type": "flavor:instance",
+				"status": "active", "missing_resources": false, "resources_changed": false, "allocated": 1, "created_at": "2030-06-01 12:00:30", "updated_at": null,
+				"resource_properties": "{\"id\":\"small\",\"vcpus\":2,\"ram\":512,\"disk\":0,\"extra_specs\":{}}", "vcpus": 2, "memory_mb": 512, "disk_gb": 0, "amount": 1,
+				"affinity": null, "flavor_id": "11111111-0000-4000-8000-000000000004", "server_group_id": null, "aggregate_id": null}],
+		"events": [
+			{"id": "e-1", "lease_id": "` + leaseID + `", "event_type": "start_lease", "time": "2030-06-02T10:00:00.000000", "status": "DONE", "created_at": "2030-06-01 12:00:30", "updated_at": "2030-06-02 10:00:00"},
+			{"id": "e-2", "lease_id": "` + leaseID + `", "event_type": "before_end_lease", "time": "2030-06-02T11:00:00.000000", "status": "UNDONE", "created_at": "2030-06-01 12:00:30", "updated_at": null},
+			{"id": "e-3", "lease_id": "` + leaseID + `", "event_type": "end_lease", "time": "2030-06-02T12:00:00.000000", "status": "UNDONE", "created_at": "2030-06-01 12:00:30", "updated_at": null}],
+		"created_at": "2030-06-01 12:00:30", "updated_at": "2030-06-02 10:00:00"}`
+	cannedSmallLease = `{"id": "11111111-0000-4000-8000-000000000009", "name": "early", "user_id": "bob", "project_id": "q", "start_date": "2030-06-01T10:00:00.000000",
+		"end_date": "2030-06-04T22:30:12.345000", "status": "ERROR", "status_reason": "no room", "degraded": false, "trust_id": null, "shared_with": [], "zones": [],
+		"reservations": [], "events": [], "created_at": "2030-06-01 09:00:00", "updated_at": null}`
+)
+
+// cannedLeases has the default answers of the reservation API.
+var cannedLeases = map[string]string{
+	"GET /reservation/v1/leases":               `{"leases": [` + cannedLease + `, ` + cannedSmallLease + `]}`,
+	"POST /reservation/v1/leases":              `{"lease": ` + cannedLease + `}`,
+	"GET /reservation/v1/leases/" + leaseID:    `{"lease": ` + cannedLease + `}`,
+	"PUT /reservation/v1/leases/" + leaseID:    `{"lease": ` + cannedLease + `}`,
+	"DELETE /reservation/v1/leases/" + leaseID: "",
+}
+
+func TestSpans(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"90m": 90 * time.Minute, "1.5h": 90 * time.Minute, "2d": 48 * time.Hour, "1w2d12h30m": 9*24*time.Hour + 12*time.Hour + 30*time.Minute, "0m": 0, "4095d": 4095 * 24 * time.Hour,
+	} {
+		got, ok := parseSpan(text)
+		assert.True(t, ok, text)
+		assert.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "d", "4096d", "90", "30s", "-1h", "1h-30m", "1d1w", "1d1d", "1x", "3000000h", "4095w4095d2500000h"} {
+		_, ok := parseSpan(text)
+		assert.False(t, ok, text)
+	}
+	for d, want := range map[time.Duration]string{
+		0: "0s", 30 * time.Second: "30s", 10 * time.Minute: "10m", 10*time.Minute + 10*time.Second: "10m10s", time.Hour: "1h", 90 * time.Minute: "1h30m", 48 * time.Hour: "2d", 49 * time.Hour: "2d1h",
+		24*time.Hour + 1500*time.Millisecond: "1d2s",
+	} {
+		assert.Equal(t, want, showSpan(d), d)
+	}
+}
+
+func TestPairsAreSplitOutsideOfConditions(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                        {""},
+		"a=1,b=2":                 {"a=1", "b=2"},
+		`a=["x","y,"],b=`:         {`a=["x","y,"]`, "b="},
+		`a=["\"],",["b","c"]],b=`: {`a=["\"],",["b","c"]]`, "b="},
+		`a=],b=2`:                 {"a=]", "b=2"},
+		`a=["x,b=2`:               {`a=["x,b=2`},
+		`a="\`:                    {`a="\`},
+	} {
+		assert.Equal(t, want, splitPairs(text), text)
+	}
+}
+
+// TestTimesAreFromThisMinute: a lease starts and ends at full minutes.
+func TestTimesAreFromThisMinute(t *testing.T) {
+	now := time.Date(2030, 6, 1, 12, 0, 59, 999, time.FixedZone("", 7200))
+	for text, want := range map[string]string{
+		"now": "now", "+0m": "2030-06-01 10:00", "+90m": "2030-06-01 11:30", "+1d": "2030-06-02 10:00", "2030-06-02": "2030-06-02 00:00", "2030-06-02 08:05": "2030-06-02 08:05",
+		"2030-06-02T08:05": "2030-06-02 08:05", "2030-06-02T08:05+02:00": "2030-06-02 06:05", "2030-06-02T08:05:00-01:00": "2030-06-02 09:05", "2030-06-02 08:05:00": "2030-06-02 08:05",
+	} {
+		_, got, err := readTime(leaseCommand(&env{}), "start", text, now)
+		require.NoError(t, err, text)
+		assert.Equal(t, want, string(got), text)
+	}
+	for _, text := range []string{"", "+", "+30s", "-1h", "tomorrow", "2030-06-02 08:05:01", "2030-06-02T08:05:00.5Z", "2030-02-30 08:05"} {
+		_, _, err := readTime(leaseCommand(&env{}), "start", text, now)
+		assert.Equal(t, exitUsage, exitCode(err), text)
+	}
+}
