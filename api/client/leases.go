@@ -68,6 +68,20 @@ func (c *Client) CreateLease(ctx context.Context, s rest.LeaseCreate, key string
 	return placementValue[rest.Lease](ctx, c, q, "lease")
 }
 
+// PlanLease is a dry run of CreateLease: it fails as that does for a lease that nobody may
+// have, and changes nothing. It may be repeated.
+func (c *Client) PlanLease(ctx context.Context, s rest.LeaseCreate) (rest.LeasePlan, error) {
+	q := leaseCall("client.PlanLease", http.MethodPost, "leases", "plan").withBody(s).withRepeat(true)
+	return placementValue[rest.LeasePlan](ctx, c, q, "plan")
+}
+
+// PlanLeaseUpdate is a dry run of UpdateLease, as PlanLease is of CreateLease. It may be
+// repeated.
+func (c *Client) PlanLeaseUpdate(ctx context.Context, id api.LeaseID, s rest.LeaseUpdate) (rest.LeasePlan, error) {
+	q := leaseCall("client.PlanLeaseUpdate", http.MethodPost, "leases", string(id), "plan").withBody(s).withRepeat(true)
+	return placementValue[rest.LeasePlan](ctx, c, q, "plan")
+}
+
 // UpdateLease changes a lease by all that s asks for, or by nothing. It is not
 // repeated: after a lost answer read the lease again.
 func (c *Client) UpdateLease(ctx context.Context, id api.LeaseID, s rest.LeaseUpdate) (rest.Lease, error) {

@@ -21,6 +21,7 @@ type Call struct {
 	Gives        bool         // it answers JSON, which the caller must accept
 	Early        bool         // the media types are checked before the microversion
 	NotAllowed   bool         // at other microversions it is 405 instead of 404
+	Reads        bool         // it changes nothing, whatever its method, and Do reads the latest state
 	Do           door.Handler
 }
 
@@ -30,7 +31,7 @@ func (c *Call) readKind() api.Read {
 	switch {
 	case c.Path == "/":
 		return api.ReadLocal
-	case c.Method == http.MethodGet:
+	case c.Method == http.MethodGet, c.Reads:
 		return api.ReadLinearizable
 	}
 	return api.ReadLog

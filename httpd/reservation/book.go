@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/state"
+	"berth/zone/leases"
 )
 
 // Leases are the use cases of leases.
@@ -18,6 +19,10 @@ type Leases interface {
 	// Update changes a lease that the caller may change, and waits until the change holds
 	// or is refused; a refused one changes nothing.
 	Update(ctx context.Context, who api.Caller, id api.LeaseID, change api.LeaseChange) error
+	// Plan is a dry run of Create, and PlanUpdate of Update: they make the same checks and
+	// plan the same room, and change nothing.
+	Plan(ctx context.Context, who api.Caller, terms api.LeaseTerms) (*leases.Planned, error)
+	PlanUpdate(ctx context.Context, who api.Caller, id api.LeaseID, change api.LeaseChange) (*leases.Planned, error)
 	// Delete ends a lease that the caller may change, at any time, and waits until its
 	// record is gone.
 	Delete(ctx context.Context, who api.Caller, id api.LeaseID) error

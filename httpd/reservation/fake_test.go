@@ -10,6 +10,7 @@ import (
 	"berth/api"
 	rules "berth/lease"
 	"berth/raftstore/state"
+	"berth/zone/leases"
 )
 
 // fakeLeases are leases without a life: they have all their room at once, and never begin.
@@ -107,6 +108,15 @@ func (f *fakeLeases) Update(_ context.Context, _ api.Caller, id api.LeaseID, c a
 	}
 	f.leases[id] = &l
 	return nil
+}
+
+// Plan and PlanUpdate are for zones whose leases live.
+func (*fakeLeases) Plan(context.Context, api.Caller, api.LeaseTerms) (*leases.Planned, error) {
+	return nil, api.Errorf(api.CodeUnavailable, "leases without a life have no plans")
+}
+
+func (*fakeLeases) PlanUpdate(context.Context, api.Caller, api.LeaseID, api.LeaseChange) (*leases.Planned, error) {
+	return nil, api.Errorf(api.CodeUnavailable, "leases without a life have no plans")
 }
 
 func (f *fakeLeases) Delete(_ context.Context, _ api.Caller, id api.LeaseID) error {

@@ -63,6 +63,8 @@ func (d *dialect) listCalls() []openstack.Call {
 
 		{Method: get, Path: leases, Role: reader, Do: d.listLeases},
 		{Method: post, Path: leases, Takes: true, Role: member, Do: d.createLease},
+		{Method: post, Path: leases + "/plan", Takes: true, Reads: true, Role: member, Do: d.planLease},
+		{Method: post, Path: lease + "/plan", Takes: true, Reads: true, Role: member, Do: d.planUpdate},
 		{Method: get, Path: lease, Role: reader, Do: d.showLease},
 		{Method: put, Path: lease, Takes: true, Role: member, Do: d.updateLease},
 		{Method: del, Path: lease, Role: member, Do: d.deleteLease},

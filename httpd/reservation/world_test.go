@@ -73,8 +73,14 @@ type talk struct {
 
 func newTalk(tb testing.TB) *talk {
 	tb.Helper()
-	w := &talk{store: memstore.New(), now: epoch}
-	now, log := func() time.Time { return w.now }, slog.New(slog.DiscardHandler)
+	return newTalkAt(tb, epoch)
+}
+
+// newTalkAt returns a conversation at a time that stands still, or if it is 0 moves by itself.
+func newTalkAt(tb testing.TB, now0 time.Time) *talk {
+	tb.Helper()
+	w := &talk{store: memstore.New(), now: now0}
+	now, log := func() time.Time { return w.time() }, slog.New(slog.DiscardHandler)
 	w.zone = zone.New(zone.Config{Store: formed{w.store, tb}, Now: now, Log: log})
 	w.fake = newFake(w.store.View, w.zone.Instant)
 	w.Handler = New(Config{
@@ -103,6 +109,14 @@ func newTalk(tb testing.TB) *talk {
 	}
 	w.store.Must(tb, cmds...)
 	return w
+}
+
+// time returns the time of the conversation, which stands still, or that of the bubble.
+func (w *talk) time() time.Time {
+	if w.now.IsZero() {
+		return time.Now()
+	}
+	return w.now
 }
 
 // host registers a host: NAME VCPUS, then its pool and attributes, each NAME=VALUE.

@@ -125,13 +125,8 @@ func (s *leasesBook) leaseCreate(c command.LeaseCreate) Result {
 		}
 		return Result{Lease: l}
 	}
-	if s.leases.Len() >= s.limits.leases {
-		return refuseWith(api.CodeOverloaded, "the zone has %d leases; the limit is %d", s.leases.Len(), s.limits.leases)
-	}
-	for i := range c.Terms.Reservations {
-		if _, taken := s.reservedBy.Get(string(c.Terms.Reservations[i].ID)); taken {
-			return refuseWith(api.CodeConflict, "reservation id %s is taken", string(c.Terms.Reservations[i].ID))
-		}
+	if err := s.CheckLease(&c); err != nil {
+		return Result{Err: err}
 	}
 	l := &Lease{Terms: c.Terms, Status: api.LeasePending, Events: c.Events, Key: c.Key, Digest: c.Digest, Created: c.At}
 	if c.Order != nil {
@@ -143,6 +138,20 @@ func (s *leasesBook) leaseCreate(c command.LeaseCreate) Result {
 	s.storeLease(nil, l)
 	s.noteLease(EventLeaseCreated, l, "")
 	return Result{Lease: l}
+}
+
+// CheckLease returns why a lease that was not there before is refused, whatever room there is;
+// nil if it is not.
+func (s *leasesBook) CheckLease(c *command.LeaseCreate) error {
+	if most := limitsAt(max(c.Form(), api.FormFourth)).leases; s.leases.Len() >= most {
+		return api.Errorf(api.CodeOverloaded, "the zone has %d leases; the limit is %d", s.leases.Len(), most)
+	}
+	for i := range c.Terms.Reservations {
+		if _, taken := s.reservedBy.Get(string(c.Terms.Reservations[i].ID)); taken {
+			return api.Errorf(api.CodeConflict, "reservation id %s is taken", string(c.Terms.Reservations[i].ID))
+		}
+	}
+	return nil
 }
 
 func (s *leasesBook) leaseSet(c command.LeaseSet) Result {

@@ -18,6 +18,7 @@ import (
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
+	"berth/zone/estimate"
 )
 
 // decideMax is how long a call waits for the room of a lease, and for its end.
@@ -31,12 +32,15 @@ type Options struct {
 
 // Leases makes and changes the leases of one zone. Its methods may be called concurrently.
 type Leases struct {
-	zone    *zone.Zone
-	options Options
+	zone      *zone.Zone
+	estimator *estimate.Estimator
+	options   Options
 }
 
 // New returns the leases of a zone. Nothing runs until Lead is called.
-func New(z *zone.Zone, o Options) *Leases { return &Leases{zone: z, options: o} }
+func New(z *zone.Zone, e *estimate.Estimator, o Options) *Leases {
+	return &Leases{zone: z, estimator: e, options: o}
+}
 
 // Create makes a lease for a caller and allots its ids. It waits until the lease has all its
 // room or is refused; a refused lease leaves nothing behind. A repeat with the same key,
@@ -45,34 +49,41 @@ func (l *Leases) Create(ctx context.Context, who api.Caller, terms api.LeaseTerm
 	if key != "" && !api.ValidName(key) {
 		return "", api.CheckName(api.HeaderIdempotencyKey, key)
 	}
-	terms.Project, terms.User = who.Project, who.User
-	body, err := codec.Marshal(&terms)
+	c, err := l.composeCreate(who, terms)
 	if err != nil {
-		return "", api.Wrap(api.CodeInternal, "leases.Create", "", err)
-	}
-	digest := sha256.Sum256(body)
-	allotIDs(&terms)
-	stamp := l.zone.Stamp()
-	allotIDs(&terms)
-	if err := rules.CheckTerms(&terms, stamp.At, l.options.Limits); err != nil {
 		return "", err
 	}
-	if err := l.options.Policy.CheckCreate(&terms); err != nil {
-		return "", err
-	}
-	c := command.LeaseCreate{Stamp: stamp, Terms: terms, Key: key, Digest: digest[:]}
-	c.Events = rules.Events(&terms, 0, stamp.At, rules.EventIDs{Start: api.NewUUID(), BeforeEnd: api.NewUUID(), End: api.NewUUID()})
-	if c.Order, err = orderOf(&terms, ""); err != nil {
-		return "", err
-	}
-	res, err := l.zone.Propose(ctx, c)
+	c.Key = key
+	res, err := l.zone.Propose(ctx, *c)
 	if err != nil {
 		return "", err
 	}
 	if res.Lease == nil { // decided within the entry
-		return "", refusal(l.zone.View(), terms.Project, c.Order)
+		return "", refusal(l.zone.View(), who.Project, c.Order)
 	}
 	return res.Lease.Terms.ID, l.waitDecided(ctx, res.Lease, c.Order)
+}
+
+// composeCreate checks the terms of a new lease, and returns the command that makes it.
+func (l *Leases) composeCreate(who api.Caller, terms api.LeaseTerms) (*command.LeaseCreate, error) {
+	terms.Project, terms.User = who.Project, who.User
+	body, err := codec.Marshal(&terms)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "leases.Create", "", err)
+	}
+	digest := sha256.Sum256(body)
+	stamp := l.zone.Stamp()
+	allotIDs(&terms)
+	if err = rules.CheckTerms(&terms, stamp.At, l.options.Limits); err != nil {
+		return nil, err
+	}
+	if err = l.options.Policy.CheckCreate(&terms); err != nil {
+		return nil, err
+	}
+	c := &command.LeaseCreate{Stamp: stamp, Terms: terms, Digest: digest[:]}
+	c.Events = rules.Events(&terms, 0, stamp.At, rules.EventIDs{Start: api.NewUUID(), BeforeEnd: api.NewUUID(), End: api.NewUUID()})
+	c.Order, err = orderOf(&terms, "")
+	return c, err
 }
 
 // waitDecided waits until an order of a lease is decided, and returns why it failed.
@@ -119,26 +130,34 @@ func (l *Leases) Update(ctx context.Context, who api.Caller, id api.LeaseID, cha
 	if err != nil {
 		return err
 	}
-	stamp := l.zone.Stamp()
-	cur := &rules.Current{Terms: old.Terms, Status: old.Status, Events: old.Events}
-	next, err := rules.Change(cur, &change, l.options.Limits, stamp.At, api.NewUUID())
-	if err != nil || next.Need == rules.NeedNothing {
+	c, err := l.composeUpdate(old, &change)
+	if err != nil || c == nil {
 		return err
 	}
-	if err := l.options.Policy.CheckUpdate(&cur.Terms, &next.Terms, stamp.At); err != nil {
-		return err
-	}
-	c := command.LeaseSet{Stamp: stamp, ModIndex: old.ModIndex, Terms: next.Terms, Events: next.Events}
-	if next.Need == rules.NeedRoom {
-		if c.Order, err = orderOf(&next.Terms, old.Order); err != nil {
-			return err
-		}
-	}
-	res, err := l.zone.Propose(ctx, c)
+	res, err := l.zone.Propose(ctx, *c)
 	if err != nil || c.Order == nil {
 		return err
 	}
 	return l.waitDecided(ctx, res.Lease, c.Order)
+}
+
+// composeUpdate checks an update of a lease, and returns the command that makes it; nil if it
+// changes nothing.
+func (l *Leases) composeUpdate(old *state.Lease, change *api.LeaseChange) (*command.LeaseSet, error) {
+	stamp := l.zone.Stamp()
+	cur := &rules.Current{Terms: old.Terms, Status: old.Status, Events: old.Events}
+	next, err := rules.Change(cur, change, l.options.Limits, stamp.At, api.NewUUID())
+	if err != nil || next.Need == rules.NeedNothing {
+		return nil, err
+	}
+	if err = l.options.Policy.CheckUpdate(&cur.Terms, &next.Terms, stamp.At); err != nil {
+		return nil, err
+	}
+	c := &command.LeaseSet{Stamp: stamp, ModIndex: old.ModIndex, Terms: next.Terms, Events: next.Events}
+	if next.Need == rules.NeedRoom {
+		c.Order, err = orderOf(&next.Terms, old.Order)
+	}
+	return c, err
 }
 
 // Delete ends a lease of the caller's project, or of any for an admin, at any time. It waits

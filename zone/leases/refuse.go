@@ -14,10 +14,14 @@ func describeShort(b *state.Boot) string {
 	if len(b.Attempts) == 0 {
 		return ""
 	}
-	last := &b.Attempts[len(b.Attempts)-1]
+	return describeAttempt(&b.Request, &b.Attempts[len(b.Attempts)-1])
+}
+
+// describeAttempt is describeShort of one attempt.
+func describeAttempt(req *api.Request, last *api.BootAttempt) string {
 	var parts []string
-	for g := range b.Request.Groups {
-		group := &b.Request.Groups[g]
+	for g := range req.Groups {
+		group := &req.Groups[g]
 		if g >= len(last.Offered) || last.Offered[g].Offered >= group.Min {
 			continue
 		}

@@ -1,0 +1,92 @@
+package reservation
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/httpd/door"
+	"berth/internal/script"
+	"berth/zone/estimate"
+	"berth/zone/leases"
+	"berth/zone/saga"
+)
+
+// lively are the conversations with a zone whose leader works: its leases are real. In a path,
+// {NAME} is the id of the lease with that name, which is never shown.
+var lively = []string{"plans"}
+
+func TestLivelyConversations(t *testing.T) {
+	for _, name := range lively {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newTalkAt(t, time.Time{})
+				stop := w.enliven(t)
+				defer stop()
+				script.Run(t, "testdata/"+name+".txt", func(c script.Command) (string, error) { return w.doLively(t, c) })
+			})
+		})
+	}
+}
+
+// enliven has a leader work for the zone from now on, in virtual time.
+func (w *talk) enliven(tb testing.TB) (stop func()) {
+	tb.Helper()
+	log := slog.New(slog.DiscardHandler)
+	e := estimate.New(estimate.Config{Zone: w.zone, Keys: ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}})
+	l := leases.New(w.zone, e, leases.Options{})
+	s := saga.New(saga.Config{Zone: w.zone, Estimator: e})
+	w.Handler = New(Config{Leases: l, Book: Records{}, Door: door.Config{
+		Zone: w.zone, Tokens: secrets{}, Log: log, Now: time.Now, Leader: func() bool { return true },
+	}})
+	ctx, cancel := context.WithCancel(tb.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.Lead(ctx) })
+	wg.Go(func() { l.Lead(ctx) })
+	return func() { cancel(); wg.Wait() }
+}
+
+func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
+	tb.Helper()
+	if c.Name == "wait" { // for some minutes
+		time.Sleep(time.Duration(c.Int(tb, 0)) * time.Minute)
+		return "", nil
+	}
+	for i, arg := range c.Args {
+		if name, rest, ok := strings.Cut(strings.TrimPrefix(arg, "/leases/{"), "}"); ok && strings.HasPrefix(arg, "/leases/{") {
+			c.Args[i] = "/leases/" + string(w.leaseNamed(tb, name)) + rest
+		}
+	}
+	synctest.Wait()
+	before := w.store.View().Index()
+	out, err := w.do(tb, c)
+	if c.Name == http.MethodGet || strings.HasSuffix(c.Arg(0), "/plan") {
+		synctest.Wait()
+		require.Equal(tb, before, w.store.View().Index(), "%s: a call that promises to change nothing has changed the state", c.Pos)
+	}
+	return ids.ReplaceAllString(out, "UUID"), err
+}
+
+// ids are those that the zone draws.
+var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
+
+// leaseNamed returns the id of the lease with a name.
+func (w *talk) leaseNamed(tb testing.TB, name string) api.LeaseID {
+	tb.Helper()
+	for _, l := range w.store.View().Leases("") {
+		if l.Terms.Name == name {
+			return l.Terms.ID
+		}
+	}
+	require.Fail(tb, "no such lease", name)
+	return ""
+}
