@@ -60,6 +60,7 @@ type Instance struct {
 	// Overdue is set when its window has passed and it is not gone: its room counts as used
 	// now, and no longer as promised.
 	Overdue bool `cbor:"32,keyasint,omitempty" form:"4"`
+	InLease bool `cbor:"34,keyasint,omitempty" form:"4"` // it runs in a slot of a lease, here or in another zone
 }
 
 // Stay numbers the stays of an instance on hosts, from 1: an agent's report on an earlier

@@ -21,6 +21,7 @@ const (
 	AttributesMax     = 128               // attributes of one host, of each source
 	AggregatesMax     = 1_000             // aggregates of one zone
 	HostPropertiesMax = 10_000            // attributes of hosts for which a zone has a HostProperty
+	QuotasMax         = 10_000            // projects of one zone with limits of their own
 	ServerGroupsMax   = 10_000            // server groups of one project
 	FiltersMax        = 64                // filters in the configuration of a zone, and costs
 	ProviderNameMax   = 200               // characters of a provider's name

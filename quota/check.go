@@ -10,13 +10,7 @@ import (
 )
 
 // StepsMax bounds how many windows a search for room looks at.
-const StepsMax = 10_000
-
-// Ask is what somebody wants to have over a window.
-type Ask struct {
-	Window  api.Window
-	Amounts Amounts
-}
+const StepsMax = 1_000
 
 // Refusal says why an ask is over a limit, at the worst instant of its window.
 type Refusal struct {
@@ -27,12 +21,14 @@ type Refusal struct {
 	Limit int64
 	// When is the first instant from which all items of the ask would fit for as long, 0 if
 	// none was found before the horizon.
-	When api.Instant
+	When  api.Instant
+	Fixed bool // no later time was looked for: what is asked for cannot be put off
 }
 
 // Check returns why the ask does not fit into the limits, nil if it does. Of several items
-// that do not fit it names the first by name. When is looked for up to the horizon.
-func Check(u Usage, limits Limits, ask *Ask, horizon api.Instant) *Refusal {
+// that do not fit it names the first by name. When is looked for up to the horizon, which is
+// 0 for what cannot be put off.
+func Check(u Usage, limits Limits, ask *Use, horizon api.Instant) *Refusal {
 	for _, i := range slices.Sorted(maps.Keys(ask.Amounts)) {
 		most, limited := limits.of(i)
 		asked := ask.Amounts[i]
@@ -43,15 +39,18 @@ func Check(u Usage, limits Limits, ask *Ask, horizon api.Instant) *Refusal {
 		if used <= most-asked {
 			continue
 		}
-		when, _ := FirstFit(u, limits, ask, horizon)
-		return &Refusal{Item: i, At: at, Used: used, Asked: asked, Limit: most, When: when}
+		out := &Refusal{Item: i, At: at, Used: used, Asked: asked, Limit: most, Fixed: horizon == 0}
+		if !out.Fixed {
+			out.When, _ = FirstFit(u, limits, ask, horizon)
+		}
+		return out
 	}
 	return nil
 }
 
 // FirstFit returns the first start, not before that of the ask nor after the horizon, from
 // which the ask fits into the limits for as long as it asks, and whether it found one.
-func FirstFit(u Usage, limits Limits, ask *Ask, horizon api.Instant) (api.Instant, bool) {
+func FirstFit(u Usage, limits Limits, ask *Use, horizon api.Instant) (api.Instant, bool) {
 	w := ask.Window
 	length := w.End - w.Start
 	for range StepsMax {
@@ -72,7 +71,7 @@ func FirstFit(u Usage, limits Limits, ask *Ask, horizon api.Instant) (api.Instan
 
 // full reports whether some item of the ask does not fit at some instant of w, and until when
 // no window that starts later can be free of that instant.
-func (u Usage) full(limits Limits, ask *Ask, w api.Window) (full bool, until api.Instant) {
+func (u Usage) full(limits Limits, ask *Use, w api.Window) (full bool, until api.Instant) {
 	for i, asked := range ask.Amounts { // the latest until counts, so their order does not
 		most, limited := limits.of(i)
 		if !limited || asked <= 0 {
@@ -109,6 +108,8 @@ func (r *Refusal) String() string {
 	switch {
 	case r.Asked > r.Limit:
 		b.WriteString("It never fits.")
+	case r.Fixed:
+		b.WriteString("It cannot be put off.")
 	case r.When == 0:
 		b.WriteString("No later time was found at which it fits.")
 	default:

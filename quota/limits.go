@@ -40,6 +40,28 @@ func (i Item) Valid() bool {
 // Amounts are how much of each item something counts. An absent item is 0.
 type Amounts map[Item]int64
 
+// Count returns the amounts of n things of a family, each with some resources: n of the family
+// itself and n times each resource.
+func Count(family Item, n int, each api.Resources) Amounts {
+	out := Amounts{family: int64(n)}
+	for class, amount := range each {
+		out[family.Of(class)] = min(int64(n)*amount, LimitMax)
+	}
+	return out
+}
+
+// Plus returns the sum of two amounts.
+func (a Amounts) Plus(b Amounts) Amounts {
+	out := maps.Clone(a)
+	if out == nil {
+		out = Amounts{}
+	}
+	for i, n := range b {
+		out[i] += n
+	}
+	return out
+}
+
 // Limits are how much of each item a project may have at any instant. An absent item, or one
 // below 0, is not limited.
 type Limits map[Item]int64

@@ -98,7 +98,7 @@ func TestCheck(t *testing.T) {
 		{"several items too much: the first by name", hours(13, 14), quota.Amounts{quota.Leases: 2, quota.Reserved.Of(api.VCPU): 1}, quota.Leases, 13, 1, 15},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := quota.Check(u, limits, &quota.Ask{Window: c.window, Amounts: c.amounts}, day+48*hour)
+			r := quota.Check(u, limits, &quota.Use{Window: c.window, Amounts: c.amounts}, day+48*hour)
 			if c.item == "" {
 				assert.Nil(t, r)
 				return
@@ -115,7 +115,7 @@ func TestCheck(t *testing.T) {
 func TestTheHorizonBoundsTheSearch(t *testing.T) {
 	u := quota.Usage{}.Add(hours(10, 15), vcpus(16))
 	limits := quota.Limits{quota.Reserved.Of(api.VCPU): 16}
-	ask := &quota.Ask{Window: hours(12, 13), Amounts: vcpus(1)}
+	ask := &quota.Use{Window: hours(12, 13), Amounts: vcpus(1)}
 	at, found := quota.FirstFit(u, limits, ask, day+15*hour)
 	assert.True(t, found)
 	assert.Equal(t, day+15*hour, at)
@@ -127,7 +127,7 @@ func TestTheHorizonBoundsTheSearch(t *testing.T) {
 // TestTheSearchIsBounded: as many full windows as it may look at, and one more.
 func TestTheSearchIsBounded(t *testing.T) {
 	limits := quota.Limits{quota.Leases: 1}
-	ask := &quota.Ask{Window: api.Window{Start: 0, End: 3}, Amounts: quota.Amounts{quota.Leases: 1}}
+	ask := &quota.Use{Window: api.Window{Start: 0, End: 3}, Amounts: quota.Amounts{quota.Leases: 1}}
 	for full, want := range map[int]bool{quota.StepsMax - 1: true, quota.StepsMax: false} {
 		var u quota.Usage
 		for i := range full {
@@ -246,7 +246,7 @@ func checkAsk(rt *rapid.T, u quota.Usage, all book) {
 	for i, n := range drawAmounts(rt, 20) {
 		limits[i] = n - 1 // 0 becomes Unlimited
 	}
-	ask := &quota.Ask{Window: drawWindow(rt), Amounts: drawAmounts(rt, 6)}
+	ask := &quota.Use{Window: drawWindow(rt), Amounts: drawAmounts(rt, 6)}
 	horizon := api.Instant(rapid.IntRange(0, 2*end).Draw(rt, "horizon"))
 	got := quota.Check(u, limits, ask, horizon)
 	if all.fits(limits, ask.Amounts, ask.Window, end+1) {
@@ -298,7 +298,7 @@ func BenchmarkCheck(b *testing.B) {
 		for i := range leases {
 			u = u.Add(hours(int64(i), int64(i+24)), amounts)
 		}
-		ask := &quota.Ask{Window: hours(int64(leases/3), int64(leases/2)), Amounts: amounts}
+		ask := &quota.Use{Window: hours(int64(leases/3), int64(leases/2)), Amounts: amounts}
 		tight := quota.Limits{quota.Leases: 24}
 		for name, f := range map[string]func(){
 			"fits":    func() { quota.Check(u, limits, ask, day+1<<40) },
@@ -324,4 +324,35 @@ func TestManyChangesMakeAShallowTree(t *testing.T) {
 	}
 	allocs := testing.AllocsPerRun(100, func() { u.Add(hours(7, 9), quota.Amounts{quota.Leases: 1}) })
 	assert.Less(t, allocs, 150.0, "two paths of about 2 log2 n nodes each")
+}
+
+// TestMaxAndGrowth compares both with what each use is at every instant.
+func TestMaxAndGrowth(t *testing.T) {
+	at := func(all []quota.Use, i quota.Item, when api.Instant) (n int64, times int) {
+		for _, u := range all {
+			if amount, ok := u.Amounts[i]; ok && u.Window.Contains(when) {
+				n, times = n+amount, times+1
+			}
+		}
+		return n, times
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		draw := func() quota.Use { return quota.Use{Window: drawWindow(rt), Amounts: drawAmounts(rt, 3)} }
+		a, b := draw(), draw()
+		most, more := quota.Max(a, b), quota.Growth(a, b)
+		for when := api.Instant(-1); when < 30; when++ {
+			for i := range a.Amounts.Plus(b.Amounts) {
+				was, _ := at([]quota.Use{a}, i, when)
+				is, _ := at([]quota.Use{b}, i, when)
+				got, times := at(most, i, when)
+				assert.Equal(rt, max(was, is), got)
+				assert.LessOrEqual(rt, times, 1)
+				got, _ = at(more, i, when)
+				if is <= was {
+					is = 0
+				}
+				assert.Equal(rt, is, got)
+			}
+		}
+	})
 }

@@ -64,6 +64,18 @@ func (u Usage) change(w api.Window, amounts Amounts, sign int64) Usage {
 	return out
 }
 
+// Empty reports whether nothing is used at any time.
+func (u Usage) Empty() bool { return len(u.lines) == 0 }
+
+// Items returns the items that are used at any time, sorted.
+func (u Usage) Items() []Item {
+	out := make([]Item, len(u.lines))
+	for n := range u.lines {
+		out[n] = u.lines[n].item
+	}
+	return out
+}
+
 // At returns the use of every item at an instant. Items that are not used are absent.
 func (u Usage) At(at api.Instant) Amounts {
 	out := Amounts{}

@@ -20,6 +20,14 @@ type ForStock interface {
 	forStock()
 }
 
+// ForQuotas is what the quotas book applies: limits of projects.
+//
+//sumtype:decl
+type ForQuotas interface {
+	Command
+	forQuotas()
+}
+
 // ForWork is what the work book applies: reports of instances, server groups.
 //
 //sumtype:decl
@@ -97,6 +105,9 @@ func (ClassDelete) forStock()     {}
 func (TraitPut) forStock()        {}
 func (TraitDelete) forStock()     {}
 func (PropertySet) forStock()     {}
+
+func (QuotaSet) forQuotas()    {}
+func (QuotaDelete) forQuotas() {}
 
 func (GroupPut) forWork()       {}
 func (GroupDelete) forWork()    {}

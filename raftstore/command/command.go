@@ -76,6 +76,8 @@ const (
 	KindWebhookResume   Kind = 54
 	KindWebhooksTold    Kind = 55
 	KindPropertySet     Kind = 56
+	KindQuotaSet        Kind = 57
+	KindQuotaDelete     Kind = 58
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -89,6 +91,8 @@ var since = map[Kind]api.Form{
 	KindWebhookResume: api.FormFourth,
 	KindWebhooksTold:  api.FormFourth,
 	KindPropertySet:   api.FormFourth,
+	KindQuotaSet:      api.FormFourth,
+	KindQuotaDelete:   api.FormFourth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -238,4 +242,6 @@ var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindWebhookResume:   reader[WebhookResume],
 	KindWebhooksTold:    reader[WebhooksTold],
 	KindPropertySet:     reader[PropertySet],
+	KindQuotaSet:        reader[QuotaSet],
+	KindQuotaDelete:     reader[QuotaDelete],
 }

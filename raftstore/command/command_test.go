@@ -77,10 +77,12 @@ var kinds = []command.Command{
 	command.WebhookResume{},
 	command.WebhooksTold{},
 	command.PropertySet{},
+	command.QuotaSet{},
+	command.QuotaDelete{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindPropertySet)
+const kindMax = int(command.KindQuotaDelete)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,
@@ -191,7 +193,7 @@ func TestEveryKindIsForOneBook(t *testing.T) {
 	books := []reflect.Type{
 		reflect.TypeFor[command.ForMembers](), reflect.TypeFor[command.ForStock](), reflect.TypeFor[command.ForWork](),
 		reflect.TypeFor[command.ForSaga](), reflect.TypeFor[command.ForBoots](), reflect.TypeFor[command.ForLeases](),
-		reflect.TypeFor[command.ForEvents](),
+		reflect.TypeFor[command.ForEvents](), reflect.TypeFor[command.ForQuotas](),
 		reflect.TypeFor[command.ForSeveral](),
 	}
 	for _, c := range kinds {

@@ -173,11 +173,15 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 			return refuseWith(api.CodeConflict, "instance id %s is taken", string(i.ID))
 		}
 	}
+	if r := s.checkBoot(&c.Request); r.Err != nil {
+		return r
+	}
 	b := &Boot{BootTerms: c.BootTerms, Decision: api.DecisionPending, Created: c.At}
 	if c.Key != "" {
 		s.keys.Set(joinKey(c.Request.Project, c.Key), c.Request.Reservation)
 	}
 	s.openOwner(b.owner())
+	s.countBoot(b, true)
 	s.storeBoot(b)
 	s.noteChange(EventBootCreated, b)
 	return Result{Boot: b}
@@ -275,6 +279,7 @@ func (s *bootsBook) bootDecide(c command.BootDecide) Result {
 // hold is released, whatever the decision.
 func (s *bootsBook) decideBoot(b *Boot, d api.Decision, code api.Code, reason string) *Boot {
 	s.closeOwner(b.owner())
+	s.countBoot(b, false)
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Decision, b.Code, b.Reason = d, code, reason })
 	s.noteChange(EventBootDecided, b)
 	for _, id := range b.Holds {
@@ -330,5 +335,6 @@ func (s *bootsBook) loadBoot(b *Boot) {
 	}
 	if b.Decision == api.DecisionPending {
 		s.openOwner(b.owner())
+		s.countBoot(b, true)
 	}
 }

@@ -316,6 +316,9 @@ func checkIndexes(tb require.TestingT, s *State) {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)
 	}
+	require.Equal(tb, fresh.usage.Keys(), s.usage.Keys(), "usage")
+	require.Equal(tb, fresh.usage.Values(), s.usage.Values(), "usage")
+	checkUsage(tb, s)
 	for _, id := range slices.Concat(s.hosts.Keys(), s.providers.Keys()) {
 		id := api.ProviderID(id)
 		require.Equal(tb, fresh.Hosts().Usage(id), s.Hosts().Usage(id), "usage of %s", id)

@@ -128,6 +128,9 @@ func (s *leasesBook) leaseCreate(c command.LeaseCreate) Result {
 	if err := s.CheckLease(&c); err != nil {
 		return Result{Err: err}
 	}
+	if r := s.checkQuota(c.Terms.Project, useOfTerms(&c.Terms)); r.Err != nil {
+		return r
+	}
 	l := &Lease{Terms: c.Terms, Status: api.LeasePending, Events: c.Events, Key: c.Key, Digest: c.Digest, Created: c.At}
 	if c.Order != nil {
 		if r := s.bootCreate(command.BootCreate{Stamp: c.Stamp, BootTerms: *c.Order}); r.Err != nil {
@@ -165,6 +168,11 @@ func (s *leasesBook) leaseSet(c command.LeaseSet) Result {
 		return refuseWith(api.CodeStale, "the lease has changed meanwhile; read it again")
 	case !old.Status.Stable():
 		return refuseWith(api.CodeConflict, "the lease is %s; try again when that is done", string(old.Status))
+	}
+	if old.Status != api.LeaseTerminated {
+		if r := s.checkGrowth(c.Terms.Project, useOfTerms(&old.Terms), useOfTerms(&c.Terms)); r.Err != nil {
+			return r
+		}
 	}
 	l := *old
 	l.Updated, l.Reason = c.At, ""
@@ -216,6 +224,7 @@ func (s *leasesBook) storeLease(old, l *Lease) {
 	if old != nil {
 		s.unlistLease(old)
 	}
+	s.countLease(old, l)
 	l.ModIndex = s.index
 	s.leases.Set(string(l.Terms.ID), l)
 	s.listLease(l)
@@ -264,11 +273,13 @@ func (s *leasesBook) unlistLease(l *Lease) {
 
 func (s *leasesBook) deleteLease(l *Lease) {
 	s.unlistLease(l)
+	s.countLease(l, nil)
 	s.leases.Delete(string(l.Terms.ID))
 	s.touchTopic(LeaseTopic(l.Terms.ID))
 }
 
 func (s *leasesBook) loadLease(l *Lease) {
+	s.countLease(nil, l)
 	s.leases.Set(string(l.Terms.ID), l)
 	s.listLease(l)
 }

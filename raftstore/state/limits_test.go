@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/quota"
 	"berth/raftstore/command"
 )
 
@@ -21,6 +22,7 @@ import (
 func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 	assert.Equal(t, limits{
 		leases: api.LeasesMax, reserved: api.ReservedPerLinkMax, events: 20_000, eventAge: 24 * time.Hour,
+		quotas: api.QuotasMax, quotaItems: quota.ItemsMax, quotaAhead: api.LeaseLeadMax,
 		webhooks: api.WebhooksMax, webhooksProject: api.WebhooksProjectMax, webhookFailing: api.WebhookFailingMax,
 		attributeBytes: api.ExtraSpecMaxBytes, properties: api.HostPropertiesMax,
 		aggregates: api.AggregatesMax, attributes: api.AttributesMax, classes: api.ClassesMax, consumers: api.ConsumersMax,

@@ -116,7 +116,7 @@ func (s *sagaBook) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.I
 		User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
 		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
 		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
-		Reserved: h.Request.Reserves, Whole: g.Whole, Shared: h.Request.Shared,
+		Reserved: h.Request.Reserves, Whole: g.Whole, Shared: h.Request.Shared, InLease: h.Request.Within != "",
 	}
 }
 

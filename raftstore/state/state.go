@@ -132,6 +132,8 @@ func (s *State) applyCommand(c command.Command) Result {
 		return s.membersBook.apply(c)
 	case command.ForStock:
 		return s.stockBook.apply(c)
+	case command.ForQuotas:
+		return s.quotasBook.apply(c)
 	case command.ForWork:
 		return s.workBook.apply(c)
 	case command.ForSaga:

@@ -46,6 +46,7 @@ func (s *workBook) putInstance(old, i *api.Instance) {
 // reindexInstance updates the indexes that depend on the host and status of an instance:
 // members of rules, moves, and ends of windows.
 func (s *workBook) reindexInstance(old, i *api.Instance) {
+	s.countUse(old, i)
 	if old != nil {
 		if old.Host == i.Host && old.Target == i.Target && old.Status == i.Status && old.Window == i.Window &&
 			old.Overdue == i.Overdue && old.Within == i.Within {

@@ -191,7 +191,7 @@ func (m *Model) applyCommand(c command.Command) *Refusal {
 		return m.applySaga(c)
 	case command.ForBoots:
 		return m.applyBoots(c)
-	case command.ForLeases:
+	case command.ForLeases, command.ForQuotas:
 		return nil
 	case command.ForEvents:
 		return m.applyEvents(c)
@@ -319,7 +319,7 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 var adopted = []command.Kind{
 	command.KindTokenPut, command.KindTokenDelete, command.KindJoinPut, command.KindJoinUse, command.KindFlavorPut,
 	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
-	command.KindRestore, command.KindLeaseCreate, command.KindLeaseSet, command.KindLeaseDelete,
+	command.KindRestore, command.KindLeaseCreate, command.KindLeaseSet, command.KindLeaseDelete, command.KindQuotaSet, command.KindQuotaDelete,
 }
 
 // Judged reports whether the model decides by itself if c is refused.
