@@ -14,11 +14,32 @@ const (
 	ReservedPerLinkMax  = 100_000       // slots of leases that one parent may have here
 	LeaseEventsMax      = 4             // events of one lease
 	LeaseReasonMaxBytes = 512           // of the reason of an ERROR
-	OccurrencesMax      = 400           // times that a lease which repeats takes place
+	OccurrencesMax      = 400           // leases of one series
+	SeriesMax           = 10_000        // series of one zone
+	SeriesSlotsMax      = CountMax      // hosts and instances of all leases of one series
 )
 
 // LeaseID names a lease; a random UUID.
 type LeaseID string
+
+// SeriesID names a series of leases; a random UUID.
+type SeriesID string
+
+// Repeat says when the leases of a series take place.
+type Repeat struct {
+	Rule     string `cbor:"1,keyasint"` // see package lease/recur
+	TimeZone string `cbor:"2,keyasint"` // of the IANA database, such as Europe/Berlin
+}
+
+// SeriesStatus is the life of a series of leases. Each of its leases has its own.
+type SeriesStatus string
+
+// The statuses of a series.
+const (
+	SeriesCreating SeriesStatus = "CREATING" // the room of its leases is being held
+	SeriesReady    SeriesStatus = "READY"    // all its leases were made
+	SeriesDeleting SeriesStatus = "DELETING" // it goes with the last of its leases
+)
 
 // LeaseStatus is the life of a lease as its owner sees it.
 type LeaseStatus string
@@ -134,7 +155,8 @@ type LeaseTerms struct {
 	BeforeEnd    Instant       `cbor:"6,keyasint,omitempty"` // when before_end_lease is due; 0 for no such event
 	Reservations []Reservation `cbor:"7,keyasint,omitempty"` // at most ReservationsMax
 	Zones        ZoneRule      `cbor:"8,keyasint,omitzero"`
-	Shared       []ProjectID   `cbor:"9,keyasint,omitempty"` // projects of the same zone that may use it; sorted
+	Shared       []ProjectID   `cbor:"9,keyasint,omitempty"`  // projects of the same zone that may use it; sorted
+	Series       SeriesID      `cbor:"10,keyasint,omitempty"` // that it is part of; "" for none
 }
 
 // DefaultBeforeEnd is how long before its end a lease has its before_end_lease event,

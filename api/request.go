@@ -167,15 +167,8 @@ func (r *Request) Validate() error {
 	if len(r.Groups) == 0 || len(r.Groups) > GroupsMax {
 		return Errorf(CodeInvalid, "a request needs 1 to %d groups, got %d", GroupsMax, len(r.Groups))
 	}
-	names := map[string]bool{}
-	for i := range r.Groups {
-		if err := r.Groups[i].Validate(); err != nil {
-			return err
-		}
-		if n := r.Groups[i].Name; names[n] && n != "" {
-			return Errorf(CodeInvalid, "each group needs a name of its own, %q is there twice", n)
-		}
-		names[r.Groups[i].Name] = true
+	if err := r.validateGroups(); err != nil {
+		return err
 	}
 	if n := r.Count(); n < 1 || n > CountMax {
 		return Errorf(CodeInvalid, "a request must ask for 1 to %d instances in all, got %d", CountMax, n)
@@ -205,6 +198,21 @@ func (r *Request) Validate() error {
 		return Errorf(CodeInvalid, "zones.min_zones %d needs at least as many instances, got %d", n, r.Count())
 	}
 	return r.Zones.validate()
+}
+
+// validateGroups checks each group, and that no two have one name.
+func (r *Request) validateGroups() error {
+	names := map[string]bool{}
+	for i := range r.Groups {
+		if err := r.Groups[i].Validate(); err != nil {
+			return err
+		}
+		if n := r.Groups[i].Name; names[n] && n != "" {
+			return Errorf(CodeInvalid, "each group needs a name of its own, %q is there twice", n)
+		}
+		names[r.Groups[i].Name] = true
+	}
+	return nil
 }
 
 // validateLease checks what a request for a lease may have, and others may not.

@@ -96,6 +96,34 @@ func (c *Client) DeleteLease(ctx context.Context, id api.LeaseID) error {
 	return c.callNothing(ctx, q)
 }
 
+// AllSeries returns all series of leases that the caller may see, by age. It may be repeated.
+func (c *Client) AllSeries(ctx context.Context) ([]rest.Series, error) {
+	q := leaseCall("client.AllSeries", http.MethodGet, "series")
+	q.most = LeasesMaxBytes
+	return placementValue[[]rest.Series](ctx, c, q, "series")
+}
+
+// Series returns one series of leases. It may be repeated.
+func (c *Client) Series(ctx context.Context, id api.SeriesID) (rest.Series, error) {
+	return placementValue[rest.Series](ctx, c, leaseCall("client.Series", http.MethodGet, "series", string(id)), "series")
+}
+
+// CreateSeries creates a series of leases, once all their room is held; it returns
+// CodeNoCapacity if that of one cannot be. It may be repeated as CreateLease may.
+func (c *Client) CreateSeries(ctx context.Context, s rest.SeriesCreate, key string) (rest.Series, error) {
+	q := leaseCall("client.CreateSeries", http.MethodPost, "series").withBody(s).withRepeat(true)
+	q.key = cmp.Or(key, api.NewUUID())
+	return placementValue[rest.Series](ctx, c, q, "series")
+}
+
+// DeleteSeries ends every lease of a series and deletes it, as DeleteLease does with one. It
+// may be repeated.
+func (c *Client) DeleteSeries(ctx context.Context, id api.SeriesID) error {
+	q := leaseCall("client.DeleteSeries", http.MethodDelete, "series", string(id))
+	q.repeats, q.ends = true, true
+	return c.callNothing(ctx, q)
+}
+
 // LeaseHosts returns the hosts that leases may use, by name. It may be repeated. Admins only.
 func (c *Client) LeaseHosts(ctx context.Context) ([]rest.LeaseHost, error) {
 	q := leaseCall("client.LeaseHosts", http.MethodGet, "os-hosts")

@@ -97,6 +97,35 @@ type LeaseCreate struct {
 	Reservations []ReservationSpec `json:"reservations"`
 }
 
+// SeriesCreate is a series of leases to create: its first lease, and when it repeats.
+type SeriesCreate struct {
+	LeaseCreate
+	Rule     string `json:"rule"`      // such as FREQ=WEEKLY;COUNT=10
+	TimeZone string `json:"time_zone"` // of the IANA database, such as Europe/Berlin
+}
+
+// Series is a series of leases in answers.
+type Series struct {
+	ID       api.SeriesID     `json:"id"`
+	Name     string           `json:"name"`
+	User     api.UserID       `json:"user_id"`
+	Project  api.ProjectID    `json:"project_id"`
+	Rule     string           `json:"rule"`
+	TimeZone string           `json:"time_zone"`
+	Status   api.SeriesStatus `json:"status"`
+	Leases   []SeriesLease    `json:"leases"` // those that are left, by start
+	Created  RecordTime       `json:"created_at"`
+}
+
+// SeriesLease is one lease of a series in answers.
+type SeriesLease struct {
+	ID     api.LeaseID     `json:"id"`
+	Start  LeaseTime       `json:"start_date"`
+	End    LeaseTime       `json:"end_date"`
+	Local  string          `json:"local_start"` // by the clock of the series, with its distance to UTC
+	Status api.LeaseStatus `json:"status"`
+}
+
 // LeaseUpdate is a change of a lease; absent fields stay as they are.
 type LeaseUpdate struct {
 	Name         *string           `json:"name,omitempty"`
@@ -141,6 +170,7 @@ type Lease struct {
 	Trust        *string            `json:"trust_id"` // there are no trusts
 	Shared       []api.ProjectID    `json:"shared_with"`
 	Zones        []string           `json:"zones"`
+	Series       *api.SeriesID      `json:"series_id"` // null if it does not repeat
 	Reservations []LeaseReservation `json:"reservations"`
 	Events       []LeaseEvent       `json:"events"`
 	Created      RecordTime         `json:"created_at"`

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+	_ "time/tzdata" // leases repeat by the clock of a time zone, and images of nodes may have no database
 
 	"berth/cli"
 )

@@ -26,6 +26,11 @@ type Leases interface {
 	// Delete ends a lease that the caller may change, at any time, and waits until its
 	// record is gone.
 	Delete(ctx context.Context, who api.Caller, id api.LeaseID) error
+	// CreateSeries makes a lease for every time of a rule, the first with the window of
+	// terms, and waits until all of them have all their room or none is left.
+	CreateSeries(ctx context.Context, who api.Caller, terms api.LeaseTerms, repeat api.Repeat, key string) (api.SeriesID, error)
+	// DeleteSeries ends every lease of a series that the caller may change.
+	DeleteSeries(ctx context.Context, who api.Caller, id api.SeriesID) error
 }
 
 // Book reads leases from a view of the state.

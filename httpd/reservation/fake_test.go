@@ -60,6 +60,16 @@ func (f *fakeLeases) Create(_ context.Context, _ api.Caller, t api.LeaseTerms, k
 	return t.ID, nil
 }
 
+// CreateSeries is not faked: the tests of series run on a zone.
+func (f *fakeLeases) CreateSeries(context.Context, api.Caller, api.LeaseTerms, api.Repeat, string) (api.SeriesID, error) {
+	return "", api.Errorf(api.CodeNoCapacity, "the fake has no series")
+}
+
+// DeleteSeries is not faked.
+func (f *fakeLeases) DeleteSeries(_ context.Context, _ api.Caller, id api.SeriesID) error {
+	return api.Errorf(api.CodeNotFound, "no series of leases %q", string(id))
+}
+
 // allot gives a lease room, or refuses and changes nothing.
 func (f *fakeLeases) allot(l *Lease) error {
 	hosts := managedHosts(f.view())

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"berth/api"
 	"berth/httpd/door"
 	"berth/internal/script"
 	"berth/zone/estimate"
@@ -22,8 +22,9 @@ import (
 )
 
 // lively are the conversations with a zone whose leader works: its leases are real. In a path,
-// {NAME} is the id of the lease with that name, which is never shown.
-var lively = []string{"plans"}
+// {NAME} is the id of the lease or the series with that name, which is never shown, and
+// {NAME:2} that of the second lease of a series.
+var lively = []string{"plans", "series"}
 
 func TestLivelyConversations(t *testing.T) {
 	for _, name := range lively {
@@ -41,6 +42,7 @@ func TestLivelyConversations(t *testing.T) {
 // enliven has a leader work for the zone from now on, in virtual time.
 func (w *talk) enliven(tb testing.TB) (stop func()) {
 	tb.Helper()
+	w.alive = true
 	log := slog.New(slog.DiscardHandler)
 	e := estimate.New(estimate.Config{Zone: w.zone, Keys: ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}})
 	l := leases.New(w.zone, e, leases.Options{})
@@ -62,8 +64,8 @@ func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
 		return "", nil
 	}
 	for i, arg := range c.Args {
-		if name, rest, ok := strings.Cut(strings.TrimPrefix(arg, "/leases/{"), "}"); ok && strings.HasPrefix(arg, "/leases/{") {
-			c.Args[i] = "/leases/" + string(w.leaseNamed(tb, name)) + rest
+		if m := named.FindStringSubmatch(arg); m != nil {
+			c.Args[i] = m[1] + w.idNamed(tb, m[1] == "/series/", m[2]) + m[3]
 		}
 	}
 	synctest.Wait()
@@ -79,12 +81,26 @@ func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
 // ids are those that the zone draws.
 var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 
-// leaseNamed returns the id of the lease with a name.
-func (w *talk) leaseNamed(tb testing.TB, name string) api.LeaseID {
+// named finds the path of a lease or a series by its name.
+var named = regexp.MustCompile(`^(/leases/|/series/){([^}]+)}(.*)$`)
+
+// idNamed returns the id of the lease or the series with a name.
+func (w *talk) idNamed(tb testing.TB, series bool, name string) string {
 	tb.Helper()
-	for _, l := range w.store.View().Leases("") {
+	name, number, _ := strings.Cut(name, ":")
+	v := w.store.View()
+	leases := v.Leases("")
+	for _, s := range v.AllSeries("") {
+		if s.Name == name && series {
+			return string(s.ID)
+		}
+		if n, err := strconv.Atoi(number); s.Name == name && err == nil {
+			return string(v.SeriesLeases(s.ID)[n-1].Terms.ID)
+		}
+	}
+	for _, l := range leases {
 		if l.Terms.Name == name {
-			return l.Terms.ID
+			return string(l.Terms.ID)
 		}
 	}
 	require.Fail(tb, "no such lease", name)

@@ -51,6 +51,7 @@ func (d *dialect) listCalls() []openstack.Call {
 
 		leases     = root + "/leases"
 		lease      = root + "/leases/{id}"
+		series     = root + "/series"
 		hosts      = root + "/os-hosts"
 		host       = root + "/os-hosts/{id}"
 		properties = root + "/os-hosts/properties"
@@ -68,6 +69,11 @@ func (d *dialect) listCalls() []openstack.Call {
 		{Method: get, Path: lease, Role: reader, Do: d.showLease},
 		{Method: put, Path: lease, Takes: true, Role: member, Do: d.updateLease},
 		{Method: del, Path: lease, Role: member, Do: d.deleteLease},
+
+		{Method: get, Path: series, Role: reader, Do: d.listSeries},
+		{Method: post, Path: series, Takes: true, Role: member, Do: d.createSeries},
+		{Method: get, Path: series + "/{id}", Role: reader, Do: d.showOneSeries},
+		{Method: del, Path: series + "/{id}", Role: member, Do: d.deleteSeries},
 
 		{Method: get, Path: hosts, Role: admin, Do: d.listHosts},
 		{Method: post, Path: hosts, Takes: true, Role: admin, Do: d.createHost},

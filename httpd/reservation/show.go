@@ -19,6 +19,9 @@ func showLease(l *Lease) rest.Lease {
 	if l.Reason != "" {
 		out.Reason = &l.Reason
 	}
+	if t.Series != "" {
+		out.Series = &t.Series
+	}
 	for i := range t.Reservations {
 		s := l.Reservations[i]
 		out.Degraded = out.Degraded || s.Missing || s.Changed

@@ -78,6 +78,8 @@ const (
 	KindPropertySet     Kind = 56
 	KindQuotaSet        Kind = 57
 	KindQuotaDelete     Kind = 58
+	KindSeriesCreate    Kind = 59
+	KindSeriesDelete    Kind = 60
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -93,6 +95,8 @@ var since = map[Kind]api.Form{
 	KindPropertySet:   api.FormFourth,
 	KindQuotaSet:      api.FormFourth,
 	KindQuotaDelete:   api.FormFourth,
+	KindSeriesCreate:  api.FormFourth,
+	KindSeriesDelete:  api.FormFourth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -244,4 +248,6 @@ var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindPropertySet:     reader[PropertySet],
 	KindQuotaSet:        reader[QuotaSet],
 	KindQuotaDelete:     reader[QuotaDelete],
+	KindSeriesCreate:    reader[SeriesCreate],
+	KindSeriesDelete:    reader[SeriesDelete],
 }

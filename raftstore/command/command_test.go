@@ -79,10 +79,12 @@ var kinds = []command.Command{
 	command.PropertySet{},
 	command.QuotaSet{},
 	command.QuotaDelete{},
+	command.SeriesCreate{},
+	command.SeriesDelete{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindQuotaDelete)
+const kindMax = int(command.KindSeriesDelete)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

@@ -30,6 +30,27 @@ type LeaseDelete struct {
 	ID      api.LeaseID   `cbor:"3,keyasint"`
 }
 
+// SeriesCreate records a series of leases, and the orders for their room. It is there once
+// all orders are committed; if one fails, nothing is left.
+type SeriesCreate struct {
+	Stamp
+	ID      api.SeriesID  `cbor:"2,keyasint"`
+	Name    string        `cbor:"3,keyasint,omitempty"`
+	Project api.ProjectID `cbor:"4,keyasint"`
+	User    api.UserID    `cbor:"5,keyasint,omitempty"`
+	Repeat  api.Repeat    `cbor:"6,keyasint"`
+	Key     string        `cbor:"7,keyasint,omitempty"` // Idempotency-Key, "" for none
+	Digest  []byte        `cbor:"8,keyasint"`           // SHA-256 of what the caller asked for
+	Leases  []LeaseCreate `cbor:"9,keyasint"`           // by start, without overlap; each has the stamp of the series
+}
+
+// SeriesDelete ends every lease of a series whatever its status, and releases its room.
+type SeriesDelete struct {
+	Stamp
+	Project api.ProjectID `cbor:"2,keyasint"`
+	ID      api.SeriesID  `cbor:"3,keyasint"`
+}
+
 // Tick moves the zone's time, so that what is due happens although nothing else is written.
 type Tick struct {
 	Stamp
@@ -43,6 +64,12 @@ func (LeaseSet) Kind() Kind { return KindLeaseSet }
 
 // Kind returns KindLeaseDelete.
 func (LeaseDelete) Kind() Kind { return KindLeaseDelete }
+
+// Kind returns KindSeriesCreate.
+func (SeriesCreate) Kind() Kind { return KindSeriesCreate }
+
+// Kind returns KindSeriesDelete.
+func (SeriesDelete) Kind() Kind { return KindSeriesDelete }
 
 // Kind returns KindTick.
 func (Tick) Kind() Kind { return KindTick }

@@ -301,12 +301,14 @@ func checkIndexes(tb require.TestingT, s *State) {
 		"begins":        {&s.begins, &fresh.begins}, "waiting": {&s.waiting, &fresh.waiting}, "within": {&s.within, &fresh.within},
 		"reserved": {&s.reserved, &fresh.reserved}, "byProject": {&s.byProject, &fresh.byProject}, "due": {&s.due, &fresh.due},
 		"endedLeases": {&s.endedLeases, &fresh.endedLeases}, "keeping": {&s.keeping, &fresh.keeping},
+		"bySeries": {&s.bySeries, &fresh.bySeries},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 	}
 	require.Equal(tb, fresh.held.Keys(), s.held.Keys(), "held")
 	require.Equal(tb, fresh.held.Values(), s.held.Values(), "held")
 	require.Equal(tb, fresh.keys.Keys(), s.keys.Keys(), "keys")
+	require.Equal(tb, fresh.seriesKeys.Keys(), s.seriesKeys.Keys(), "seriesKeys")
 	require.Equal(tb, fresh.byName.Keys(), s.byName.Keys(), "byName")
 	require.Equal(tb, fresh.byName.Values(), s.byName.Values(), "byName")
 	for name, pair := range map[string][2]*table.Map[int]{

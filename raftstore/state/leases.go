@@ -23,16 +23,22 @@ type leasesBook struct {
 	due        table.Set              // time, rank, lease, event that has not happened
 
 	endedLeases table.Set // TERMINATED leases, by end time
+
+	series     table.Map[*Series]
+	seriesKeys table.Map[api.SeriesID] // project, idempotency key
+	bySeries   table.Set               // series, start, lease
 }
 
 func (s *leasesBook) tables(into []table.Table) []table.Table {
-	return append(s.bootsBook.tables(into), &s.leases, &s.byProject, &s.leaseOf, &s.reservedBy, &s.leaseKeys, &s.due, &s.endedLeases)
+	return append(s.bootsBook.tables(into), &s.leases, &s.byProject, &s.leaseOf, &s.reservedBy, &s.leaseKeys, &s.due, &s.endedLeases,
+		&s.series, &s.seriesKeys, &s.bySeries)
 }
 
 func (s *leasesBook) sections() []section {
 	leases := sectionOf("leases", s.leases.Values, s.loadLease)
-	leases.form = api.FormFourth
-	return append(s.bootsBook.sections(), leases)
+	series := sectionOf("series of leases", s.series.Values, s.loadSeries)
+	leases.form, series.form = api.FormFourth, api.FormFourth
+	return append(s.bootsBook.sections(), leases, series)
 }
 
 // apply applies a command that is for this book.
@@ -44,6 +50,10 @@ func (s *leasesBook) apply(c command.ForLeases) Result {
 		return s.leaseSet(c)
 	case command.LeaseDelete:
 		return s.leaseDelete(c)
+	case command.SeriesCreate:
+		return s.seriesCreate(c)
+	case command.SeriesDelete:
+		return s.seriesDelete(c)
 	case command.Tick: // time has moved already
 	}
 	return Result{}
@@ -79,6 +89,7 @@ type Lease struct {
 	Created  api.Instant         `cbor:"10,keyasint"`
 	Updated  api.Instant         `cbor:"11,keyasint,omitempty"` // of the last change by its owner; 0 for none
 	ModIndex uint64              `cbor:"12,keyasint"`
+	Held     bool                `cbor:"13,keyasint,omitempty"` // CREATING, with its own room but not yet that of its whole series
 }
 
 // LeaseUpdate is an update of a lease whose room is not decided yet.
@@ -196,8 +207,17 @@ func (s *leasesBook) leaseDelete(c command.LeaseDelete) Result {
 	if r.Err != nil {
 		return r
 	}
-	if old.Status == api.LeaseDeleting {
+	if series, ok := s.series.Get(string(old.Terms.Series)); ok && series.Status == api.SeriesCreating {
+		s.failSeries(series.ID) // it is made in full or not at all
 		return Result{Lease: old}
+	}
+	return Result{Lease: s.endLease(old)}
+}
+
+// endLease ends a lease whatever its status: the record goes when nothing is left of it.
+func (s *leasesBook) endLease(old *Lease) *Lease {
+	if old.Status == api.LeaseDeleting {
+		return old
 	}
 	l := *old
 	l.Status = api.LeaseDeleting
@@ -207,7 +227,7 @@ func (s *leasesBook) leaseDelete(c command.LeaseDelete) Result {
 		s.releaseOrder(l.boot(orders[n]))
 	}
 	s.settleLease(&l)
-	return Result{Lease: &l}
+	return &l
 }
 
 // leaseAt returns a lease of a project, or the refusal. Of another project there is none.
@@ -243,6 +263,9 @@ func (s *leasesBook) listLease(l *Lease) {
 	for i := range l.Terms.Reservations {
 		s.reservedBy.Set(string(l.Terms.Reservations[i].ID), id)
 	}
+	if l.Terms.Series != "" {
+		s.bySeries.Insert(seriesKey(l))
+	}
 	for i := range l.Events {
 		if l.isDue(&l.Events[i]) {
 			s.due.Insert(dueKey(l, &l.Events[i]))
@@ -265,6 +288,9 @@ func (s *leasesBook) unlistLease(l *Lease) {
 	for i := range l.Terms.Reservations {
 		s.reservedBy.Delete(string(l.Terms.Reservations[i].ID))
 	}
+	if l.Terms.Series != "" {
+		s.bySeries.Delete(seriesKey(l))
+	}
 	for i := range l.Events {
 		s.due.Delete(dueKey(l, &l.Events[i]))
 	}
@@ -276,6 +302,9 @@ func (s *leasesBook) deleteLease(l *Lease) {
 	s.countLease(l, nil)
 	s.leases.Delete(string(l.Terms.ID))
 	s.touchTopic(LeaseTopic(l.Terms.ID))
+	if l.Terms.Series != "" {
+		s.dropSeries(l.Terms.Series)
+	}
 }
 
 func (s *leasesBook) loadLease(l *Lease) {

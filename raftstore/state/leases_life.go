@@ -41,20 +41,28 @@ func (s *leasesBook) settleLease(l *Lease) {
 	}
 }
 
-// settleCreating makes a lease PENDING when its order is committed. A lease whose order
-// failed is not there.
+// settleCreating makes a lease PENDING when its order is committed, and those of all other
+// leases of its series. A lease whose order failed is not there.
 func (s *leasesBook) settleCreating(l *Lease) {
 	b, ok := s.boots.Get(l.boot(l.Order))
 	switch {
 	case !ok || b.Decision == api.DecisionAbort:
 		s.deleteLease(l)
 		s.noteLease(EventLeaseFailed, l, "")
+		s.failSeries(l.Terms.Series)
+	case b.Decision == api.DecisionCommit && l.Terms.Series != "":
+		s.holdSeries(l)
 	case b.Decision == api.DecisionCommit:
-		now := *l
-		now.Status = api.LeasePending
-		s.storeLease(l, &now)
-		s.noteLease(EventLeaseStatus, &now, l.Status)
+		s.confirmLease(l)
 	}
+}
+
+// confirmLease makes a lease PENDING: all its room is held.
+func (s *leasesBook) confirmLease(l *Lease) {
+	now := *l
+	now.Status, now.Held = api.LeasePending, false
+	s.storeLease(l, &now)
+	s.noteLease(EventLeaseStatus, &now, l.Status)
 }
 
 // settleUpdating gives a lease its new terms when their order is committed, and leaves it as

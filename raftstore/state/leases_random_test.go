@@ -82,7 +82,7 @@ func (d *leaseDice) update(at command.Stamp) (command.LeaseSet, bool) {
 	c := command.LeaseSet{Stamp: at, ModIndex: l.ModIndex, Terms: l.Terms, Events: slices.Clone(l.Events), Order: o}
 	c.Terms.Window = window
 	for i := range c.Events {
-		switch c.Events[i].Type { //nolint:exhaustive // these leases have two events
+		switch c.Events[i].Type {
 		case api.EventStartLease:
 			c.Events[i].Time = window.Start
 		case api.EventEndLease:
@@ -130,15 +130,7 @@ func (d *leaseDice) abroad(at command.Stamp) command.Hold {
 	c := hold(at, fmt.Sprintf("up-k%d", d.made), "", nil)
 	c.Origin, c.Request = "up", o.Request
 	if holds := d.w.s.Holds(); len(holds) > 0 && d.chance(2) {
-		if h := one(d.dice, holds); h.Origin != "" && h.Request.Reserves {
-			c.Request.Replaces = h.Request.Reservation
-			c.Request.Groups[0].Whole = h.Request.Groups[0].Whole
-			if c.Request.Groups[0].Whole {
-				c.Request.Groups[0].Resources, c.Request.Rules = nil, nil
-			} else if len(c.Request.Groups[0].Resources) == 0 {
-				c.Request.Groups[0].Resources = api.Resources{api.VCPU: 1}
-			}
-		}
+		replace(&c.Request, one(d.dice, holds))
 	}
 	old := d.w.s.SlotsOf("up", "abroad-r")
 	for n, spec := range o.Instances {
@@ -149,6 +141,20 @@ func (d *leaseDice) abroad(at command.Stamp) command.Hold {
 		c.Slots = append(c.Slots, sl)
 	}
 	return c
+}
+
+// replace makes a request of a parent the update of a lease of it.
+func replace(r *api.Request, h *Hold) {
+	if h.Origin == "" || !h.Request.Reserves {
+		return
+	}
+	r.Replaces = h.Request.Reservation
+	group := &r.Groups[0]
+	if group.Whole = h.Request.Groups[0].Whole; group.Whole {
+		group.Resources, r.Rules = nil, nil
+	} else if len(group.Resources) == 0 {
+		group.Resources = api.Resources{api.VCPU: 1}
+	}
 }
 
 func (d *leaseDice) within(at command.Stamp) (command.BootCreate, bool) {

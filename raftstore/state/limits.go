@@ -12,6 +12,7 @@ import (
 // providerName in characters. Before api.FormThird no events are kept.
 type limits struct {
 	leases   int           // of the zone; 0 where nothing happens by time alone
+	series   int           // of leases, of the zone
 	reserved int           // slots of leases that one parent may have
 	events   int           // kept
 	eventAge time.Duration // how long they are kept
@@ -57,7 +58,7 @@ func (l limits) withEvents(most int, age time.Duration) limits {
 
 // withLeases returns l with limits of leases.
 func (l limits) withLeases(most int) limits {
-	l.leases, l.reserved = most, 100_000
+	l.leases, l.series, l.reserved = most, 10_000, 100_000
 	return l
 }
 

@@ -21,8 +21,8 @@ import (
 // TestLimitsAreThoseOfTheAPI: the newest limits are what callers are told.
 func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 	assert.Equal(t, limits{
-		leases: api.LeasesMax, reserved: api.ReservedPerLinkMax, events: 20_000, eventAge: 24 * time.Hour,
 		quotas: api.QuotasMax, quotaItems: quota.ItemsMax, quotaAhead: api.LeaseLeadMax,
+		leases: api.LeasesMax, series: api.SeriesMax, reserved: api.ReservedPerLinkMax, events: 20_000, eventAge: 24 * time.Hour,
 		webhooks: api.WebhooksMax, webhooksProject: api.WebhooksProjectMax, webhookFailing: api.WebhookFailingMax,
 		attributeBytes: api.ExtraSpecMaxBytes, properties: api.HostPropertiesMax,
 		aggregates: api.AggregatesMax, attributes: api.AttributesMax, classes: api.ClassesMax, consumers: api.ConsumersMax,

@@ -28,13 +28,14 @@ type State struct {
 // Result is the outcome of one command: an error (an *api.Error; nothing was changed), or
 // the records for the answer to the proposer.
 type Result struct {
-	Err   error
-	Boot  *Boot
-	Hold  *Hold
-	Hosts []api.HostID
-	Link  *api.Link
-	Join  *api.JoinToken
-	Lease *Lease // nil if it is gone
+	Err    error
+	Boot   *Boot
+	Hold   *Hold
+	Hosts  []api.HostID
+	Link   *api.Link
+	Join   *api.JoinToken
+	Lease  *Lease  // nil if it is gone
+	Series *Series // nil if it is gone
 }
 
 // New returns the state of a zone before its first command.
@@ -94,6 +95,9 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	}
 	if r.Lease != nil {
 		r.Lease, _ = s.leases.Get(string(r.Lease.Terms.ID))
+	}
+	if r.Series != nil {
+		r.Series, _ = s.series.Get(string(r.Series.ID))
 	}
 	return r
 }

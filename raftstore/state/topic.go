@@ -17,6 +17,7 @@ const (
 	topicChanges
 	topicBoot
 	topicLease
+	topicSeries
 	topicEvents
 	topicWebhooks
 )
@@ -40,6 +41,9 @@ func BootTopic(p api.ProjectID, r api.ReservationID) Topic {
 
 // LeaseTopic names the record of a lease of this zone. See Lease.
 func LeaseTopic(id api.LeaseID) Topic { return Topic{kind: topicLease, a1: string(id)} }
+
+// SeriesTopic names the record of a series of leases of this zone. See OneSeries.
+func SeriesTopic(id api.SeriesID) Topic { return Topic{kind: topicSeries, a1: string(id)} }
 
 // EventsTopic names the events of a project of this zone, and with "" all events. See Events.
 func EventsTopic(p api.ProjectID) Topic { return Topic{kind: topicEvents, a1: string(p)} }

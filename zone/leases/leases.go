@@ -59,9 +59,17 @@ func (l *Leases) Create(ctx context.Context, who api.Caller, terms api.LeaseTerm
 		return "", err
 	}
 	if res.Lease == nil { // decided within the entry
-		return "", refusal(l.zone.View(), who.Project, c.Order)
+		return "", refusal(l.zone.View(), who.Project, c.Order.Request.Reservation)
 	}
-	return res.Lease.Terms.ID, l.waitDecided(ctx, res.Lease, c.Order)
+	id := res.Lease.Terms.ID // of the first lease, if this is a repeat
+	v, err := l.waitDecided(ctx, id)
+	if err != nil {
+		return id, err
+	}
+	if _, ok := v.Lease(id); !ok {
+		return "", refusal(v, who.Project, res.Lease.Order)
+	}
+	return id, nil
 }
 
 // composeCreate checks the terms of a new lease, and returns the command that makes it.
@@ -72,44 +80,48 @@ func (l *Leases) composeCreate(who api.Caller, terms api.LeaseTerms) (*command.L
 		return nil, api.Wrap(api.CodeInternal, "leases.Create", "", err)
 	}
 	digest := sha256.Sum256(body)
-	stamp := l.zone.Stamp()
+	c, err := l.leaseOf(terms, l.zone.Stamp())
+	if err != nil {
+		return nil, err
+	}
+	c.Digest = digest[:]
+	return c, nil
+}
+
+// leaseOf returns the command that makes a lease with terms, with all its ids. It refuses
+// terms that the zone does not allow.
+func (l *Leases) leaseOf(terms api.LeaseTerms, at command.Stamp) (*command.LeaseCreate, error) {
 	allotIDs(&terms)
-	if err = rules.CheckTerms(&terms, stamp.At, l.options.Limits); err != nil {
+	if err := rules.CheckTerms(&terms, at.At, l.options.Limits); err != nil {
 		return nil, err
 	}
-	if err = l.options.Policy.CheckCreate(&terms); err != nil {
+	if err := l.options.Policy.CheckCreate(&terms); err != nil {
 		return nil, err
 	}
-	c := &command.LeaseCreate{Stamp: stamp, Terms: terms, Digest: digest[:]}
-	c.Events = rules.Events(&terms, 0, stamp.At, rules.EventIDs{Start: api.NewUUID(), BeforeEnd: api.NewUUID(), End: api.NewUUID()})
+	c := &command.LeaseCreate{Stamp: at, Terms: terms}
+	c.Events = rules.Events(&terms, 0, at.At, rules.EventIDs{Start: api.NewUUID(), BeforeEnd: api.NewUUID(), End: api.NewUUID()})
+	var err error
 	c.Order, err = orderOf(&terms, "")
 	return c, err
 }
 
-// waitDecided waits until an order of a lease is decided, and returns why it failed.
-func (l *Leases) waitDecided(ctx context.Context, made *state.Lease, order *command.BootTerms) error {
-	if order == nil {
-		return nil
-	}
+// waitDecided waits until the room of a lease is decided, and returns the state then.
+func (l *Leases) waitDecided(ctx context.Context, id api.LeaseID) (*state.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, decideMax)
 	defer cancel()
-	project := made.Terms.Project
-	v, err := l.zone.Store().WaitFor(ctx, state.LeaseTopic(made.Terms.ID), func(v *state.State) bool {
-		now, ok := v.Lease(made.Terms.ID)
+	v, err := l.zone.Store().WaitFor(ctx, state.LeaseTopic(id), func(v *state.State) bool {
+		now, ok := v.Lease(id)
 		return !ok || now.Status != api.LeaseCreating && now.Status != api.LeaseUpdating
 	})
 	if err != nil {
-		return api.Wrap(api.CodeTimeout, "leases.wait", "the lease is not decided yet; look at it again later", err)
+		return nil, api.Wrap(api.CodeTimeout, "leases.wait", "the lease is not decided yet; look at it again later", err)
 	}
-	if now, ok := v.Lease(made.Terms.ID); ok && (now.Order == order.Request.Reservation || order.Request.Reservation == "") {
-		return nil
-	}
-	return refusal(v, project, order)
+	return v, nil
 }
 
 // refusal returns why an order failed.
-func refusal(v *state.State, project api.ProjectID, order *command.BootTerms) error {
-	b, ok := v.Boot(project, order.Request.Reservation)
+func refusal(v *state.State, project api.ProjectID, order api.ReservationID) error {
+	b, ok := v.Boot(project, order)
 	if !ok {
 		return api.Errorf(api.CodeConflict, "the lease was deleted meanwhile")
 	}
@@ -134,11 +146,17 @@ func (l *Leases) Update(ctx context.Context, who api.Caller, id api.LeaseID, cha
 	if err != nil || c == nil {
 		return err
 	}
-	res, err := l.zone.Propose(ctx, *c)
-	if err != nil || c.Order == nil {
+	if _, err = l.zone.Propose(ctx, *c); err != nil || c.Order == nil {
 		return err
 	}
-	return l.waitDecided(ctx, res.Lease, c.Order)
+	v, err := l.waitDecided(ctx, id)
+	if err != nil {
+		return err
+	}
+	if now, ok := v.Lease(id); !ok || now.Order != c.Order.Request.Reservation {
+		return refusal(v, old.Terms.Project, c.Order.Request.Reservation)
+	}
+	return nil
 }
 
 // composeUpdate checks an update of a lease, and returns the command that makes it; nil if it

@@ -320,6 +320,7 @@ var adopted = []command.Kind{
 	command.KindTokenPut, command.KindTokenDelete, command.KindJoinPut, command.KindJoinUse, command.KindFlavorPut,
 	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
 	command.KindRestore, command.KindLeaseCreate, command.KindLeaseSet, command.KindLeaseDelete, command.KindQuotaSet, command.KindQuotaDelete,
+	command.KindSeriesCreate, command.KindSeriesDelete,
 }
 
 // Judged reports whether the model decides by itself if c is refused.
