@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"berth/api"
+	"berth/api/client"
 	"berth/api/rest"
 )
 
@@ -34,16 +37,68 @@ func leaseTables(l rest.Lease) []table {
 	if l.Updated != 0 {
 		t.addRow("UPDATED", showInstant(api.Instant(l.Updated)))
 	}
-	reserved := table{header: []string{"RESERVATION", "TYPE", "STATUS", "HAS", "OF", "NOTE"}}
+	reserved := table{header: []string{"RESERVATION", "STATUS", "HAS", "EACH", "NOTE"}}
 	for i := range l.Reservations {
 		r := &l.Reservations[i]
-		reserved.addRow(r.ID, r.Type, r.Status, showHas(r), showUnit(r), showDefects(r))
+		reserved.addRow(r.ID, r.Status, showHas(r)+" "+showThings(r), showSize(r), showDefects(r))
 	}
 	events := table{header: []string{"EVENT", "DUE", "STATUS"}}
 	for _, v := range l.Events {
 		events.addRow(v.Type, showMinute(v.Time), v.Status)
 	}
 	return []table{t, reserved, events}
+}
+
+// showLeaseReservation prints one reservation of a lease, if there is one with this id.
+func (e *env) showLeaseReservation(ctx context.Context, cl *client.Client, id api.ReservationID) (found bool, err error) {
+	all, err := cl.Leases(ctx)
+	if err != nil {
+		return false, err
+	}
+	for n := range all {
+		l := &all[n]
+		i := slices.IndexFunc(l.Reservations, func(r rest.LeaseReservation) bool { return r.ID == id })
+		if i < 0 {
+			continue
+		}
+		body, err := json.Marshal(map[string]rest.LeaseReservation{"reservation": l.Reservations[i]})
+		if err != nil {
+			return true, fmt.Errorf("writing a reservation: %w", err)
+		}
+		return true, e.printAnswer(body, func() []table { return leaseReservationTables(l, &l.Reservations[i]) })
+	}
+	return false, nil
+}
+
+// leaseReservationTables shows a reservation of a lease.
+func leaseReservationTables(l *rest.Lease, r *rest.LeaseReservation) []table {
+	var t table
+	t.addRow("RESERVATION", r.ID)
+	t.addRow("TYPE", r.Type)
+	t.addRow("STATUS", r.Status)
+	t.addRow("HAS", showHas(r)+" "+showThings(r))
+	if size := showSize(r); size != "" {
+		t.addRow("EACH", size)
+	}
+	if r.ReservedHosts != nil {
+		t.addRow("BEFORE END", r.BeforeEnd)
+		if r.HypervisorProperties != "" {
+			t.addRow("HYPERVISORS", r.HypervisorProperties)
+		}
+	}
+	if _, flavor := readFlavor(r); !flavor && r.ResourceProperties != "" {
+		t.addRow("RESOURCES", r.ResourceProperties)
+	}
+	if note := showDefects(r); note != "" {
+		t.addRow("NOTE", note)
+	}
+	t.addRow("LEASE", l.ID)
+	t.addRow("NAME", l.Name)
+	t.addRow("LEASE STATUS", l.Status)
+	t.addRow("START", showMinute(l.Start))
+	t.addRow("END", fmt.Sprintf("%s (%s)", showMinute(l.End), showSpan(leaseLength(l))))
+	t.addRow("PROJECT", l.Project)
+	return []table{t}
 }
 
 func leaseLength(l *rest.Lease) time.Duration {
@@ -71,24 +126,29 @@ func showHas(r *rest.LeaseReservation) string {
 	return strconv.Itoa(r.Allocated)
 }
 
-// showUnit returns what a reservation has several of.
-func showUnit(r *rest.LeaseReservation) string {
-	switch {
-	case r.ReservedHosts != nil:
+// showThings returns what a reservation has several of.
+func showThings(r *rest.LeaseReservation) string {
+	if r.ReservedHosts != nil {
 		return "hosts"
-	case r.ReservedInstances == nil:
+	}
+	return "instances"
+}
+
+// showSize returns the size of each instance, and on which hosts they are; "" for hosts.
+func showSize(r *rest.LeaseReservation) string {
+	if r.ReservedInstances == nil {
 		return ""
 	}
 	text := fmt.Sprintf("%d VCPU, %d MiB, %d GiB", r.VCPUs, r.Memory, r.Disk)
 	if f, ok := readFlavor(r); ok {
-		text = "flavor " + string(f.ID)
+		text = string(f.ID) + ": " + text
 	}
 	switch {
 	case r.Affinity == nil:
 	case *r.Affinity:
-		text += ", on one host"
+		text += "; all on one host"
 	default:
-		text += ", each on another host"
+		text += "; each on another host"
 	}
 	return text
 }

@@ -3,13 +3,17 @@ package cli
 import (
 	"bytes"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
+	"berth/api"
+	"berth/api/rest"
 	"berth/internal/golden"
 )
 
@@ -25,6 +29,19 @@ var leaseVerbs = []string{
 	"lease create nightly --start 2030-06-02T10:00Z --for 2h --reservation type=virtual:instance,vcpus=2,memory-mb=2048,disk_gb=10,amount=3,affinity=none" +
 		` --reservation type=physical:host,min=1,max=2,hypervisor-properties=["and",[">","$vcpus","4"],["==","$a,b","\"]"]],resource_properties=,before-end=notify` +
 		" --reservation resource_type=flavor:instance,flavor_id=small,amount=1 --before-end 2030-06-02T11:00Z",
+	"lease update nightly --name weekly --prolong 2h --before-end -30m --instances 5 --shared-with shop --shared-with web",
+	"lease update " + leaseID + " --start 2030-06-02T11:00Z --end 2030-06-02T13:00Z --before-end 2030-06-02T12:00Z --no-sharing --hosts 2:4",
+	"lease update " + leaseID + " --prolong -90m --reservation id=" + reservationID + ",amount=5,affinity=none,resource-properties= --reservation id=other,min=1,max=3",
+	"lease update " + leaseID + " --end now",
+	"lease calendar --from 2030-06-01T08:30Z --for 1d",
+	"lease calendar --from 2030-06-01 --status active",
+	"lease calendar --from 2030-05-31 --to 2030-06-30T12:00Z --project q --width 120 --no-headers",
+	"lease calendar --from 2030-06-02T09:00Z --for 3h -o json",
+	"lease calendar --from 2040-01-01 --for 365d",
+	"reservation show " + reservationID,
+	"reservation show " + reservationID + " -o json",
+	"reservation show 11111111-0000-4000-8000-000000000003",
+	"reservation show 11111111-0000-4000-8000-000000000005",
 	"lease delete " + leaseID + " --yes",
 	"lease delete nightly " + leaseID + " --yes",
 	"boot --within " + reservationID + " --name night --count 2 --no-wait",
@@ -35,6 +52,14 @@ func TestLeaseVerbs(t *testing.T) {
 	var b bytes.Buffer
 	for _, line := range leaseVerbs {
 		z := newFakeZone(t)
+		if strings.HasPrefix(line, "lease update") { // with one reservation of each kind
+			before, after, found := strings.Cut(cannedLease, ",\n\t\t\t{\"id\": \"11111111-0000-4000-8000-000000000004\"")
+			require.True(t, found)
+			_, after, found = strings.Cut(after, "],\n\t\t\"events\"")
+			require.True(t, found)
+			one := before + "],\n\t\t\"events\"" + after
+			z.on("GET /reservation/v1/leases/"+leaseID, answer{status: http.StatusOK, body: `{"lease": ` + one + `}`})
+		}
 		if strings.HasPrefix(line, "lease delete nightly") {
 			gone := answer{status: http.StatusNotFound, body: leaseRefusalOf(404, "Object not found")}
 			there := answer{status: http.StatusOK, body: cannedLeases["GET /reservation/v1/leases/"+leaseID]}
@@ -48,7 +73,7 @@ func TestLeaseVerbs(t *testing.T) {
 
 // leaseRefusalOf returns a refusal in the shape of the reservation API.
 func leaseRefusalOf(status int, message string) string {
-	return `{"error_code": ` + http.StatusText(status) + `, "error_message": "` + message + `"}`
+	return `{"error_code": ` + strconv.Itoa(status) + `, "error_message": "` + message + `"}`
 }
 
 func statusOfLeases(route string) int {
@@ -146,4 +171,119 @@ func TestTimesAreFromThisMinute(t *testing.T) {
 		_, _, err := readTime(leaseCommand(&env{}), "start", text, now)
 		assert.Equal(t, exitUsage, exitCode(err), text)
 	}
+}
+
+// TestBucketsHaveTheMostOfAnyInstant compares the calendar with a count of each minute.
+func TestBucketsHaveTheMostOfAnyInstant(t *testing.T) {
+	origin := time.Date(2030, 6, 1, 0, 0, 0, 0, time.UTC)
+	rapid.Check(t, func(t *rapid.T) {
+		from := rapid.IntRange(0, 5000).Draw(t, "from")
+		length := rapid.IntRange(1, 5000).Draw(t, "length")
+		width := rapid.IntRange(calendarWidthMin, 120).Draw(t, "width")
+		var leases []rest.Lease
+		for range rapid.IntRange(0, 8).Draw(t, "leases") {
+			start := rapid.IntRange(0, 12_000).Draw(t, "start")
+			hosts, instances := rapid.IntRange(0, 3).Draw(t, "hosts"), rapid.IntRange(0, 3).Draw(t, "instances")
+			l := rest.Lease{
+				Name:  strings.Repeat("x", rapid.IntRange(0, 40).Draw(t, "name")),
+				Start: timeAt(origin, start), End: timeAt(origin, start+rapid.IntRange(1, 3000).Draw(t, "minutes")),
+				Status: rapid.SampledFrom([]api.LeaseStatus{api.LeasePending, api.LeaseActive, api.LeaseTerminated, api.LeaseError}).Draw(t, "status"),
+			}
+			l.Reservations = []rest.LeaseReservation{
+				{Allocated: hosts, ReservedHosts: &rest.ReservedHosts{Min: 1, Max: 3}},
+				{ReservedInstances: &rest.ReservedInstances{VCPUs: 2, Memory: 3, Amount: instances}},
+			}
+			leases = append(leases, l)
+		}
+		start := origin.Add(time.Duration(from) * time.Minute)
+		cal := makeCalendar(leases, start, start.Add(time.Duration(length)*time.Minute), width)
+
+		require.LessOrEqual(t, cal.From, api.InstantOf(start))
+		require.GreaterOrEqual(t, cal.To, api.InstantOf(start).Add(time.Duration(length)*time.Minute))
+		require.Less(t, start.Sub(cal.From.Time()), day)
+		require.LessOrEqual(t, cal.columnOf(cal.To), width-cal.nameWidth-2)
+		require.Equal(t, cal.From, cal.Buckets[0].Start)
+		require.Equal(t, cal.To, cal.Buckets[len(cal.Buckets)-1].End)
+		for _, b := range cal.Buckets {
+			var want occupancy
+			for at := b.Start; at < b.End; at = at.Add(time.Minute) {
+				var now occupancy
+				for i := range leases {
+					if rest.LeaseTime(at) >= leases[i].Start && rest.LeaseTime(at) < leases[i].End {
+						now.add(reservedBy(&leases[i]), 1)
+					}
+				}
+				want.raise(now)
+			}
+			require.Equal(t, want, b.occupancy, "%s", b.Start)
+		}
+		for i := range cal.Leases {
+			require.Len(t, cal.bar(&cal.Leases[i]), cal.columnOf(cal.To))
+		}
+		for _, line := range cal.tables(start)[0].rows {
+			require.LessOrEqual(t, len(line[1]), width-cal.nameWidth-2)
+		}
+	})
+}
+
+func timeAt(origin time.Time, minutes int) rest.LeaseTime {
+	return rest.LeaseTime(api.InstantOf(origin.Add(time.Duration(minutes) * time.Minute)))
+}
+
+// TestCalendarsOfEveryLength: at most a line is filled, and the buckets have labels.
+func TestCalendarsOfEveryLength(t *testing.T) {
+	start := time.Date(2030, 6, 5, 23, 59, 0, 0, time.UTC)
+	for _, length := range []time.Duration{time.Minute, time.Hour, day, 7 * day, 31 * day, 365 * day, api.WindowMax} {
+		for _, width := range []int{calendarWidthMin, calendarWidth, calendarWidthMax} {
+			cal := makeCalendar([]rest.Lease{{Name: strings.Repeat("x", 100)}}, start, start.Add(length), width)
+			assert.LessOrEqual(t, cal.columnOf(cal.To), width-cal.nameWidth-2, "%s in %d", length, width)
+			labels := strings.Fields(cal.tables(start)[0].header[1])
+			assert.Len(t, labels, len(cal.Buckets), "%s in %d", length, width)
+		}
+	}
+}
+
+func TestLeasesAreFollowedToTheirStart(t *testing.T) {
+	at := func(status string) answer {
+		return answer{status: http.StatusOK, body: strings.Replace(`{"lease": `+cannedLease+`}`, `"status": "ACTIVE"`, `"status": "`+status+`"`, 1)}
+	}
+	const line = "lease create nightly --for 2h --hosts 1 --wait --timeout 10ms"
+	z := newFakeZone(t)
+	z.on("GET /reservation/v1/leases/"+leaseID, at("ACTIVE"))
+	r := z.berth(t.Context(), strings.Fields(line)...)
+	require.Zero(t, r.exit, r.errOut)
+	assert.Equal(t, "lease nightly is ACTIVE\n", r.errOut)
+	assert.Contains(t, r.out, "NAME         nightly")
+
+	z.on("GET /reservation/v1/leases/"+leaseID, at("TERMINATED"))
+	r = z.berth(t.Context(), strings.Fields(line)...)
+	assert.Equal(t, exitFailed, r.exit)
+	assert.Contains(t, r.errOut, "will not be active")
+
+	z.on("GET /reservation/v1/leases/"+leaseID, at("PENDING"))
+	r = z.berth(t.Context(), strings.Fields(line)...)
+	assert.Equal(t, exitTimeout, r.exit)
+	assert.Contains(t, r.errOut, "lease nightly is still PENDING after 0s")
+	assert.Empty(t, r.out)
+
+	z.on("GET /reservation/v1/leases/"+leaseID, answer{status: http.StatusNotFound, body: leaseRefusalOf(404, "Object not found")})
+	r = z.berth(t.Context(), strings.Fields(line)...)
+	assert.Equal(t, exitNotFound, r.exit, "it was deleted")
+}
+
+func TestLeaseNames(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /reservation/v1/leases", answer{status: http.StatusOK, body: `{"leases": [{"id": "l-1", "name": "a"}, {"id": "l-2", "name": "a"}, {"id": "l-3", "name": "ab"}]}`})
+	r := z.berth(t.Context(), "lease", "show", "a")
+	assert.Equal(t, exitConflict, r.exit)
+	assert.Contains(t, r.errOut, "l-1, l-2")
+	assert.Equal(t, exitNotFound, z.berth(t.Context(), "lease", "show", "abc").exit)
+	assert.Equal(t, exitUsage, z.berth(t.Context(), "lease", "update", leaseID, "--hosts", "1", "--instances", "0").exit)
+	r = z.berth(t.Context(), "lease", "update", leaseID, "--instances", "5")
+	assert.Equal(t, exitUsage, r.exit)
+	assert.Contains(t, r.errOut, "this one has 2")
+	assert.Empty(t, z.asked("PUT"))
+	r = z.berth(t.Context(), "lease", "delete", "--yes", leaseID, "a")
+	assert.Equal(t, exitConflict, r.exit)
+	assert.Len(t, z.asked("DELETE"), 1)
 }

@@ -112,13 +112,8 @@ func (w *leaseWish) readReservations(c *cobra.Command) ([]rest.ReservationSpec, 
 
 func (w *leaseWish) readHosts(c *cobra.Command) (rest.ReservationSpec, error) {
 	r := rest.ReservationSpec{Type: api.ReserveHosts}
-	least, most, ranged := strings.Cut(w.hosts, ":")
-	if !ranged {
-		most = least
-	}
-	lo, err1 := strconv.Atoi(least)
-	hi, err2 := strconv.Atoi(most)
-	if err1 != nil || err2 != nil || lo < 1 || hi < lo {
+	lo, hi, ok := parseRange(w.hosts)
+	if !ok {
 		return r, usageError(c, "--hosts must look like 2 or 2:4, got %q", w.hosts)
 	}
 	r.Min, r.Max = &lo, &hi
@@ -126,6 +121,17 @@ func (w *leaseWish) readHosts(c *cobra.Command) (rest.ReservationSpec, error) {
 		r.ResourceProperties = &w.where
 	}
 	return r, nil
+}
+
+// parseRange reads MIN[:MAX], whole numbers from 1.
+func parseRange(text string) (lo, hi int, ok bool) {
+	least, most, ranged := strings.Cut(text, ":")
+	if !ranged {
+		most = least
+	}
+	lo, err1 := strconv.Atoi(least)
+	hi, err2 := strconv.Atoi(most)
+	return lo, hi, err1 == nil && err2 == nil && lo >= 1 && hi >= lo
 }
 
 func (w *leaseWish) readInstances(c *cobra.Command) (r rest.ReservationSpec, given bool, err error) {

@@ -12,7 +12,7 @@ import (
 )
 
 func reservationCommand(e *env) *cobra.Command {
-	c := nounCommand("reservation", "See and delete reservations, which boots create", reservationList(e), reservationShow(e), reservationDelete(e))
+	c := nounCommand("reservation", "See and delete the reservations of boots, and see those of leases", reservationList(e), reservationShow(e), reservationDelete(e))
 	c.Aliases = []string{"reservations"}
 	return c
 }
@@ -37,15 +37,22 @@ func reservationList(e *env) *cobra.Command {
 func reservationShow(e *env) *cobra.Command {
 	var w whose
 	cmd := &cobra.Command{
-		Use:               "show RESERVATION",
-		Short:             "Show one reservation and its instances by zone",
-		Example:           "  berth reservation show r-0123456789ab\n  berth reservation show r-0123456789ab --project web",
+		Use:   "show RESERVATION",
+		Short: "Show one reservation: of a boot with its instances by zone, or of a lease",
+		Example: "  berth reservation show r-0123456789ab\n  berth reservation show r-0123456789ab --project web\n" +
+			"  berth reservation show 1c9b8e6e-0d8f-4c39-9d6b-0f6f5e0f7a11",
 		Args:              exactArgs("a RESERVATION"),
 		ValidArgsFunction: e.completeFirst(reservationNames),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return showAnswer(ctx, e, func(ctx context.Context) (rest.Boot, error) {
-				return w.clientFor(c).Reservation(ctx, api.ReservationID(args[0]), 0)
-			}, bootTables)
+			id := api.ReservationID(args[0])
+			err := showAnswer(ctx, e, func(ctx context.Context) (rest.Boot, error) { return w.clientFor(c).Reservation(ctx, id, 0) }, bootTables)
+			if api.CodeOf(err) != api.CodeNotFound {
+				return err
+			}
+			if found, leaseErr := e.showLeaseReservation(ctx, c, id); found || leaseErr != nil {
+				return leaseErr
+			}
+			return err
 		}),
 	}
 	w.addFlag(cmd)

@@ -123,7 +123,9 @@ func TestUsage(t *testing.T) {
 		"lease create a --for 2h --hosts 1 --where [", "lease create a --for 2h --reservation x", "lease create a --for 2h --reservation vcpus=1", "lease create a --for 2h --reservation id=r,type=physical:host", "lease create a --for 2h --reservation type=physical:host,min=-1",
 		"lease create a --for 2h --reservation type=physical:host,colour=blue", "lease create a --for 2h --reservation type=physical:host,min=1,min=1",
 		"lease create a --for 2h --reservation type=physical:host,resource-properties=[", "lease create a --for 2h --hosts 1 --before-end -x", "lease create a --for 2h --hosts 1 --timeout 5m",
-		"lease create a --for 2h --hosts 1 --wait --timeout 0s", "lease delete", "lease show",
+		"lease create a --for 2h --hosts 1 --wait --timeout 0s", "lease delete", "lease show", "lease update a", "lease update a --end now --prolong 1h", "lease update a --no-sharing --shared-with p",
+		"lease update a --instances 0", "lease calendar --width 59", "lease calendar --width 1001", "lease calendar --from soon", "lease calendar --from -x", "lease calendar --for 0m",
+		"lease calendar --from 2030-01-31 --to 2030-01-30", "lease calendar --for 1d --to 2030-01-31", "lease calendar --for 4000d", "lease calendar --for 90s",
 		"operator config set --tag a --no-tags", "server delete", "server create web", "completion", "completion tcsh", "operator snapshot",
 	} {
 		r := berth(t.Context(), nil, "", strings.Fields(line)...)
@@ -272,6 +274,8 @@ func TestNamesAreCompleted(t *testing.T) {
 		"explain": "r-1\tweb\n", "server delete": "i-1\tweb-1\n", "server-group show": "apart\tanti-affinity\n", "aggregate add-host": "rack1\n", "aggregate add-host rack1": "h1\n",
 		"boot --az": "az1\naz2\n", "boot --group": "apart\tanti-affinity\n", "host drain h1 --policy": "wait\nend\nmove\n",
 		"scheduler set --filter": "pool\tthe pool takes the class\ninstances\tfew instances\nquery\tthe query is true\n", "hold resolve": "r-2.1\n", "host set h1 --pool": "on_demand\nreservable\nshared\n",
+		"lease show":    leaseID + "\tnightly\n11111111-0000-4000-8000-000000000009\tearly\n",
+		"boot --within": reservationID + "\tnightly\n11111111-0000-4000-8000-000000000003\tnightly\n11111111-0000-4000-8000-000000000004\tnightly\n",
 		"provider show": "pool1\nh1-gpu0\nh1\n", "provider trait set h1": "COMPUTE_NODE\nCUSTOM_SSD\n", "resource-class delete": "CUSTOM_LICENSE\nVCPU\n",
 		"zone show west": "", "zone list -o": "table\njson\nyaml\n",
 	} {
