@@ -43,7 +43,7 @@ const bootExamples = `  berth boot --flavor small --name web --count 400
   berth boot --name shop --group-of web:small:3:2 --group-of db:big
   berth boot --name shop --groups shop.yaml --lifetime 2h
   berth boot --flavor small --name web --reservation-id web-1 --no-wait
-  berth boot --within 1c9b8e6e-0d8f-4c39-9d6b-0f6f5e0f7a11 --name night --count 3
+  berth boot --within nightly --name night --count 3
   berth boot --flavor small --name web --count 4 --plan --out plan.json && berth boot --apply plan.json`
 
 func bootCommand(e *env) *cobra.Command {
@@ -69,6 +69,13 @@ func bootCommand(e *env) *cobra.Command {
 		}
 		if err := p.checkFlags(c); err != nil {
 			return err
+		}
+		if w.hosts.within != "" {
+			id, err := findReservation(ctx, cl, w.hosts.within, w.flavor != "")
+			if err != nil {
+				return err
+			}
+			w.hosts.within = string(id)
 		}
 		if plan {
 			s, err := w.serverCreate(e, c)

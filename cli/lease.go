@@ -38,8 +38,8 @@ func leaseList(e *env) *cobra.Command {
 			return err
 		}
 		return e.printAnswer(body, func() []table {
-			return tableOf("ID|NAME|STATUS|START|END|RESERVED", func(l rest.Lease) []any {
-				return []any{l.ID, l.Name, l.Status, showMinute(l.Start), showMinute(l.End), showReserved(&l)}
+			return tableOf("ID|NAME|STATUS|START|END|RESERVED|PROJECT", func(l rest.Lease) []any {
+				return []any{l.ID, l.Name, l.Status, showMinute(l.Start), showMinute(l.End), showReserved(&l), l.Project}
 			})(all)
 		})
 	})
@@ -121,6 +121,43 @@ func findLease(ctx context.Context, c *client.Client, ref string) (rest.Lease, e
 	return found, exitError(exitConflict, "give the id of one: "+strings.Join(ids, ", "), "%d leases are named %q", len(ids), ref)
 }
 
+// findReservation returns the id of a reservation of a lease: ref, or that of the only
+// reservation of the lease with the id or name ref. Without a flavor it must be of instances.
+func findReservation(ctx context.Context, c *client.Client, ref string, flavored bool) (api.ReservationID, error) {
+	find := findLease
+	if api.ValidUUID(ref) { // of a lease or of a reservation, and no name
+		find = func(ctx context.Context, c *client.Client, ref string) (rest.Lease, error) {
+			return c.Lease(ctx, api.LeaseID(ref))
+		}
+	}
+	l, err := find(ctx, c, ref)
+	switch {
+	case api.CodeOf(err) == api.CodeNotFound && api.ValidUUID(ref):
+		return api.ReservationID(ref), nil // the zone knows whether it is one
+	case err != nil:
+		return "", err
+	case l.Status == api.LeasePending:
+		return "", exitError(exitConflict, "wait until then, or change it with: berth lease update "+ref+" --start now", "lease %s begins at %s", ref, showMinute(l.Start))
+	case len(l.Reservations) == 1 && !flavored && l.Reservations[0].ReservedHosts != nil:
+		return "", exitError(exitUsage, "give --flavor", "lease %s reserves hosts, which say nothing about the size of an instance", ref)
+	case len(l.Reservations) == 1:
+		return l.Reservations[0].ID, nil
+	}
+	var ids []string
+	for i := range l.Reservations {
+		ids = append(ids, string(l.Reservations[i].ID))
+	}
+	return "", exitError(exitUsage, "give one of: "+strings.Join(ids, ", "), "lease %s has %s", ref, countThings(int64(len(ids)), "reservation"))
+}
+
+// explainLease returns err with the hint how to learn why there was no room.
+func explainLease(err error) error {
+	if id := client.RequestIDOf(err); id != "" && api.CodeOf(err) == api.CodeNoCapacity {
+		return withHint(err, "see why with: berth explain "+string(id))
+	}
+	return err
+}
+
 // leaseNames completes leases.
 func leaseNames(ctx context.Context, c *client.Client) ([]string, error) {
 	all, err := c.Leases(ctx)
@@ -146,12 +183,24 @@ func leaseReservationNames(ctx context.Context, c *client.Client) ([]string, err
 func leaseShow(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:               "show LEASE",
-		Short:             "Show one lease, by its id or name: its reservations and events",
+		Short:             "Show one lease, by its id or name: its reservations, events and slots",
 		Example:           "  berth lease show nightly",
 		Args:              exactArgs("a LEASE"),
 		ValidArgsFunction: e.completeFirst(leaseNames),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return showAnswer(ctx, e, func(ctx context.Context) (rest.Lease, error) { return findLease(ctx, c, args[0]) }, leaseTables)
+			var body []byte
+			l, err := findLease(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), c, args[0])
+			if err != nil {
+				return err
+			}
+			if e.format != formatTable {
+				return e.printAnswer(body, nil)
+			}
+			slots, err := c.LeaseSlots(ctx, l.ID)
+			if err != nil {
+				return err
+			}
+			return e.printTables(append(leaseTables(l), slotTables(slots)...)...)
 		}),
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -26,7 +27,7 @@ A time is "now", a distance from now such as +90m or +2d, or a date such as
 2030-01-31T12:00Z or 2030-01-31T12:00+01:00; without a zone it is in UTC. Leases start
 and end at full minutes.
 
-Boot into the lease with: berth boot --within RESERVATION`
+Boot into the lease with: berth boot --within NAME, and the RESERVATION if it has several`
 
 const leaseCreateExamples = `  berth lease create nightly --for 2h --instances 3 --flavor small
   berth lease create training --start +1d --for 8h --hosts 2:4 --zone west --zone east
@@ -58,7 +59,7 @@ func leaseCreate(e *env) *cobra.Command {
 		l, err := cl.CreateLease(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), s, key)
 		answered()
 		if err != nil {
-			return err
+			return explainLease(err)
 		}
 		if wait.wait {
 			if l, body, err = e.followLease(ctx, cl, l, wait); err != nil {
@@ -122,7 +123,7 @@ func (e *env) followLease(ctx context.Context, c *client.Client, l rest.Lease, w
 		}
 		if !backoff.Sleep(ctx, watchStep) {
 			return now, nil, exitError(exitTimeout, "it continues; check with: berth lease show "+string(l.ID),
-				"lease %s is still %s after %s", l.Name, said, showSpan(timeout))
+				"lease %s is still %s after %s", l.Name, cmp.Or(said, l.Status), showSpan(timeout))
 		}
 	}
 }

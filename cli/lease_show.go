@@ -49,6 +49,47 @@ func leaseTables(l rest.Lease) []table {
 	return []table{t, reserved, events}
 }
 
+// slotTables shows where the slots of a lease are, with their hosts if these are known.
+func slotTables(slots []rest.LeaseSlot) []table {
+	type place struct {
+		of     api.ReservationID
+		zone   string
+		status string
+	}
+	var places []place
+	counts, hosts := map[place]int{}, map[place][]string{}
+	for _, s := range slots {
+		p := place{s.Reservation, s.Zone, string(s.Status)}
+		if !s.Reach {
+			p.status += " (unreachable)"
+		}
+		if counts[p] == 0 {
+			places = append(places, p)
+		}
+		if counts[p]++; s.Host != nil && !slices.Contains(hosts[p], *s.Host) {
+			hosts[p] = append(hosts[p], *s.Host)
+		}
+	}
+	if len(places) == 0 {
+		return nil
+	}
+	t := table{header: []string{"RESERVATION", "ZONE", "SLOTS", "STATUS", "HOSTS"}}
+	for _, p := range places {
+		t.addRow(p.of, p.zone, counts[p], p.status, showNames(hosts[p]))
+	}
+	return []table{t}
+}
+
+// namesShown is how many names a cell of a table lists.
+const namesShown = 4
+
+func showNames(names []string) string {
+	if more := len(names) - namesShown; more > 0 {
+		return strings.Join(names[:namesShown], ", ") + " and " + strconv.Itoa(more) + " more"
+	}
+	return strings.Join(names, ", ")
+}
+
 // showLeaseReservation prints one reservation of a lease, if there is one with this id.
 func (e *env) showLeaseReservation(ctx context.Context, cl *client.Client, id api.ReservationID) (found bool, err error) {
 	all, err := cl.Leases(ctx)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ var leaseVerbs = []string{
 	"lease list --status active --project p --no-headers",
 	"lease show " + leaseID,
 	"lease show nightly",
+	"lease show nightly -o json",
 	"lease create nightly --start 2030-06-02T10:00Z --for 2h --instances 3 --vcpus 2 --ram 2G --disk 10G --affinity false --key once",
 	"lease create nightly --start 2030-06-02T12:00:00+02:00 --end 2030-06-02T12:00Z --instances 3 --flavor small --zone home --zone west --shared-with shop,web",
 	`lease create nightly --start 2030-06-02T10:00Z --for 1d --hosts 1:2 --where ["==","$gpu","A"] --before-end -30m`,
@@ -45,6 +47,12 @@ var leaseVerbs = []string{
 	"lease delete " + leaseID + " --yes",
 	"lease delete nightly " + leaseID + " --yes",
 	"boot --within " + reservationID + " --name night --count 2 --no-wait",
+	"boot --within nightly --name night --count 2 --no-wait",
+	"boot --within single --name night --count 2 --no-wait",
+	"boot --within unknown --name night",
+	"boot --within later --name night",
+	"boot --within hosts --name night",
+	"boot --within hosts --flavor small --name night --no-wait",
 	"boot --within " + reservationID + " --flavor small --name night --no-wait",
 }
 
@@ -120,6 +128,19 @@ var cannedLeases = map[string]string{
 	"GET /reservation/v1/leases/" + leaseID:    `{"lease": ` + cannedLease + `}`,
 	"PUT /reservation/v1/leases/" + leaseID:    `{"lease": ` + cannedLease + `}`,
 	"DELETE /reservation/v1/leases/" + leaseID: "",
+	"GET /reservation/v1/leases/later": `{"lease": {"id": "l-2", "name": "later", "status": "PENDING", "start_date": "2030-06-02T10:00:00.000000",
+		"reservations": [{"id": "` + reservationID + `", "amount": 3}]}}`,
+	"GET /reservation/v1/leases/hosts":  `{"lease": {"id": "l-3", "name": "hosts", "status": "ACTIVE", "reservations": [{"id": "` + reservationID + `", "min": 1, "max": 1}]}}`,
+	"GET /reservation/v1/leases/single": `{"lease": {"id": "l-1", "name": "single", "reservations": [{"id": "` + reservationID + `"}]}}`,
+	"GET /reservation/v1/leases/" + leaseID + "/hosts": `{"hosts": [` + strings.Join([]string{
+		cannedSlot("home", `"h1"`, "active", true), cannedSlot("home", `"h2"`, "active", true), cannedSlot("home", `"h2"`, "active", true), cannedSlot("home", `"h3"`, "active", true),
+		cannedSlot("home", `"h4"`, "active", true), cannedSlot("home", `"h5"`, "active", true), cannedSlot("west", "null", "active", true), cannedSlot("west", "null", "active", false),
+	}, ", ") + `]}`,
+}
+
+func cannedSlot(zone, host, status string, reachable bool) string {
+	return fmt.Sprintf(`{"reservation_id": "`+reservationID+`", "zone": %q, "resource_id": null, "hypervisor_hostname": %s, "status": %q, "resources_changed": false, "reachable": %t,
+		"start_date": "2030-06-02T10:00:00.000000", "end_date": "2030-06-02T12:00:00.000000"}`, zone, host, status, reachable)
 }
 
 func TestSpans(t *testing.T) {
@@ -247,7 +268,7 @@ func TestLeasesAreFollowedToTheirStart(t *testing.T) {
 	at := func(status string) answer {
 		return answer{status: http.StatusOK, body: strings.Replace(`{"lease": `+cannedLease+`}`, `"status": "ACTIVE"`, `"status": "`+status+`"`, 1)}
 	}
-	const line = "lease create nightly --for 2h --hosts 1 --wait --timeout 10ms"
+	const line = "lease create nightly --for 2h --hosts 1 --wait --timeout 1m"
 	z := newFakeZone(t)
 	z.on("GET /reservation/v1/leases/"+leaseID, at("ACTIVE"))
 	r := z.berth(t.Context(), strings.Fields(line)...)
@@ -261,14 +282,28 @@ func TestLeasesAreFollowedToTheirStart(t *testing.T) {
 	assert.Contains(t, r.errOut, "will not be active")
 
 	z.on("GET /reservation/v1/leases/"+leaseID, at("PENDING"))
-	r = z.berth(t.Context(), strings.Fields(line)...)
+	r = z.berth(t.Context(), strings.Fields(strings.Replace(line, "1m", "10ms", 1))...)
 	assert.Equal(t, exitTimeout, r.exit)
-	assert.Contains(t, r.errOut, "lease nightly is still PENDING after 0s")
+	assert.Regexp(t, "lease nightly is still (PENDING|ACTIVE) after 0s", r.errOut) // ACTIVE is what the POST was answered with
 	assert.Empty(t, r.out)
 
 	z.on("GET /reservation/v1/leases/"+leaseID, answer{status: http.StatusNotFound, body: leaseRefusalOf(404, "Object not found")})
 	r = z.berth(t.Context(), strings.Fields(line)...)
 	assert.Equal(t, exitNotFound, r.exit, "it was deleted")
+}
+
+func TestRefusedLeasesAreExplained(t *testing.T) {
+	for _, line := range []string{"POST /reservation/v1/leases", "PUT /reservation/v1/leases/" + leaseID} {
+		z := newFakeZone(t)
+		z.on(line, answer{status: http.StatusConflict, body: refusalOf("no_capacity", "Not enough hosts available: 0 of 1")})
+		args := []string{"lease", "create", "a", "--for", "2h", "--hosts", "1"}
+		if strings.HasPrefix(line, http.MethodPut) {
+			args = []string{"lease", "update", leaseID, "--prolong", "2h"}
+		}
+		r := z.berth(t.Context(), args...)
+		assert.Equal(t, exitNoCapacity, r.exit)
+		assert.Equal(t, "berth: Not enough hosts available: 0 of 1 (no_capacity, request req-1)\n  hint: see why with: berth explain req-1\n", r.errOut)
+	}
 }
 
 func TestLeaseNames(t *testing.T) {

@@ -59,7 +59,7 @@ func leaseUpdate(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return showAnswer(ctx, e, func(ctx context.Context) (rest.Lease, error) { return cl.UpdateLease(ctx, old.ID, s) }, leaseTables)
+		return explainLease(showAnswer(ctx, e, func(ctx context.Context) (rest.Lease, error) { return cl.UpdateLease(ctx, old.ID, s) }, leaseTables))
 	})
 	return c
 }

@@ -65,7 +65,7 @@ func (h *hostWish) addFlags(e *env, c *cobra.Command) {
 	f.StringVar(&h.image, "image", "", "image that the instances run")
 	f.StringArrayVar(&h.properties, "image-property", nil, "`KEY=VALUE` of the image, such as architecture=x86_64; may be repeated")
 	f.StringVar(&h.group, "group", "", "server group that the instances join")
-	f.StringVar(&h.within, "within", "", "run in the room of this `RESERVATION` of a lease; without --flavor in its own size")
+	f.StringVar(&h.within, "within", "", "run in the room of this `RESERVATION` of a lease, or of the lease with one; without --flavor in its own size")
 	f.StringVar(&h.query, "query", "", "condition that the hosts must meet, as a `JSON` list such as '[\">=\",\"$free_ram_mb\",1024]'")
 	f.StringArrayVar(&h.sameHost, "same-host", nil, "only on the host of the server with this `ID`; may be repeated")
 	f.StringArrayVar(&h.differentHost, "different-host", nil, "not on the host of the server with this `ID`; may be repeated")

@@ -88,7 +88,18 @@ func TestLeaseOverThreeLevels(t *testing.T) {
 		assert.Len(t, leaf.instances("b"), 2)
 		boot = order("seventh", 1, 1)
 		boot.Request.Within = l.Terms.Reservations[0].ID
-		assert.Equal(t, api.BootFailed, root.run(boot).State())
+		seventh := root.run(boot)
+		assert.Equal(t, api.BootFailed, seventh.State())
+		full := seventh.Attempts[0].Refusals[0]
+		assert.Equal(t, 2, full.Considered, "slots of the root that instances have are full, and not absent")
+		assert.Equal(t, []api.FilterCount{{Filter: "capacity", Hosts: 2, Tier: full.Filters[0].Tier, Names: full.Filters[0].Names}}, full.Filters)
+		for _, name := range []string{string(id), string(l.Terms.Reservations[0].ID), string(l.Order)} {
+			e, ok := root.lead().Explanation("p", name)
+			require.True(t, ok, name)
+			assert.Equal(t, l.Order, e.Reservation, "a lease and its reservations stand for the order of its room")
+			_, ok = root.lead().Explanation("q", name)
+			assert.False(t, ok, "not for another project")
+		}
 
 		root.untilLease(id, api.LeaseTerminated)
 		w.settle()

@@ -124,6 +124,13 @@ func (c *Client) DeleteSeries(ctx context.Context, id api.SeriesID) error {
 	return c.callNothing(ctx, q)
 }
 
+// LeaseSlots returns the slots of a lease, with their hosts for admins. It may be repeated.
+func (c *Client) LeaseSlots(ctx context.Context, id api.LeaseID) ([]rest.LeaseSlot, error) {
+	q := leaseCall("client.LeaseSlots", http.MethodGet, "leases", string(id), "hosts")
+	q.most = LeasesMaxBytes
+	return placementValue[[]rest.LeaseSlot](ctx, c, q, "hosts")
+}
+
 // LeaseHosts returns the hosts that leases may use, by name. It may be repeated. Admins only.
 func (c *Client) LeaseHosts(ctx context.Context) ([]rest.LeaseHost, error) {
 	q := leaseCall("client.LeaseHosts", http.MethodGet, "os-hosts")

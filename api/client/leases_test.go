@@ -40,6 +40,7 @@ func leaseCalls(ctx context.Context, c *client.Client) []func() error {
 			return do(c.UpdateLease(ctx, "l-1", rest.LeaseUpdate{Reservations: []rest.ReservationSpec{{ID: "r-1", Amount: &amount}}}))
 		},
 		func() error { return c.DeleteLease(ctx, "l-1") },
+		func() error { return do(c.LeaseSlots(ctx, "l-1")) },
 		func() error { return do(c.LeaseHosts(ctx)) },
 		func() error { return do(c.LeaseAllocations(ctx, client.AllocationQuery{})) },
 		func() error {

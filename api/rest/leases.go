@@ -338,3 +338,17 @@ type LeaseAllotment struct {
 	Start LeaseTime         `json:"start_date"`
 	End   LeaseTime         `json:"end_date"`
 }
+
+// LeaseSlot is one slot of a lease: a whole host, or room for one instance. Callers other
+// than admins do not learn its host, and nobody that of another zone.
+type LeaseSlot struct {
+	Reservation api.ReservationID     `json:"reservation_id"`
+	Zone        string                `json:"zone"`        // this zone, or the direct child with all below it
+	Resource    *string               `json:"resource_id"` // number of the host
+	Host        *string               `json:"hypervisor_hostname"`
+	Status      api.ReservationStatus `json:"status"`
+	Changed     bool                  `json:"resources_changed"` // it has replaced one whose host was lost
+	Reach       bool                  `json:"reachable"`
+	Start       LeaseTime             `json:"start_date"`
+	End         LeaseTime             `json:"end_date"`
+}

@@ -145,7 +145,7 @@ func (d *dialect) listBoots(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range v.BootsPage(project, state.Page{Marker: marker, Limit: limit + 1}) {
+	for _, b := range ordinaryBoots(v, project, state.Page{Marker: marker, Limit: limit + 1}) {
 		if len(out) == limit {
 			next = string(out[limit-1].Reservation)
 			break
@@ -153,6 +153,26 @@ func (d *dialect) listBoots(w http.ResponseWriter, r *http.Request) error {
 		out = append(out, bootView(v, b))
 	}
 	return answerList(w, "boots", out, next)
+}
+
+// ordinaryBoots returns boots of a project by reservation id, without the orders of leases.
+func ordinaryBoots(v *state.State, project api.ProjectID, page state.Page) []*state.Boot {
+	var out []*state.Boot
+	for {
+		found := v.BootsPage(project, page)
+		for _, b := range found {
+			page.Marker = string(b.Request.Reservation)
+			if b.Request.Reserves {
+				continue
+			}
+			if out = append(out, b); len(out) == page.Limit {
+				return out
+			}
+		}
+		if len(found) < page.Limit {
+			return out
+		}
+	}
 }
 
 func (d *dialect) releaseBoot(w http.ResponseWriter, r *http.Request) error {

@@ -290,3 +290,43 @@ func TestADeletedServerIsNotThere(t *testing.T) {
 	w.answered(t, call{method: "DELETE", target: "/servers/id-web", token: member}, 204, nil)
 	assert.Equal(t, before, w.saved(t), "a repeat changes nothing")
 }
+
+// TestOrdersOfLeasesAreNotListed: the room of a lease is a boot for the state, and none for
+// callers. Pages are full and join up without them.
+func TestOrdersOfLeasesAreNotListed(t *testing.T) {
+	w := newWorld(t)
+	var want []string
+	for i := range 9 {
+		id := api.ReservationID(fmt.Sprintf("r-z%d", i))
+		r := api.Request{
+			Reservation: id, Project: "p1", User: "member", Class: api.Firm, Window: api.Window{Start: api.InstantOf(epoch), End: api.InstantOf(epoch) + 1}, Reserves: i%3 != 1,
+			Groups: []api.Group{{Name: "a", Count: 1, Min: 1, Resources: api.Resources{api.VCPU: 1}}},
+		}
+		if !r.Reserves {
+			want = append(want, string(id))
+		}
+		w.store.Must(t, command.BootCreate{Stamp: w.zone.Stamp(), BootTerms: command.BootTerms{
+			Name: "n", Digest: []byte("d"), Request: r, Min: 1, Instances: []api.InstanceSpec{{ID: api.InstanceID("id-z" + string(id)), Name: "n"}},
+		}})
+	}
+	for limit := 1; limit <= 4; limit++ {
+		var got []string
+		for marker := "r-web"; ; {
+			var page struct {
+				Boots []rest.Boot
+				Next  string `json:"next_marker"`
+			}
+			w.answered(t, call{method: "GET", target: fmt.Sprintf("/zones/boot?limit=%d&marker=%s", limit, marker), token: member}, 200, &page)
+			for _, b := range page.Boots {
+				got = append(got, string(b.Reservation))
+			}
+			if marker = page.Next; marker == "" {
+				break
+			}
+			assert.Len(t, page.Boots, limit, "a page before another one is full")
+		}
+		assert.Equal(t, want, got, "pages of %d", limit)
+	}
+	var one map[string]any
+	w.answered(t, call{method: "GET", target: "/zones/boot/r-z0", token: member}, 200, &one) // for whoever was told its id
+}

@@ -37,10 +37,13 @@ type Leases interface {
 type Book interface {
 	// Lease returns one lease, of any project.
 	Lease(v *state.State, id api.LeaseID) (*Lease, bool)
-	// List returns the leases of a project, or of all if it is "", sorted by id.
+	// List returns the leases that a project may use, or all if it is "", sorted by id.
 	List(v *state.State, project api.ProjectID) []*Lease
 	// Slots returns the room of leases on a host, sorted by start.
 	Slots(v *state.State, host api.HostID) []Slot
+	// Room returns the slots of a lease that are not gone, in the order of its reservations,
+	// then by zone and host.
+	Room(v *state.State, id api.LeaseID) []Room
 }
 
 // Records are the leases of a zone, as the state has them.
@@ -59,7 +62,10 @@ func (Records) Lease(v *state.State, id api.LeaseID) (*Lease, bool) {
 
 // List implements Book.
 func (Records) List(v *state.State, project api.ProjectID) []*Lease {
-	records := v.Leases(project)
+	records := v.Leases("")
+	if project != "" {
+		records = v.LeasesFor(project)
+	}
 	out := make([]*Lease, len(records))
 	for i, l := range records {
 		out[i] = leaseFrom(v, l)
@@ -78,6 +84,44 @@ func (Records) Slots(v *state.State, host api.HostID) []Slot {
 		out = append(out, s)
 	}
 	slices.SortStableFunc(out, func(a, b Slot) int { return cmp.Compare(a.Window.Start, b.Window.Start) })
+	return out
+}
+
+// Room implements Book. A slot of a zone below is in the direct child that leads to it.
+func (Records) Room(v *state.State, id api.LeaseID) []Room {
+	l, ok := v.Lease(id)
+	if !ok {
+		return nil
+	}
+	var out []Room
+	for _, i := range v.LeaseSlots(l) {
+		r := Room{
+			Reservation: api.ReservationID(i.Group), Zone: v.Name, Host: i.Host, Window: i.Window, Changed: i.Replaced,
+			Unreachable: v.UnreachableSince(i) > 0, Status: api.ReservationPending,
+		}
+		if i.Link != "" {
+			r.Zone = ""
+			if link, ok := v.Link(i.Link); ok {
+				r.Zone = link.Name
+			}
+		}
+		switch i.Status {
+		case api.StatusActive:
+			r.Status = api.ReservationActive
+		case api.StatusError:
+			r.Status = api.ReservationError
+		case api.StatusDeleting, api.StatusDeleted, api.StatusShutoff:
+			r.Status = api.ReservationDeleted
+		case api.StatusBuild:
+		}
+		out = append(out, r)
+	}
+	place := func(id api.ReservationID) int {
+		return slices.IndexFunc(l.Terms.Reservations, func(r api.Reservation) bool { return r.ID == id })
+	}
+	slices.SortStableFunc(out, func(a, b Room) int {
+		return cmp.Or(cmp.Compare(place(a.Reservation), place(b.Reservation)), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Host, b.Host))
+	})
 	return out
 }
 
@@ -161,4 +205,15 @@ type Slot struct {
 	Lease       api.LeaseID
 	Reservation api.ReservationID
 	Window      api.Window
+}
+
+// Room is one slot of a lease: a whole host, or room for one instance.
+type Room struct {
+	Reservation api.ReservationID
+	Zone        string     // this zone, or a direct child
+	Host        api.HostID // "" in another zone
+	Window      api.Window
+	Status      api.ReservationStatus
+	Changed     bool // it has replaced another one
+	Unreachable bool
 }

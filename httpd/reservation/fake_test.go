@@ -143,7 +143,7 @@ func (f *fakeLeases) Lease(_ *state.State, id api.LeaseID) (*Lease, bool) {
 func (f *fakeLeases) List(_ *state.State, p api.ProjectID) []*Lease {
 	var out []*Lease
 	for _, l := range f.leases {
-		if p == "" || l.Terms.Project == p {
+		if p == "" || l.Terms.Project == p || slices.Contains(l.Terms.Shared, p) {
 			out = append(out, l)
 		}
 	}
@@ -154,6 +154,9 @@ func (f *fakeLeases) List(_ *state.State, p api.ProjectID) []*Lease {
 func (f *fakeLeases) Slots(_ *state.State, host api.HostID) []Slot {
 	return f.slots[host]
 }
+
+// Room is for zones whose leases live.
+func (*fakeLeases) Room(*state.State, api.LeaseID) []Room { return nil }
 
 var (
 	_ Leases = (*fakeLeases)(nil)

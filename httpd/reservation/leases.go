@@ -2,24 +2,37 @@ package reservation
 
 import (
 	"net/http"
+	"slices"
 
 	"berth/api"
 	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/openstack"
 	"berth/raftstore/state"
+	"berth/zone/intake"
 )
 
 // leaseOf returns the lease that the path of a call names, if its caller may see it: an
-// admin sees all, others those of their project. Nobody learns whether another one exists.
+// admin sees all, others those of their project and those that are shared with it. Nobody
+// learns whether another one exists.
 func (d *dialect) leaseOf(v *state.State, r *http.Request) (*Lease, error) {
 	id := api.LeaseID(r.PathValue("id"))
 	who := door.Caller(r)
 	l, ok := d.book.Lease(v, id)
-	if !ok || l.Terms.Project != who.Project && !who.Allows(api.RoleAdmin) {
+	if !ok || l.Terms.Project != who.Project && !who.Allows(api.RoleAdmin) && !slices.Contains(l.Terms.Shared, who.Project) {
 		return nil, notFound("Object not found: there is no lease %s", openstack.Show(string(id)))
 	}
 	return l, nil
+}
+
+// ownLeaseOf is leaseOf for a call that changes the lease. Those with whom it is shared may
+// only use it.
+func (d *dialect) ownLeaseOf(v *state.State, r *http.Request) (*Lease, error) {
+	l, err := d.leaseOf(v, r)
+	if who := door.Caller(r); err == nil && l.Terms.Project != who.Project && !who.Allows(api.RoleAdmin) {
+		return nil, api.Errorf(api.CodeForbidden, "The lease is shared with this project, which may use it; only its own project changes it")
+	}
+	return l, err
 }
 
 // sendLease answers with a lease.
@@ -50,9 +63,35 @@ func (d *dialect) showLease(w http.ResponseWriter, r *http.Request) error {
 	return sendLease(w, http.StatusOK, l)
 }
 
+// listLeaseHosts is GET /leases/{id}/hosts: where the lease has its room, and only for admins
+// on which hosts of this zone.
+func (d *dialect) listLeaseHosts(w http.ResponseWriter, r *http.Request) error {
+	v := d.View(w)
+	l, err := d.leaseOf(v, r)
+	if err != nil {
+		return err
+	}
+	out := []rest.LeaseSlot{}
+	for _, s := range d.book.Room(v, l.Terms.ID) {
+		one := rest.LeaseSlot{
+			Reservation: s.Reservation, Zone: s.Zone, Status: s.Status, Changed: s.Changed, Reach: !s.Unreachable,
+			Start: rest.LeaseTime(s.Window.Start), End: rest.LeaseTime(s.Window.End),
+		}
+		if h, ok := v.Host(s.Host); ok && door.Caller(r).Allows(api.RoleAdmin) {
+			number := numberOf(h.ID)
+			one.Resource, one.Host = &number, &h.Name
+		}
+		out = append(out, one)
+	}
+	return openstack.Answer(w, http.StatusOK, map[string][]rest.LeaseSlot{"hosts": out})
+}
+
 // newTerms returns a reader of bodies, which looks names up in a view.
 func (d *dialect) newTerms(v *state.State) *terms {
-	return &terms{now: d.Zone.Instant(), beforeEnd: api.DefaultBeforeEnd, flavor: v.Flavor}
+	return &terms{
+		now: d.Zone.Instant(), beforeEnd: api.DefaultBeforeEnd, flavor: v.Flavor,
+		unknownZone: func(names []string) string { return intake.UnknownZone(v, names...) },
+	}
 }
 
 // createLease is POST /leases.
@@ -90,7 +129,7 @@ func (d *dialect) updateLease(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := d.Zone.View()
-	l, err := d.leaseOf(v, r)
+	l, err := d.ownLeaseOf(v, r)
 	if err != nil {
 		return err
 	}
@@ -111,7 +150,7 @@ func (d *dialect) updateLease(w http.ResponseWriter, r *http.Request) error {
 
 // deleteLease is DELETE /leases/{id}.
 func (d *dialect) deleteLease(w http.ResponseWriter, r *http.Request) error {
-	l, err := d.leaseOf(d.Zone.View(), r)
+	l, err := d.ownLeaseOf(d.Zone.View(), r)
 	if err != nil {
 		return err
 	}

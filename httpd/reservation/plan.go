@@ -36,7 +36,7 @@ func (d *dialect) planUpdate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := d.Zone.View()
-	l, err := d.leaseOf(v, r)
+	l, err := d.ownLeaseOf(v, r)
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,7 @@ func (d *dialect) listCalls() []openstack.Call {
 		{Method: get, Path: lease, Role: reader, Do: d.showLease},
 		{Method: put, Path: lease, Takes: true, Role: member, Do: d.updateLease},
 		{Method: del, Path: lease, Role: member, Do: d.deleteLease},
+		{Method: get, Path: lease + "/hosts", Role: reader, Do: d.listLeaseHosts},
 
 		{Method: get, Path: series, Role: reader, Do: d.listSeries},
 		{Method: post, Path: series, Takes: true, Role: member, Do: d.createSeries},

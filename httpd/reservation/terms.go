@@ -18,6 +18,9 @@ type terms struct {
 	now       api.Instant
 	beforeEnd time.Duration // default time of before_end_lease before the end; 0 for no such event
 	flavor    func(api.FlavorID) (*api.Flavor, bool)
+
+	// unknownZone describes the first name that is not of a zone here; "" if all are.
+	unknownZone func(names []string) string
 }
 
 // readLease reads the body of POST /leases: all but the ids and the owner.
@@ -34,6 +37,9 @@ func (t *terms) readLease(body map[string]any) (api.LeaseTerms, error) {
 	items, _ := f.list("reservations", api.ReservationsMax)
 	if err := f.done(); err != nil {
 		return out, err
+	}
+	if no := t.unknownZone(zones.Allowed); no != "" {
+		return out, invalidError("zones: %s", no)
 	}
 	if !out.Window.Valid() {
 		return out, invalidError("End date must be later than start date.")

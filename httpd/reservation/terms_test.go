@@ -24,7 +24,10 @@ func at(hour, minute int) api.Instant {
 // tester is a reader of bodies with one flavor.
 func tester() *terms {
 	small := &api.Flavor{ID: "small", Name: "small", Resources: api.Resources{api.VCPU: 2, api.MemoryMB: 512}, ExtraSpecs: map[string]string{"trait:SSD": "required"}}
-	return &terms{now: noon, beforeEnd: api.DefaultBeforeEnd, flavor: func(id api.FlavorID) (*api.Flavor, bool) { return small, id == small.ID }}
+	return &terms{
+		now: noon, beforeEnd: api.DefaultBeforeEnd, flavor: func(id api.FlavorID) (*api.Flavor, bool) { return small, id == small.ID },
+		unknownZone: func([]string) string { return "" },
+	}
 }
 
 // object reads JSON as a body is read.

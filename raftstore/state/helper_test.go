@@ -299,7 +299,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 		"endedHolds": {&s.endedHolds, &fresh.endedHolds}, "endedBoots": {&s.endedBoots, &fresh.endedBoots},
 		"expiringPlans": {&s.expiringPlans, &fresh.expiringPlans},
 		"begins":        {&s.begins, &fresh.begins}, "waiting": {&s.waiting, &fresh.waiting}, "within": {&s.within, &fresh.within},
-		"reserved": {&s.reserved, &fresh.reserved}, "byProject": {&s.byProject, &fresh.byProject}, "due": {&s.due, &fresh.due},
+		"reserved": {&s.reserved, &fresh.reserved}, "byProject": {&s.byProject, &fresh.byProject}, "sharedWith": {&s.sharedWith, &fresh.sharedWith}, "due": {&s.due, &fresh.due},
 		"endedLeases": {&s.endedLeases, &fresh.endedLeases}, "keeping": {&s.keeping, &fresh.keeping},
 		"bySeries": {&s.bySeries, &fresh.bySeries},
 	} {

@@ -2,6 +2,8 @@ package state
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -17,6 +19,7 @@ type leasesBook struct {
 
 	leases     table.Map[*Lease]
 	byProject  table.Set              // project, lease
+	sharedWith table.Set              // another project that may use it, lease
 	leaseOf    table.Map[api.LeaseID] // boot -> its lease
 	reservedBy table.Map[api.LeaseID] // reservation -> its lease
 	leaseKeys  table.Map[api.LeaseID] // project, idempotency key
@@ -30,7 +33,7 @@ type leasesBook struct {
 }
 
 func (s *leasesBook) tables(into []table.Table) []table.Table {
-	return append(s.bootsBook.tables(into), &s.leases, &s.byProject, &s.leaseOf, &s.reservedBy, &s.leaseKeys, &s.due, &s.endedLeases,
+	return append(s.bootsBook.tables(into), &s.leases, &s.byProject, &s.sharedWith, &s.leaseOf, &s.reservedBy, &s.leaseKeys, &s.due, &s.endedLeases,
 		&s.series, &s.seriesKeys, &s.bySeries)
 }
 
@@ -254,6 +257,9 @@ func (s *leasesBook) storeLease(old, l *Lease) {
 func (s *leasesBook) listLease(l *Lease) {
 	id := l.Terms.ID
 	s.byProject.Insert(joinKey(l.Terms.Project, id))
+	for _, p := range l.Terms.Shared {
+		s.sharedWith.Insert(joinKey(p, id))
+	}
 	if l.Key != "" {
 		s.leaseKeys.Set(joinKey(l.Terms.Project, l.Key), id)
 	}
@@ -279,6 +285,9 @@ func (s *leasesBook) listLease(l *Lease) {
 func (s *leasesBook) unlistLease(l *Lease) {
 	id := l.Terms.ID
 	s.byProject.Delete(joinKey(l.Terms.Project, id))
+	for _, p := range l.Terms.Shared {
+		s.sharedWith.Delete(joinKey(p, id))
+	}
 	if l.Key != "" {
 		s.leaseKeys.Delete(joinKey(l.Terms.Project, l.Key))
 	}
@@ -321,9 +330,21 @@ func (s *leasesBook) Leases(p api.ProjectID) []*Lease {
 	if p == "" {
 		return s.leases.Values()
 	}
-	var out []*Lease
+	return s.pickLeases(&s.byProject, p, nil)
+}
+
+// LeasesFor returns the leases that a project may use, its own and those that are shared with
+// it, by id.
+func (s *leasesBook) LeasesFor(p api.ProjectID) []*Lease {
+	out := s.pickLeases(&s.sharedWith, p, s.Leases(p))
+	slices.SortFunc(out, func(a, b *Lease) int { return cmp.Compare(a.Terms.ID, b.Terms.ID) })
+	return slices.CompactFunc(out, func(a, b *Lease) bool { return a.Terms.ID == b.Terms.ID }) // one may be shared with its own project
+}
+
+// pickLeases appends the leases that an index has for a project, by id.
+func (s *leasesBook) pickLeases(index *table.Set, p api.ProjectID, out []*Lease) []*Lease {
 	prefix := string(p) + "\x00"
-	s.byProject.Ascend(prefix, func(k string) bool {
+	index.Ascend(prefix, func(k string) bool {
 		if !strings.HasPrefix(k, prefix) {
 			return false
 		}
@@ -332,6 +353,20 @@ func (s *leasesBook) Leases(p api.ProjectID) []*Lease {
 		return true
 	})
 	return out
+}
+
+// LeaseWithKey returns the lease that a project has made with an idempotency key.
+func (s *leasesBook) LeaseWithKey(p api.ProjectID, key string) (*Lease, bool) {
+	id, ok := s.leaseKeys.Get(joinKey(p, key))
+	if !ok {
+		return nil, false
+	}
+	return s.leases.Get(string(id))
+}
+
+// MayUse reports whether a project may use the lease.
+func (l *Lease) MayUse(p api.ProjectID) bool {
+	return l.Terms.Project == p || slices.Contains(l.Terms.Shared, p)
 }
 
 // LeaseWith returns the lease that has a reservation.

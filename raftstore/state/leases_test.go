@@ -295,3 +295,45 @@ func TestLeasesCatchUp(t *testing.T) {
 	assert.Equal(t, api.LeaseTerminated, w.lease("b").Status)
 	checkIndexes(t, w.s)
 }
+
+// TestLeasesAreSharedWithProjects: a project finds its own leases and those that are shared
+// with it, as long as they are.
+func TestLeasesAreSharedWithProjects(t *testing.T) {
+	w := leaseWorld(t)
+	window := api.Window{Start: w.now + 60_000, End: w.now + 120_000}
+	share := func(id string, p api.ProjectID, shared ...api.ProjectID) {
+		terms := api.LeaseTerms{ID: api.LeaseID(id), Name: id, Project: p, User: "u", Window: window, Shared: shared}
+		w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: terms, Events: leaseEvents(window), Digest: []byte{1}, Key: "k-" + id})
+	}
+	share("c", "p", "q", "r")
+	share("a", "q")
+	share("b", "p")
+	share("d", "q", "p", "q") // and with its own project
+	names := func(p api.ProjectID) (out string) {
+		for _, l := range w.s.LeasesFor(p) {
+			out += string(l.Terms.ID)
+		}
+		return out
+	}
+	assert.Equal(t, []string{"bcd", "acd", "c", ""}, []string{names("p"), names("q"), names("r"), names("s")})
+	assert.Len(t, w.s.Leases("q"), 2, "those of its own")
+
+	c := w.lease("c")
+	assert.True(t, c.MayUse("p"))
+	assert.True(t, c.MayUse("r"))
+	assert.False(t, c.MayUse("s"))
+	terms := c.Terms
+	terms.Shared = []api.ProjectID{"s"}
+	w.ok(command.LeaseSet{Stamp: w.stamp(), ModIndex: c.ModIndex, Terms: terms, Events: c.Events})
+	assert.Equal(t, []string{"bcd", "ad", "", "c"}, []string{names("p"), names("q"), names("r"), names("s")})
+	w.ok(command.LeaseDelete{Stamp: w.stamp(), Project: "p", ID: "c"})
+	assert.Empty(t, names("s"))
+
+	first, ok := w.s.LeaseWithKey("q", "k-a")
+	require.True(t, ok)
+	assert.Equal(t, api.LeaseID("a"), first.Terms.ID)
+	_, ok = w.s.LeaseWithKey("p", "k-a")
+	assert.False(t, ok, "keys are of one project")
+	_, ok = w.s.LeaseWithKey("p", "k-c")
+	assert.False(t, ok, "its lease is gone")
+}

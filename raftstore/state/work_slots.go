@@ -140,8 +140,14 @@ func (s *workBook) IsEmpty(slot *api.Instance) bool {
 // by id. origin is the parent that has the lease, "" for this zone. Whole hosts are listed
 // whatever runs there.
 func (s *workBook) FreeSlots(origin api.LinkID, reservation api.ReservationID, p api.ProjectID) []*api.Instance {
+	return slices.DeleteFunc(s.UsableSlots(origin, reservation, p), func(i *api.Instance) bool { return s.isKept(i.ID) || !i.Whole && s.isOccupied(i.ID) })
+}
+
+// UsableSlots returns the slots on own hosts of a reservation that has begun and which a
+// project may use, by id, also those that are taken.
+func (s *workBook) UsableSlots(origin api.LinkID, reservation api.ReservationID, p api.ProjectID) []*api.Instance {
 	return slices.DeleteFunc(s.SlotsOf(origin, reservation), func(i *api.Instance) bool {
-		return i.Host == "" || i.Status != api.StatusActive || i.Overdue || !mayUse(i, p) || s.isKept(i.ID) || !i.Whole && s.isOccupied(i.ID)
+		return i.Host == "" || i.Status != api.StatusActive || i.Overdue || !mayUse(i, p)
 	})
 }
 

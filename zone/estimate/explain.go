@@ -135,8 +135,22 @@ func countFaults(v *state.State, b *state.Boot) []api.FaultCount {
 	return out
 }
 
-// bootOf finds a boot by its reservation id, or by the id of the call.
+// bootOf finds a boot by its reservation id, or by the id of the call. A lease and its
+// reservations stand for the order of its room, which is a boot too.
 func bootOf(v *state.State, project api.ProjectID, id string) *state.Boot {
+	l, ok := v.Lease(api.LeaseID(id))
+	if !ok {
+		l, ok = v.LeaseWith(api.ReservationID(id))
+	}
+	if ok && (project == "" || l.Terms.Project == project) {
+		order := l.Order
+		if l.Next != nil {
+			order = l.Next.Order
+		}
+		if b, ok := v.Boot(l.Terms.Project, order); ok {
+			return b
+		}
+	}
 	if b, ok := v.Boot(project, api.ReservationID(id)); ok {
 		return b
 	}

@@ -7,14 +7,18 @@ import (
 	"berth/raftstore/state"
 )
 
-// insideOf returns the inside of a reservation as a host table: each slot in which the
-// request may boot is a host with the slot's id, the room that is left in it, and the
-// properties of the host that it is on.
+// insideOf returns the inside of a reservation as a host table: each slot that has begun is a
+// host with the slot's id, the room that is left in it, and the properties of the host that
+// it is on. One that another instance has is full.
 func insideOf(v *state.State, req *api.Request) capacity.View {
 	hosts := v.Hosts()
 	t := capacity.NewTable()
 	t.Advance(hosts.Now())
+	free := map[api.InstanceID]bool{}
 	for _, slot := range v.FreeSlots(req.Origin, req.Within, req.Project) {
+		free[slot.ID] = true
+	}
+	for _, slot := range v.UsableSlots(req.Origin, req.Within, req.Project) {
 		row, ok := hosts.Row(slot.Host)
 		if !ok {
 			continue
@@ -23,6 +27,12 @@ func insideOf(v *state.State, req *api.Request) capacity.View {
 		spec.ID, spec.Parent, spec.Gap, spec.Name = api.HostID(slot.ID), "", 0, ""
 		spec.Inventory = inventoryOf(capacity.OwnPart(v.ClaimOf(slot), slot.Shares).Resources, spec.Inventory)
 		t.Put(spec)
+		if !free[slot.ID] {
+			full := capacity.OwnPart(v.ClaimOf(slot), slot.Shares)
+			full.Whole = false
+			t.Restore(spec.ID, full)
+			continue
+		}
 		for _, i := range v.Within(slot.ID) {
 			c := v.ClaimOf(i)
 			c.Within = nil

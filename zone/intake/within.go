@@ -2,10 +2,8 @@ package intake
 
 import (
 	"cmp"
-	"slices"
 
 	"berth/api"
-	"berth/raftstore/state"
 )
 
 // readReservation reads the hint that names the reservation of a lease. All instances of a
@@ -21,7 +19,7 @@ func (rd *reading) readReservation(part string, id api.ReservationID) error {
 	default:
 		*within = id
 	}
-	if l, ok := rd.v.LeaseWith(id); !ok || !mayUse(l, rd.caller.Project) {
+	if l, ok := rd.v.LeaseWith(id); !ok || !l.MayUse(rd.caller.Project) {
 		rd.noteMissing("%sreservation: there is no reservation %q; see GET /reservation/v1/leases", part, string(id))
 	}
 	return nil
@@ -35,7 +33,7 @@ func (rd *reading) flavorFor(g *api.Group) (*api.Flavor, bool) {
 	}
 	id := api.ReservationID(g.Flavor)
 	l, ok := rd.v.LeaseWith(id)
-	if !ok || !mayUse(l, rd.caller.Project) {
+	if !ok || !l.MayUse(rd.caller.Project) {
 		return nil, false
 	}
 	for i := range l.Terms.Reservations {
@@ -53,9 +51,4 @@ func (rd *reading) flavorFor(g *api.Group) (*api.Flavor, bool) {
 		return &api.Flavor{ID: g.Flavor, Resources: r.Resources, ExtraSpecs: r.ExtraSpecs}, true
 	}
 	return nil, false
-}
-
-// mayUse reports whether a project may use a lease of this zone.
-func mayUse(l *state.Lease, p api.ProjectID) bool {
-	return l.Terms.Project == p || slices.Contains(l.Terms.Shared, p)
 }

@@ -7,6 +7,7 @@
 package leases
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -14,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
+	"berth/internal/requestid"
 	rules "berth/lease"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -49,11 +51,32 @@ func (l *Leases) Create(ctx context.Context, who api.Caller, terms api.LeaseTerm
 	if key != "" && !api.ValidName(key) {
 		return "", api.CheckName(api.HeaderIdempotencyKey, key)
 	}
-	c, err := l.composeCreate(who, terms)
+	digest, err := l.digestOf(who, &terms)
 	if err != nil {
 		return "", err
 	}
-	c.Key = key
+	if _, known := l.zone.View().LeaseWithKey(who.Project, key); known && key != "" {
+		first, bad := l.findRepeated(ctx, who, key, digest)
+		if bad != nil {
+			return "", bad
+		}
+		if first != nil {
+			return l.waitFirst(ctx, first)
+		}
+	}
+	c, err := l.composeCreate(who, terms)
+	if err != nil && key != "" { // what was right at the first call may be wrong now: its start has passed
+		if first, _ := l.findRepeated(ctx, who, key, digest); first != nil { // else err is the refusal
+			return l.waitFirst(ctx, first)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	c.Key, c.Digest = key, digest
+	if c.Order != nil {
+		c.Order.Call = requestid.Of(ctx)
+	}
 	res, err := l.zone.Propose(ctx, *c)
 	if err != nil {
 		return "", err
@@ -61,31 +84,59 @@ func (l *Leases) Create(ctx context.Context, who api.Caller, terms api.LeaseTerm
 	if res.Lease == nil { // decided within the entry
 		return "", refusal(l.zone.View(), who.Project, c.Order.Request.Reservation)
 	}
-	id := res.Lease.Terms.ID // of the first lease, if this is a repeat
+	return l.waitFirst(ctx, res.Lease) // the first lease, if this is a repeat
+}
+
+// waitFirst waits until the room of a new lease is decided, and returns why it failed.
+func (l *Leases) waitFirst(ctx context.Context, made *state.Lease) (api.LeaseID, error) {
+	id := made.Terms.ID
 	v, err := l.waitDecided(ctx, id)
 	if err != nil {
 		return id, err
 	}
 	if _, ok := v.Lease(id); !ok {
-		return "", refusal(v, who.Project, res.Lease.Order)
+		return "", refusal(v, made.Terms.Project, made.Order)
 	}
 	return id, nil
+}
+
+// digestOf returns the digest of what a caller asks for, by which a repeat is known. A start
+// in this minute is "now", also in a later minute; its event before the end may depend on it.
+func (l *Leases) digestOf(who api.Caller, terms *api.LeaseTerms) ([]byte, error) {
+	asked := *terms
+	asked.Project, asked.User = who.Project, who.User
+	if asked.Window.Start == rules.Minute(l.zone.Instant()) {
+		asked.Window.Start, asked.BeforeEnd = 0, 0
+	}
+	body, err := codec.Marshal(&asked)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "leases.Create", "", err)
+	}
+	digest := sha256.Sum256(body)
+	return digest[:], nil
+}
+
+// findRepeated returns the lease that the same call has made before, nil if there is none. If
+// another call has made one with the key, that is an error.
+func (l *Leases) findRepeated(ctx context.Context, who api.Caller, key string, digest []byte) (*state.Lease, error) {
+	v, err := l.zone.Latest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first, ok := v.LeaseWithKey(who.Project, key)
+	switch {
+	case !ok:
+		return nil, nil //nolint:nilnil // there is none, and nothing is wrong
+	case !bytes.Equal(first.Digest, digest):
+		return nil, api.Errorf(api.CodeConflict, "the idempotency key was used for a different request")
+	}
+	return first, nil
 }
 
 // composeCreate checks the terms of a new lease, and returns the command that makes it.
 func (l *Leases) composeCreate(who api.Caller, terms api.LeaseTerms) (*command.LeaseCreate, error) {
 	terms.Project, terms.User = who.Project, who.User
-	body, err := codec.Marshal(&terms)
-	if err != nil {
-		return nil, api.Wrap(api.CodeInternal, "leases.Create", "", err)
-	}
-	digest := sha256.Sum256(body)
-	c, err := l.leaseOf(terms, l.zone.Stamp())
-	if err != nil {
-		return nil, err
-	}
-	c.Digest = digest[:]
-	return c, nil
+	return l.leaseOf(terms, l.zone.Stamp())
 }
 
 // leaseOf returns the command that makes a lease with terms, with all its ids. It refuses
@@ -145,6 +196,9 @@ func (l *Leases) Update(ctx context.Context, who api.Caller, id api.LeaseID, cha
 	c, err := l.composeUpdate(old, &change)
 	if err != nil || c == nil {
 		return err
+	}
+	if c.Order != nil {
+		c.Order.Call = requestid.Of(ctx)
 	}
 	if _, err = l.zone.Propose(ctx, *c); err != nil || c.Order == nil {
 		return err
