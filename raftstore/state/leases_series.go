@@ -47,6 +47,9 @@ func (s *leasesBook) seriesCreate(c command.SeriesCreate) Result {
 		if err := s.CheckLease(&c.Leases[i]); err != nil {
 			return Result{Err: err}
 		}
+		if r := s.checkQuota(c.Project, useOfTerms(&c.Leases[i].Terms)); r.Err != nil { // the leases do not overlap
+			return r
+		}
 	}
 	out := &Series{
 		ID: c.ID, Name: c.Name, Project: c.Project, User: c.User, Repeat: c.Repeat, Status: api.SeriesReady,

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/quota"
 	"berth/raftstore/command"
 )
 
@@ -138,6 +139,8 @@ func TestSeriesRefused(t *testing.T) {
 	taken.Leases[1].Terms.Reservations[0].ID = "x-1-r"
 	w.refused(api.CodeConflict, taken)
 	w.refused(api.CodeNotFound, command.SeriesDelete{Stamp: w.stamp(), Project: "q", ID: "x"})
+	w.ok(command.QuotaSet{Stamp: w.stamp(), Project: "p", Set: quota.Limits{"reserved": 0}})
+	w.refused(api.CodeOverQuota, w.seriesOf("y", 2))
 	assert.Len(t, w.s.Leases(""), 2, "a refusal changes nothing")
 	checkIndexes(t, w.s)
 }
