@@ -157,6 +157,9 @@ type LeaseTerms struct {
 	Zones        ZoneRule      `cbor:"8,keyasint,omitzero"`
 	Shared       []ProjectID   `cbor:"9,keyasint,omitempty"`  // projects of the same zone that may use it; sorted
 	Series       SeriesID      `cbor:"10,keyasint,omitempty"` // that it is part of; "" for none
+	// Hosts are the names of the hosts of a maintenance lease, all in its own zone; nil for
+	// any other. It has one reservation, of as many whole hosts.
+	Hosts []string `cbor:"11,keyasint,omitempty"` // at most HintHostsMax
 }
 
 // DefaultBeforeEnd is how long before its end a lease has its before_end_lease event,

@@ -53,6 +53,10 @@ type Request struct {
 	// Shared are the other projects of the same zone that may use what is reserved; sorted.
 	Shared []ProjectID `cbor:"16,keyasint,omitempty" form:"4"`
 
+	// Maintenance is set for the order of a maintenance lease, see LeaseTerms.Hosts. It takes
+	// hosts in any pool and any state.
+	Maintenance bool `cbor:"17,keyasint,omitempty" form:"4"`
+
 	// Origin is the link to the parent that makes the request, "" for a caller of this
 	// zone; see Tenant. It is never sent or stored: each zone sets it itself.
 	Origin LinkID `cbor:"-"`
@@ -215,6 +219,15 @@ func (r *Request) validateGroups() error {
 	return nil
 }
 
+// Maintains reports whether the request takes hosts whatever their pool and state. No zone
+// above has a say about these.
+func (r *Request) Maintains() bool { return r.Maintenance && r.Origin == "" }
+
+// namesHosts reports whether every group reserves whole hosts by their names.
+func (r *Request) namesHosts() bool {
+	return r.Reserves && !slices.ContainsFunc(r.Groups, func(g Group) bool { return !g.Whole || len(g.Hints.ForceHosts) == 0 })
+}
+
 // validateLease checks what a request for a lease may have, and others may not.
 func (r *Request) validateLease() error {
 	for i := range r.Groups {
@@ -225,6 +238,8 @@ func (r *Request) validateLease() error {
 	switch {
 	case r.Within != "" && !ValidName(string(r.Within)):
 		return CheckName("reservation", string(r.Within))
+	case r.Maintenance && !r.namesHosts():
+		return Errorf(CodeInvalid, "a request for maintenance reserves whole hosts that it names")
 	case !r.Reserves && (r.Replaces != "" || len(r.Shared) > 0):
 		return Errorf(CodeInvalid, "only a request that reserves may replace another or be shared")
 	case !r.Reserves:

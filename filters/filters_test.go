@@ -110,6 +110,23 @@ func reserving() *api.Request {
 	return req
 }
 
+// maintenance is a request of an operator for whole hosts from 50 to 100, or of a zone above.
+func maintenance(origin api.LinkID) *api.Request {
+	req := reserving()
+	req.Maintenance, req.Origin = true, origin
+	return req
+}
+
+// Maintenance takes hosts in any state, but not for a zone above.
+func TestMaintenanceTakesAnyHost(t *testing.T) {
+	up, down := spec("up", 1, 1), spec("down", 1, 1)
+	down.Up = false
+	got, _ := runFilters(view(up, down), maintenance(""), filter("host_state"))
+	assert.Equal(t, []string{"down", "up"}, got)
+	got, _ = runFilters(view(up, down), maintenance("parent"), filter("host_state"))
+	assert.Equal(t, []string{"up"}, got)
+}
+
 // A whole host must be idle: what else a lease needs of it is for other filters.
 func TestWholeHosts(t *testing.T) {
 	table := capacity.NewTable()
@@ -148,6 +165,8 @@ func TestPool(t *testing.T) {
 		{request(api.Preemptible, api.Forever, nil), []string{"r", "s"}},
 		{reserving(), []string{"r", "s"}},
 		{inside, []string{"d", "r", "s", "x"}},
+		{maintenance(""), []string{"d", "r", "s", "x"}},
+		{maintenance("parent"), []string{"r", "s"}},
 	} {
 		got, _ := runFilters(v, c.req, filter("pool"))
 		assert.Equal(t, c.want, got)

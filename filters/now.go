@@ -6,10 +6,12 @@ import (
 )
 
 // newHostState returns the filter that passes hosts that are up, enabled and not in maintenance. Whether a
-// silent host is down is decided by the zone's leader, not here.
+// silent host is down is decided by the zone's leader, not here. Maintenance takes hosts in any state.
 func newHostState() Filter {
 	return Filter{Name: nameHostState, Tier: api.TierNotNow, Keep: func(l *Look, pass *capacity.Set) {
-		pass.And(l.View.Serving())
+		if !l.Req.Maintains() {
+			pass.And(l.View.Serving())
+		}
 	}}
 }
 

@@ -11,10 +11,10 @@ import (
 // newPool returns the filter that passes hosts whose pool takes the request: one that reserves
 // goes to reservable and shared hosts, and so does a preemptible one; any other firm request
 // goes to on_demand and shared hosts, whether its window is open or bounded by a lifetime. What
-// is within a reservation goes wherever its slots are.
+// is within a reservation goes wherever its slots are, and maintenance to the hosts that it names.
 func newPool() Filter {
 	return Filter{Name: namePool, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
-		if l.Req.Within != "" {
+		if l.Req.Within != "" || l.Req.Maintains() {
 			return
 		}
 		own := api.PoolOnDemand

@@ -193,6 +193,9 @@ func (d *draft) share(c *api.LeaseChange) error {
 	if c.Shared == nil || slices.Equal(*c.Shared, d.next.Shared) {
 		return nil
 	}
+	if len(d.next.Hosts) > 0 && len(*c.Shared) > 0 {
+		return api.Errorf(api.CodeConflict, "a maintenance lease is not shared")
+	}
 	d.next.Shared, d.room = slices.Clone(*c.Shared), true
 	return checkShared(d.next)
 }
@@ -217,6 +220,9 @@ func (d *draft) changeReservations(c *api.LeaseChange) error {
 	}
 	if len(c.Reservations) == 0 {
 		return nil
+	}
+	if len(d.next.Hosts) > 0 {
+		return api.Errorf(api.CodeConflict, "the hosts of a maintenance lease cannot be changed")
 	}
 	return checkReservations(d.next.Reservations)
 }

@@ -43,7 +43,7 @@ func (p *Policy) CheckUpdate(cur, next *api.LeaseTerms, now api.Instant) error {
 	return nil
 }
 
-// allows reports whether the lease may have room over w.
+// allows reports whether the lease may have room over w. Maintenance takes what it takes.
 func (p *Policy) allows(t *api.LeaseTerms, w api.Window) bool {
-	return p.Longest <= 0 || w.End <= w.Start.Add(p.Longest) || slices.Contains(p.Exempt, t.Project)
+	return p.Longest <= 0 || len(t.Hosts) > 0 || w.End <= w.Start.Add(p.Longest) || slices.Contains(p.Exempt, t.Project)
 }

@@ -42,7 +42,35 @@ func CheckTerms(t *api.LeaseTerms, now api.Instant, limits Limits) error {
 	if err := checkShared(t); err != nil {
 		return err
 	}
+	if err := checkMaintenance(t); err != nil {
+		return err
+	}
 	return checkReservations(t.Reservations)
+}
+
+// checkMaintenance checks what a maintenance lease may have.
+func checkMaintenance(t *api.LeaseTerms) error {
+	if len(t.Hosts) == 0 {
+		return nil
+	}
+	if len(t.Hosts) > api.HintHostsMax {
+		return api.Errorf(api.CodeInvalid, "a maintenance lease may have at most %d hosts, got %d", api.HintHostsMax, len(t.Hosts))
+	}
+	for i, name := range t.Hosts {
+		if err := api.CheckName("host", name); err != nil {
+			return err
+		}
+		if slices.Contains(t.Hosts[:i], name) {
+			return api.Errorf(api.CodeInvalid, "host %q is there twice", name)
+		}
+	}
+	if len(t.Reservations) != 1 || !t.Reservations[0].Whole() || t.Reservations[0].Min != len(t.Hosts) || t.Reservations[0].Max != len(t.Hosts) {
+		return api.Errorf(api.CodeInvalid, "a maintenance lease has one reservation, of all its hosts")
+	}
+	if len(t.Shared) > 0 || !t.Zones.IsZero() {
+		return api.Errorf(api.CodeInvalid, "a maintenance lease is of hosts of this zone, and not shared")
+	}
+	return nil
 }
 
 func checkName(name string) error {

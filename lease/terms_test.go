@@ -182,3 +182,37 @@ func TestCheckReservation(t *testing.T) {
 		})
 	}
 }
+
+func TestMaintenance(t *testing.T) {
+	terms := func(edit func(*api.LeaseTerms)) error {
+		l := api.LeaseTerms{
+			Project: "ops", Window: api.Window{Start: 60_000, End: 120_000}, Hosts: []string{"h1", "h2"},
+			Reservations: []api.Reservation{{Type: api.ReserveHosts, Min: 2, Max: 2}},
+		}
+		edit(&l)
+		return lease.CheckTerms(&l, 60_000, lease.Limits{})
+	}
+	named := func(n int) func(*api.LeaseTerms) {
+		return func(l *api.LeaseTerms) {
+			l.Hosts = nil
+			for i := range n {
+				l.Hosts = append(l.Hosts, fmt.Sprintf("h%d", i))
+			}
+			l.Reservations[0].Min, l.Reservations[0].Max = n, n
+		}
+	}
+	require.NoError(t, terms(func(*api.LeaseTerms) {}))
+	require.NoError(t, terms(named(api.HintHostsMax)))
+	for name, edit := range map[string]func(*api.LeaseTerms){
+		"too many":       named(api.HintHostsMax + 1),
+		"twice":          func(l *api.LeaseTerms) { l.Hosts[1] = "h1" },
+		"no name":        func(l *api.LeaseTerms) { l.Hosts[1] = "" },
+		"fewer":          func(l *api.LeaseTerms) { l.Reservations[0].Min = 1 },
+		"instances":      func(l *api.LeaseTerms) { l.Reservations[0].Type = api.ReserveInstances },
+		"no reservation": func(l *api.LeaseTerms) { l.Reservations = nil },
+		"shared":         func(l *api.LeaseTerms) { l.Shared = []api.ProjectID{"q"} },
+		"zones":          func(l *api.LeaseTerms) { l.Zones.Allowed = []string{"west"} },
+	} {
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(terms(edit)), name)
+	}
+}

@@ -38,7 +38,7 @@ func (m *member) untilLease(id api.LeaseID, st api.LeaseStatus) *state.Lease {
 	var out *state.Lease
 	defer func() {
 		if m.w.t.Failed() && out != nil {
-			b, _ := m.view().Boot("p", out.Order)
+			b, _ := m.view().Boot(out.Terms.Project, out.Order)
 			m.w.t.Logf("%+v %+v %+v", out, b.Counts, b.Unacked)
 		}
 	}()
@@ -163,5 +163,49 @@ func TestLeaseIsHealed(t *testing.T) {
 		assert.Equal(t, lost, host(later))
 		l, _ := root.view().Lease(soon)
 		assert.False(t, root.view().LeaseSlots(l)[0].Replaced, "its window has not begun")
+	})
+}
+
+// TestMaintenanceStaysOnItsHosts: what cannot leave the hosts keeps them from maintenance;
+// slots in which nothing runs leave; and maintenance stays although its host is lost.
+func TestMaintenanceStaysOnItsHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 2)
+		host, _ := root.view().Host(root.view().AllHosts()[0].ID)
+		tenant, err := root.lease(leaseOf("tenant", 30*time.Minute, time.Hour, 1))
+		require.NoError(t, err)
+		terms := leaseOf("repair", 40*time.Minute, time.Hour, 1)
+		terms.Hosts, terms.Reservations = []string{host.Name}, []api.Reservation{{Type: api.ReserveHosts, Min: 1, Max: 1}}
+		ctx, cancel := root.within(10 * time.Minute)
+		defer cancel()
+		operator := api.Caller{User: "u", Project: "ops", Role: api.RoleAdmin}
+		on := func(id api.LeaseID) api.HostID {
+			l, _ := root.view().Lease(id)
+			return root.view().LeaseSlots(l)[0].Host
+		}
+		require.Equal(t, host.ID, on(tenant))
+		_, err = root.lead().Create(ctx, operator, terms, "")
+		require.Equal(t, api.CodeNoCapacity, api.CodeOf(err), "the slot has nowhere to go: %v", err)
+		require.Equal(t, host.ID, on(tenant))
+
+		root.agent("spare", 2)
+		repair, err := root.lead().Create(ctx, operator, terms, "")
+		require.NoError(t, err)
+		assert.NotEqual(t, host.ID, on(tenant))
+		assert.Equal(t, host.ID, on(repair))
+		again := terms
+		again.Window.End = again.Window.End.Add(time.Hour)
+		_, err = root.lead().Create(ctx, operator, again, "")
+		assert.Equal(t, api.CodeConflict, api.CodeOf(err), "it is in the way of another one: %v", err)
+		end := again.Window.End
+		require.NoError(t, root.lead().Update(ctx, operator, repair, api.LeaseChange{End: &end}), "it is not in its own way")
+
+		root.propose(func(at command.Stamp) command.Command {
+			return command.HostsPut{Stamp: at, Agent: host.Agent, Whole: true} // it serves no host any more
+		})
+		time.Sleep(41 * time.Minute)
+		root.untilLease(repair, api.LeaseActive)
+		assert.Equal(t, host.ID, on(repair))
 	})
 }

@@ -94,6 +94,7 @@ type LeaseCreate struct {
 	BeforeEnd    LeaseDate         `json:"before_end_date,omitempty"` // default: an hour before the end, never before the start
 	Shared       []api.ProjectID   `json:"shared_with,omitempty"`
 	Zones        []string          `json:"zones,omitempty"` // default: all
+	Hosts        []string          `json:"maintenance_hosts,omitempty"`
 	Reservations []ReservationSpec `json:"reservations"`
 }
 
@@ -171,6 +172,7 @@ type Lease struct {
 	Shared       []api.ProjectID    `json:"shared_with"`
 	Zones        []string           `json:"zones"`
 	Series       *api.SeriesID      `json:"series_id"` // null if it does not repeat
+	Maintenance  bool               `json:"maintenance"`
 	Reservations []LeaseReservation `json:"reservations"`
 	Events       []LeaseEvent       `json:"events"`
 	Created      RecordTime         `json:"created_at"`

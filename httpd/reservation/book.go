@@ -138,6 +138,9 @@ func leaseFrom(v *state.State, l *state.Lease) *Lease {
 	}
 	for i := range l.Terms.Reservations {
 		out.Reservations[i] = stateOf(v, &l.Terms.Reservations[i], status, slots)
+		if len(l.Terms.Hosts) > 0 {
+			out.Reservations[i].Missing = false // hosts in maintenance may be down
+		}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"berth/httpd/door"
 	"berth/internal/script"
 	"berth/zone/estimate"
+	"berth/zone/fleet"
 	"berth/zone/leases"
 	"berth/zone/saga"
 )
@@ -24,7 +26,7 @@ import (
 // lively are the conversations with a zone whose leader works: its leases are real. In a path,
 // {NAME} is the id of the lease or the series with that name, which is never shown, and
 // {NAME:2} that of the second lease of a series.
-var lively = []string{"plans", "series", "shared", "repeats"}
+var lively = []string{"plans", "series", "shared", "repeats", "maintenance"}
 
 func TestLivelyConversations(t *testing.T) {
 	for _, name := range lively {
@@ -45,7 +47,7 @@ func (w *talk) enliven(tb testing.TB) (stop func()) {
 	w.alive = true
 	log := slog.New(slog.DiscardHandler)
 	e := estimate.New(estimate.Config{Zone: w.zone, Keys: ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}})
-	l := leases.New(w.zone, e, leases.Options{})
+	l := leases.New(w.zone, e, fleet.New(w.zone, e), leases.Options{})
 	s := saga.New(saga.Config{Zone: w.zone, Estimator: e})
 	w.Handler = New(Config{Leases: l, Book: Records{}, Door: door.Config{
 		Zone: w.zone, Tokens: secrets{}, Log: log, Now: time.Now, Leader: func() bool { return true },
@@ -62,6 +64,9 @@ func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
 	if c.Name == "wait" { // for some minutes
 		time.Sleep(time.Duration(c.Int(tb, 0)) * time.Minute)
 		return "", nil
+	}
+	if c.Name == "on" { // the hosts on which leases have slots
+		return w.slotsOn(), nil
 	}
 	for i, arg := range c.Args {
 		if m := named.FindStringSubmatch(arg); m != nil {
@@ -80,6 +85,19 @@ func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
 
 // ids are those that the zone draws.
 var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
+
+// slotsOn returns the leases that have slots on each host, by name.
+func (w *talk) slotsOn() string {
+	v, out := w.store.View(), []string{}
+	for _, l := range v.Leases("") {
+		for _, i := range v.LeaseSlots(l) {
+			h, _ := v.Host(i.Host)
+			out = append(out, h.Name+" "+l.Terms.Name+" "+string(i.Status))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n")
+}
 
 // named finds the path of a lease or a series by its name.
 var named = regexp.MustCompile(`^(/leases/|/series/){([^}]+)}(.*)$`)

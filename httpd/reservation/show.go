@@ -12,7 +12,7 @@ func showLease(l *Lease) rest.Lease {
 	t := &l.Terms
 	out := rest.Lease{
 		ID: t.ID, Name: t.Name, User: t.User, Project: t.Project, Start: rest.LeaseTime(t.Window.Start), End: rest.LeaseTime(t.Window.End),
-		Status: l.Status, Shared: append([]api.ProjectID{}, t.Shared...), Zones: append([]string{}, t.Zones.Allowed...),
+		Status: l.Status, Maintenance: len(t.Hosts) > 0, Shared: append([]api.ProjectID{}, t.Shared...), Zones: append([]string{}, t.Zones.Allowed...),
 		Reservations: make([]rest.LeaseReservation, 0, len(t.Reservations)), Events: make([]rest.LeaseEvent, 0, len(l.Events)),
 		Created: rest.RecordTime(l.Created), Updated: rest.RecordTime(l.Updated),
 	}

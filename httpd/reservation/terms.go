@@ -34,6 +34,7 @@ func (t *terms) readLease(body map[string]any) (api.LeaseTerms, error) {
 	before := t.dateOrNull(f, "before_end_date")
 	f.noEvents()
 	shared, zones := f.projects("shared_with"), f.zones("zones")
+	out.Hosts, _ = f.texts("maintenance_hosts", api.HintHostsMax)
 	items, _ := f.list("reservations", api.ReservationsMax)
 	if err := f.done(); err != nil {
 		return out, err
@@ -47,6 +48,12 @@ func (t *terms) readLease(body map[string]any) (api.LeaseTerms, error) {
 	var err error
 	if out.BeforeEnd, err = rules.BeforeEndAt(out.Window, before, t.beforeEnd); err != nil {
 		return out, err
+	}
+	if n := len(out.Hosts); n > 0 {
+		if len(items) > 0 {
+			return out, invalidError("A maintenance lease has no reservations but that of its hosts")
+		}
+		out.Reservations = []api.Reservation{{Type: api.ReserveHosts, Min: n, Max: n}}
 	}
 	for i, item := range items {
 		r, err := t.readReservation("reservations["+strconv.Itoa(i)+"]", item)

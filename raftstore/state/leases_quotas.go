@@ -45,7 +45,11 @@ func usesOfLease(l *Lease) []quota.Use {
 
 // useOfTerms returns what a lease of these terms counts: as many hosts as it may have.
 func useOfTerms(t *api.LeaseTerms) quota.Use {
-	out := quota.Amounts{quota.Leases: 1}
+	out := quota.Amounts{}
+	if len(t.Hosts) > 0 { // the operator's own
+		return quota.Use{Window: t.Window, Amounts: out}
+	}
+	out = quota.Amounts{quota.Leases: 1}
 	for i := range t.Reservations {
 		r := &t.Reservations[i]
 		if r.Whole() {

@@ -199,7 +199,7 @@ func (s *sagaBook) takeSlot(h *Hold, sl *command.Slot, id api.HostID) (shares []
 	if !s.rulesAllow(h, sl.Group, hostPlace(id), "") {
 		return nil, false
 	}
-	shares, sl.Whole, ok = s.claimSlot(id, s.claimOfSlot(h, *sl))
+	shares, sl.Whole, ok = s.claimSlot(id, s.claimOfSlot(h, *sl), h.Request.Maintains())
 	return shares, ok
 }
 

@@ -101,7 +101,7 @@ func (s *sagaBook) moveSlot(old *api.Instance, to api.HostID) Result {
 	if !s.mayMove(old, to) {
 		return refuseWith(api.CodeNoCapacity, "a rule of the lease keeps the slot from that host")
 	}
-	shares, all, ok := s.claimSlot(to, s.claimOf(old))
+	shares, all, ok := s.claimSlot(to, s.claimOf(old), false)
 	if !ok {
 		return refuseWith(api.CodeNoCapacity, "the host does not take the slot")
 	}

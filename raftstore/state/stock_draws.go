@@ -89,10 +89,11 @@ func (s *stockBook) isClaimed(id api.ProviderID) bool {
 }
 
 // claimSlot claims a slot on a host, and what the host cannot give from providers that it
-// reaches. It returns the shares of those. all is what a whole host gives, with them.
-func (s *stockBook) claimSlot(id api.HostID, c api.Claim) (shares []api.Share, all api.Resources, ok bool) {
+// reaches. It returns the shares of those. all is what a whole host gives, with them. anyState
+// is for a host that need not take work.
+func (s *stockBook) claimSlot(id api.HostID, c api.Claim, anyState bool) (shares []api.Share, all api.Resources, ok bool) {
 	host, known := s.hosts.Get(string(id))
-	if !known || !host.takesWork() {
+	if !known || !anyState && !host.takesWork() {
 		return nil, nil, false
 	}
 	var err error
@@ -133,7 +134,7 @@ func (s *stockBook) takeBeside(i *api.Instance, c api.Claim, pooled []api.Share)
 	for id, part := range allocations("", c, pooled) {
 		s.hostTable.Return(id, part)
 	}
-	shares, _, ok := s.claimSlot(i.Target, c)
+	shares, _, ok := s.claimSlot(i.Target, c, false)
 	i.TargetShares = shares
 	kept := i.Kept()
 	for id, part := range allocations("", c, pooled, kept...) {

@@ -23,7 +23,7 @@ func (f *Fleet) dueHeals(v *state.State) []zone.Job {
 	until := f.zone.Instant().Add(HealWithin)
 	leave := func(host api.HostID, until api.Instant) {
 		for _, i := range v.SlotsOn(host) {
-			if isRunning(i) && v.IsEmpty(i) && i.Window.Start <= until {
+			if isRunning(i) && v.IsEmpty(i) && i.Window.Start <= until && !maintains(v, i) {
 				slots = append(slots, i)
 			}
 		}

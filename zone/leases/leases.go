@@ -32,16 +32,24 @@ type Options struct {
 	Policy rules.Policy
 }
 
+// Hosts are what maintenance needs of the hosts of a zone.
+type Hosts interface {
+	// VacateHosts moves what may be moved off the hosts of a maintenance lease, and refuses
+	// if anything else is there in its window.
+	VacateHosts(ctx context.Context, t *api.LeaseTerms) error
+}
+
 // Leases makes and changes the leases of one zone. Its methods may be called concurrently.
 type Leases struct {
 	zone      *zone.Zone
 	estimator *estimate.Estimator
+	hosts     Hosts
 	options   Options
 }
 
 // New returns the leases of a zone. Nothing runs until Lead is called.
-func New(z *zone.Zone, e *estimate.Estimator, o Options) *Leases {
-	return &Leases{zone: z, estimator: e, options: o}
+func New(z *zone.Zone, e *estimate.Estimator, h Hosts, o Options) *Leases {
+	return &Leases{zone: z, estimator: e, hosts: h, options: o}
 }
 
 // Create makes a lease for a caller and allots its ids. It waits until the lease has all its
@@ -76,6 +84,9 @@ func (l *Leases) Create(ctx context.Context, who api.Caller, terms api.LeaseTerm
 	c.Key, c.Digest = key, digest
 	if c.Order != nil {
 		c.Order.Call = requestid.Of(ctx)
+	}
+	if err = l.vacateHosts(ctx, &c.Terms); err != nil {
+		return "", err
 	}
 	res, err := l.zone.Propose(ctx, *c)
 	if err != nil {
@@ -136,12 +147,15 @@ func (l *Leases) findRepeated(ctx context.Context, who api.Caller, key string, d
 // composeCreate checks the terms of a new lease, and returns the command that makes it.
 func (l *Leases) composeCreate(who api.Caller, terms api.LeaseTerms) (*command.LeaseCreate, error) {
 	terms.Project, terms.User = who.Project, who.User
-	return l.leaseOf(terms, l.zone.Stamp())
+	return l.leaseOf(who, terms, l.zone.Stamp())
 }
 
 // leaseOf returns the command that makes a lease with terms, with all its ids. It refuses
 // terms that the zone does not allow.
-func (l *Leases) leaseOf(terms api.LeaseTerms, at command.Stamp) (*command.LeaseCreate, error) {
+func (l *Leases) leaseOf(who api.Caller, terms api.LeaseTerms, at command.Stamp) (*command.LeaseCreate, error) {
+	if len(terms.Hosts) > 0 && !who.Allows(api.RoleAdmin) {
+		return nil, api.Errorf(api.CodeForbidden, "only an operator may take hosts for maintenance")
+	}
 	allotIDs(&terms)
 	if err := rules.CheckTerms(&terms, at.At, l.options.Limits); err != nil {
 		return nil, err
@@ -154,6 +168,14 @@ func (l *Leases) leaseOf(terms api.LeaseTerms, at command.Stamp) (*command.Lease
 	var err error
 	c.Order, err = orderOf(&terms, "")
 	return c, err
+}
+
+// vacateHosts prepares the hosts of a maintenance lease; there is nothing to do for another.
+func (l *Leases) vacateHosts(ctx context.Context, t *api.LeaseTerms) error {
+	if len(t.Hosts) == 0 {
+		return nil
+	}
+	return l.hosts.VacateHosts(ctx, t)
 }
 
 // waitDecided waits until the room of a lease is decided, and returns the state then.
@@ -199,6 +221,9 @@ func (l *Leases) Update(ctx context.Context, who api.Caller, id api.LeaseID, cha
 	}
 	if c.Order != nil {
 		c.Order.Call = requestid.Of(ctx)
+		if err = l.vacateHosts(ctx, &c.Terms); err != nil {
+			return err
+		}
 	}
 	if _, err = l.zone.Propose(ctx, *c); err != nil || c.Order == nil {
 		return err

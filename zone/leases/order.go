@@ -27,13 +27,13 @@ func orderOf(t *api.LeaseTerms, replaces api.ReservationID) (*command.BootTerms,
 	}
 	o := &command.BootTerms{Name: string(t.ID), Request: api.Request{
 		Reservation: api.NewReservationID(), Project: t.Project, User: t.User, Window: t.Window, Class: api.Firm,
-		Zones: t.Zones, Reserves: true, Replaces: replaces, Shared: t.Shared,
+		Zones: t.Zones, Reserves: true, Replaces: replaces, Shared: t.Shared, Maintenance: len(t.Hosts) > 0,
 	}}
 	for i := range t.Reservations {
 		r := &t.Reservations[i]
 		o.Request.Groups = append(o.Request.Groups, api.Group{
 			Name: string(r.ID), Count: r.Max, Min: r.Min, Resources: r.Resources, Whole: r.Whole(), Flavor: r.Flavor,
-			ExtraSpecs: r.ExtraSpecs, Traits: r.Traits, Hints: api.Hints{Query: r.Query},
+			ExtraSpecs: r.ExtraSpecs, Traits: r.Traits, Hints: api.Hints{Query: r.Query, ForceHosts: t.Hosts},
 		})
 		if r.Affinity != nil {
 			o.Request.Rules = append(o.Request.Rules, ruleOf(i, *r.Affinity))

@@ -43,11 +43,16 @@ func (l *Leases) CreateSeries(ctx context.Context, who api.Caller, terms api.Lea
 		if terms.BeforeEnd != 0 { // as far from the end as in the first
 			one.BeforeEnd = max(w.Start, w.End-(terms.Window.End-terms.BeforeEnd))
 		}
-		lease, refused := l.leaseOf(one, stamp)
+		lease, refused := l.leaseOf(who, one, stamp)
 		if refused != nil {
 			return "", api.Errorf(api.CodeOf(refused), "the lease of %s: %s", describeWindow(w), api.MessageOf(refused))
 		}
 		c.Leases = append(c.Leases, *lease)
+	}
+	for i := range c.Leases {
+		if err = l.vacateHosts(ctx, &c.Leases[i].Terms); err != nil {
+			return "", err
+		}
 	}
 	res, err := l.zone.Propose(ctx, c)
 	if err != nil {
