@@ -27,17 +27,26 @@ A time is "now", a distance from now such as +90m or +2d, or a date such as
 2030-01-31T12:00Z or 2030-01-31T12:00+01:00; without a zone it is in UTC. Leases start
 and end at full minutes.
 
+With --repeat it is a series of leases, all or none of them: by a rule with FREQ=DAILY,
+WEEKLY or MONTHLY, with INTERVAL, BYDAY, BYMONTHDAY, and COUNT or UNTIL, on the clock of
+--time-zone. The leases of a series: berth lease series show NAME
+
+With --maintenance an operator takes hosts of the zone out of use for the time.
+
 Boot into the lease with: berth boot --within NAME, and the RESERVATION if it has several`
 
 const leaseCreateExamples = `  berth lease create nightly --for 2h --instances 3 --flavor small
   berth lease create training --start +1d --for 8h --hosts 2:4 --zone west --zone east
   berth lease create lab --start 2030-01-31T08:00Z --end 2030-01-31T18:00Z --instances 10 --vcpus 2 --ram 2G --affinity false
   berth lease create gpus --for 1d --hosts 1 --where '["==","$gpu","A"]' --before-end -30m --wait
+  berth lease create class --start 2030-09-02T08:00Z --for 2h --instances 20 --flavor small --repeat 'FREQ=WEEKLY;COUNT=15' --time-zone Europe/Berlin
+  berth lease create repair --start 2030-01-31T02:00Z --for 4h --maintenance h1 --maintenance h2
   berth lease create mixed --for 1d --reservation type=virtual:instance,vcpus=2,memory-mb=2048,disk-gb=10,amount=3,affinity=false --hosts 1`
 
 func leaseCreate(e *env) *cobra.Command {
 	var w leaseWish
 	var wait leaseWait
+	var repeat repeatFlags
 	var key string
 	c := &cobra.Command{
 		Use: "create NAME --for DURATION", Short: "Reserve hosts, or room for instances, for a time",
@@ -45,14 +54,21 @@ func leaseCreate(e *env) *cobra.Command {
 	}
 	w.addFlags(e, c)
 	wait.addFlags(c)
+	repeat.addFlags(c)
 	c.Flags().StringVar(&key, "key", "", "idempotency `KEY` of your choice; repeating it returns the first lease")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if err := wait.checkFlags(c); err != nil {
 			return err
 		}
+		if err := repeat.checkFlags(c); err != nil {
+			return err
+		}
 		s, err := w.leaseCreate(c, args[0], e.now())
 		if err != nil {
 			return err
+		}
+		if repeat.rule != "" {
+			return e.createSeries(ctx, cl, s, repeat, key)
 		}
 		var body []byte
 		answered := e.noteWaiting()

@@ -31,6 +31,14 @@ var leaseVerbs = []string{
 	"lease create nightly --start 2030-06-02T10:00Z --for 2h --reservation type=virtual:instance,vcpus=2,memory-mb=2048,disk_gb=10,amount=3,affinity=none" +
 		` --reservation type=physical:host,min=1,max=2,hypervisor-properties=["and",[">","$vcpus","4"],["==","$a,b","\"]"]],resource_properties=,before-end=notify` +
 		" --reservation resource_type=flavor:instance,flavor_id=small,amount=1 --before-end 2030-06-02T11:00Z",
+	"lease create class --start 2030-06-02T10:00Z --for 2h --instances 3 --flavor small --repeat FREQ=WEEKLY;COUNT=2 --time-zone Europe/Berlin",
+	"lease create class --start 2030-06-02T10:00Z --for 2h --hosts 1 --repeat FREQ=DAILY;COUNT=2 -o json",
+	"lease create repair --start 2030-06-02T10:00Z --for 2h --maintenance h1 --maintenance h2",
+	"lease series list",
+	"lease series show " + seriesID,
+	"lease series show class",
+	"lease series show unknown",
+	"lease series delete class --yes",
 	"lease update nightly --name weekly --prolong 2h --before-end -30m --instances 5 --shared-with shop --shared-with web",
 	"lease update " + leaseID + " --start 2030-06-02T11:00Z --end 2030-06-02T13:00Z --before-end 2030-06-02T12:00Z --no-sharing --hosts 2:4",
 	"lease update " + leaseID + " --prolong -90m --reservation id=" + reservationID + ",amount=5,affinity=none,resource-properties= --reservation id=other,min=1,max=3",
@@ -73,6 +81,10 @@ func TestLeaseVerbs(t *testing.T) {
 			there := answer{status: http.StatusOK, body: cannedLeases["GET /reservation/v1/leases/"+leaseID]}
 			z.on("GET /reservation/v1/leases/"+leaseID, there, there, there, gone)
 		}
+		if strings.HasPrefix(line, "lease series delete") {
+			there := answer{status: http.StatusOK, body: cannedLeases["GET /reservation/v1/series/"+seriesID]}
+			z.on("GET /reservation/v1/series/"+seriesID, there, answer{status: http.StatusNotFound, body: leaseRefusalOf(404, "Object not found")})
+		}
 		r := z.berth(t.Context(), strings.Fields(line)...)
 		record(&b, line, z.asked(""), r)
 	}
@@ -95,6 +107,7 @@ func statusOfLeases(route string) int {
 }
 
 const (
+	seriesID      = "11111111-0000-4000-8000-000000000020"
 	leaseID       = "11111111-0000-4000-8000-000000000001"
 	reservationID = "11111111-0000-4000-8000-000000000002"
 
@@ -121,13 +134,22 @@ const (
 		"reservations": [], "events": [], "created_at": "2030-06-01 09:00:00", "updated_at": null}`
 )
 
+const cannedSeries = `{"id": "` + seriesID + `", "name": "class", "user_id": "ada", "project_id": "p", "rule": "FREQ=WEEKLY;COUNT=2", "time_zone": "Europe/Berlin", "status": "READY",
+	"leases": [{"id": "` + leaseID + `", "start_date": "2030-10-21T08:00:00.000000", "end_date": "2030-10-21T10:00:00.000000", "local_start": "2030-10-21T10:00:00+02:00", "status": "ACTIVE"},
+		{"id": "11111111-0000-4000-8000-000000000021", "start_date": "2030-10-28T09:00:00.000000", "end_date": "2030-10-28T11:00:00.000000", "local_start": "2030-10-28T10:00:00+01:00", "status": "PENDING"}],
+	"created_at": "2030-06-01 12:00:30"}`
+
 // cannedLeases has the default answers of the reservation API.
 var cannedLeases = map[string]string{
-	"GET /reservation/v1/leases":               `{"leases": [` + cannedLease + `, ` + cannedSmallLease + `]}`,
-	"POST /reservation/v1/leases":              `{"lease": ` + cannedLease + `}`,
-	"GET /reservation/v1/leases/" + leaseID:    `{"lease": ` + cannedLease + `}`,
-	"PUT /reservation/v1/leases/" + leaseID:    `{"lease": ` + cannedLease + `}`,
-	"DELETE /reservation/v1/leases/" + leaseID: "",
+	"GET /reservation/v1/leases":                `{"leases": [` + cannedLease + `, ` + cannedSmallLease + `]}`,
+	"POST /reservation/v1/leases":               `{"lease": ` + cannedLease + `}`,
+	"GET /reservation/v1/leases/" + leaseID:     `{"lease": ` + cannedLease + `}`,
+	"GET /reservation/v1/series":                `{"series": [` + cannedSeries + `]}`,
+	"POST /reservation/v1/series":               `{"series": ` + cannedSeries + `}`,
+	"GET /reservation/v1/series/" + seriesID:    `{"series": ` + cannedSeries + `}`,
+	"DELETE /reservation/v1/series/" + seriesID: "",
+	"PUT /reservation/v1/leases/" + leaseID:     `{"lease": ` + cannedLease + `}`,
+	"DELETE /reservation/v1/leases/" + leaseID:  "",
 	"GET /reservation/v1/leases/later": `{"lease": {"id": "l-2", "name": "later", "status": "PENDING", "start_date": "2030-06-02T10:00:00.000000",
 		"reservations": [{"id": "` + reservationID + `", "amount": 3}]}}`,
 	"GET /reservation/v1/leases/hosts":  `{"lease": {"id": "l-3", "name": "hosts", "status": "ACTIVE", "reservations": [{"id": "` + reservationID + `", "min": 1, "max": 1}]}}`,

@@ -20,6 +20,7 @@ type leaseWish struct {
 	shared       []string
 	zones        []string
 	reservations []string // KEY=VALUE,KEY=VALUE
+	maintenance  []string // names of hosts
 	hosts        string   // MIN[:MAX]
 	instances    int
 	flavor       string
@@ -32,6 +33,8 @@ type leaseWish struct {
 func (w *leaseWish) addFlags(e *env, c *cobra.Command) {
 	f := c.Flags()
 	w.when.addFlags(c)
+	f.StringArrayVar(&w.maintenance, "maintenance", nil, "take this `HOST` of the zone out of use, in place of reserving any; may be repeated; operators only")
+	e.flagNames(c, "maintenance", hostNames)
 	f.StringVar(&w.hosts, "hosts", "", "reserve whole hosts: `MIN[:MAX]`")
 	f.IntVar(&w.instances, "instances", 0, "reserve room for `N` instances; goes with --flavor, or with --vcpus and --ram")
 	f.StringVar(&w.flavor, "flavor", "", "flavor of each of the --instances")
@@ -49,7 +52,7 @@ func (w *leaseWish) addFlags(e *env, c *cobra.Command) {
 
 // leaseCreate returns the wish in the form of the API.
 func (w *leaseWish) leaseCreate(c *cobra.Command, name string, now time.Time) (rest.LeaseCreate, error) {
-	s := rest.LeaseCreate{Name: name, Zones: w.zones, Shared: projectsOf(w.shared)}
+	s := rest.LeaseCreate{Name: name, Zones: w.zones, Shared: projectsOf(w.shared), Hosts: w.maintenance}
 	var err error
 	if s.Start, s.End, s.BeforeEnd, err = w.when.readNew(c, now); err != nil {
 		return s, err
@@ -57,7 +60,10 @@ func (w *leaseWish) leaseCreate(c *cobra.Command, name string, now time.Time) (r
 	if s.Reservations, err = w.readReservations(c); err != nil {
 		return s, err
 	}
-	if len(s.Reservations) == 0 {
+	switch reserves := len(s.Reservations) > 0; {
+	case reserves && len(s.Hosts) > 0:
+		return s, usageError(c, "--maintenance takes the place of --hosts, --instances and --reservation")
+	case !reserves && len(s.Hosts) == 0:
 		return s, usageError(c, "give --hosts, --instances or --reservation: what to reserve")
 	}
 	return s, nil
