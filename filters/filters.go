@@ -7,6 +7,7 @@ package filters
 import (
 	"iter"
 	"slices"
+	"strings"
 
 	"berth/api"
 	"berth/capacity"
@@ -95,6 +96,14 @@ type Filter struct {
 func OfKept(fs []Filter) []Filter {
 	return slices.DeleteFunc(slices.Clone(fs), func(f Filter) bool {
 		return f.Name == nameHostState || f.Name == nameInstances || f.Name == NameCapacity
+	})
+}
+
+// OfAnyTime returns those of fs that keep the same hosts for a group whatever the window of its
+// slots.
+func OfAnyTime(fs []Filter, g *api.Group) []Filter {
+	return slices.DeleteFunc(slices.Clone(fs), func(f Filter) bool {
+		return f.Name == NameCapacity || f.Name == NameQuery && strings.Contains(g.Hints.Query, "free")
 	})
 }
 

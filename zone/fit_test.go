@@ -21,6 +21,19 @@ func (w *world) twistOf(id api.LinkID) func(*api.SelectAnswer) {
 	return w.twists[id]
 }
 
+// tellOfRoom makes a child say something else about its room over time.
+func (w *world) tellOfRoom(l api.LinkID, twist func(*api.RoomAnswer)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rooms = map[api.LinkID]func(*api.RoomAnswer){l: twist}
+}
+
+func (w *world) roomLieOf(l api.LinkID) func(*api.RoomAnswer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rooms[l]
+}
+
 func (w *world) twist(name string, f func(*api.SelectAnswer)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -52,6 +52,19 @@ func (p peers) Select(ctx context.Context, l *api.Link, r *api.Request) (*api.Se
 	})
 }
 
+func (p peers) Room(ctx context.Context, l *api.Link, q *api.RoomQuestion) (*api.RoomAnswer, error) {
+	return ask(ctx, p, l, "room", q, func(ctx context.Context, z *conduct, back *api.Link, q *api.RoomQuestion) (*api.RoomAnswer, error) {
+		if back.State == api.LinkPaused {
+			return nil, api.Errorf(api.CodePaused, "the link takes no new work")
+		}
+		a, err := z.Room(ctx, back.Zone, q)
+		if lie := p.from.w.roomLieOf(back.ID); lie != nil && err == nil {
+			lie(a)
+		}
+		return a, err
+	})
+}
+
 func (p peers) Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
 	op := "hold"
 	if r.Commit {

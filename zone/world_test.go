@@ -49,6 +49,7 @@ type world struct {
 	digests map[api.ZoneID]heardDigest                     // what is known by gossip
 	lies    map[api.LinkID]func(after uint64) *api.Changes // what a child says at once in place of its changes
 	twists  map[api.LinkID]func(*api.SelectAnswer)         // what a child makes of its answers
+	rooms   map[api.LinkID]func(*api.RoomAnswer)           // and of those about room over time
 }
 
 type heardDigest struct {

@@ -82,6 +82,12 @@ func (c *Client) PlanLeaseUpdate(ctx context.Context, id api.LeaseID, s rest.Lea
 	return placementValue[rest.LeasePlan](ctx, c, q, "plan")
 }
 
+// FindLease returns when a lease would fit, and changes nothing. It may be repeated.
+func (c *Client) FindLease(ctx context.Context, ask rest.LeaseQuestion) (rest.Availability, error) {
+	q := leaseCall("client.FindLease", http.MethodPost, "availability").withBody(ask).withRepeat(true)
+	return placementValue[rest.Availability](ctx, c, q, "availability")
+}
+
 // UpdateLease changes a lease by all that s asks for, or by nothing. It is not
 // repeated: after a lost answer read the lease again.
 func (c *Client) UpdateLease(ctx context.Context, id api.LeaseID, s rest.LeaseUpdate) (rest.Lease, error) {

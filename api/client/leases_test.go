@@ -32,6 +32,9 @@ func leaseCalls(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.Linearizable().Lease(ctx, "l/1")) },
 		func() error { return do(c.CreateLease(ctx, create, "my-key")) },
 		func() error { return do(c.PlanLease(ctx, create)) },
+		func() error {
+			return do(c.FindLease(ctx, rest.LeaseQuestion{Earliest: rest.LeaseNow, Minutes: 90, Zones: create.Zones, Reservations: create.Reservations}))
+		},
 		func() error { return do(c.PlanLeaseUpdate(ctx, "l/1", rest.LeaseUpdate{Name: &name})) },
 		func() error {
 			return do(c.UpdateLease(ctx, "l-1", rest.LeaseUpdate{Name: &name, End: "2030-06-02 13:00", Shared: &[]api.ProjectID{}}))
@@ -50,7 +53,7 @@ func leaseCalls(ctx context.Context, c *client.Client) []func() error {
 }
 
 // leaseEcho answers every call of the reservation API with something of the right shape.
-const leaseEcho = `{"lease": {"id": "l-1"}, "leases": [], "hosts": [], "allocations": [], "plan": {}}`
+const leaseEcho = `{"lease": {"id": "l-1"}, "leases": [], "hosts": [], "allocations": [], "plan": {}, "availability": {}}`
 
 func TestLeasesAreRead(t *testing.T) {
 	const dates = `"created_at": "2030-06-01 12:00:30", "updated_at": null`

@@ -65,6 +65,11 @@ func (p *Peers) Select(ctx context.Context, l *api.Link, r *api.Request) (*api.S
 	return a, nil
 }
 
+// Room asks a child how many slots would fit over time. It changes nothing and may be repeated.
+func (p *Peers) Room(ctx context.Context, l *api.Link, q *api.RoomQuestion) (*api.RoomAnswer, error) {
+	return peerCall[api.RoomAnswer](ctx, p, l, question{method: http.MethodPost, path: "/zones/room"}, q)
+}
+
 // Hold asks a child to hold slots, or with r.Commit to hold and decide them. It may be
 // repeated: the same hold gets the same answer.
 func (p *Peers) Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {

@@ -86,6 +86,7 @@ func (d *peerDoor) listRoutes() []route {
 		{door.Route{Method: http.MethodPost, Path: "/zones/above", Read: api.ReadLinearizable}, true, d.getAbove},
 		{door.Route{Method: http.MethodGet, Path: "/zones/below", Read: api.ReadLocal}, false, d.getBelow},
 		{door.Route{Method: http.MethodPost, Path: "/zones/select", Read: api.ReadLocal}, false, d.selectPlan},
+		{door.Route{Method: http.MethodPost, Path: "/zones/room", Read: api.ReadLocal}, false, d.findRoom},
 		{door.Route{Method: http.MethodPost, Path: "/zones/holds", Read: api.ReadLog}, true, d.postHold},
 		{door.Route{Method: http.MethodPost, Path: "/zones/holds/{id}/commit", Read: api.ReadLog}, true, d.postCommit},
 		{door.Route{Method: http.MethodDelete, Path: "/zones/holds/{id}", Read: api.ReadLog}, true, d.postAbort},
@@ -306,17 +307,23 @@ func withDepth(r *http.Request) (context.Context, error) {
 	return zone.WithDepth(r.Context(), n), nil
 }
 
-func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+// mayOffer refuses a question for room from a zone that is not a parent, over a paused link,
+// without a leader, or over too many links.
+func (d *peerDoor) mayOffer(r *http.Request, l *api.Link) (context.Context, error) {
 	if err := requireParent(l); err != nil {
-		return err
+		return nil, err
 	}
 	if d.Led != nil && !d.Led() { // without a leader, no offer could be held
-		return api.Errorf(api.CodeUnavailable, "no leader just now")
+		return nil, api.Errorf(api.CodeUnavailable, "no leader just now")
 	}
 	if l.State == api.LinkPaused {
-		return api.Errorf(api.CodePaused, "paused")
+		return nil, api.Errorf(api.CodePaused, "paused")
 	}
-	ctx, err := withDepth(r)
+	return withDepth(r)
+}
+
+func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	ctx, err := d.mayOffer(r, l)
 	if err != nil {
 		return err
 	}
@@ -329,6 +336,24 @@ func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Lin
 		return err
 	}
 	wire.CBOR(w, r, http.StatusOK, a) // details of single zones and hosts are not encoded
+	return nil
+}
+
+// findRoom answers how many slots of a parent's request would fit over time.
+func (d *peerDoor) findRoom(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	ctx, err := d.mayOffer(r, l)
+	if err != nil {
+		return err
+	}
+	var q api.RoomQuestion
+	if err = wire.ReadCBOR(r, api.BodyMaxBytes, &q); err != nil {
+		return err
+	}
+	a, err := d.Estimator.Room(ctx, l.Zone, &q)
+	if err != nil {
+		return err
+	}
+	wire.CBOR(w, r, http.StatusOK, a)
 	return nil
 }
 

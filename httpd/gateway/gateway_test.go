@@ -40,6 +40,7 @@ var rows = map[string]row{
 	"POST /zones/above":              {target: "/zones/above", body: api.AboveQuestion{Zone: "zone-top"}, child: true, leader: true},
 	"GET /zones/below":               {target: "/zones/below", parent: true},
 	"POST /zones/select":             {target: "/zones/select", body: request(1), parent: true},
+	"POST /zones/room":               {target: "/zones/room", body: roomQuestion(1), parent: true},
 	"POST /zones/holds":              {target: "/zones/holds", body: api.HoldRequest{}, parent: true, leader: true, code: api.CodeInvalid},
 	"POST /zones/holds/{id}/commit":  {target: "/zones/holds/h/commit", parent: true, leader: true, code: api.CodeNotFound},
 	"DELETE /zones/holds/{id}":       {target: "/zones/holds/h", parent: true, leader: true},
@@ -279,6 +280,7 @@ func TestAPausedLinkTakesNoNewWork(t *testing.T) {
 	w.store.Must(t, command.LinkSet{ID: "link-up", State: &paused})
 
 	assert.Equal(t, "paused", w.refused(t, call{method: "POST", target: "/zones/select", peer: "zone-up", body: request(1)}, api.CodePaused))
+	assert.Equal(t, "paused", w.refused(t, call{method: "POST", target: "/zones/room", peer: "zone-up", body: roomQuestion(1)}, api.CodePaused))
 	for _, target := range []string{"/zones/holds", "/servers"} {
 		assert.Equal(t, "paused", w.refused(t, call{method: "POST", target: target, peer: "zone-up", body: next}, api.CodePaused))
 	}
@@ -286,6 +288,35 @@ func TestAPausedLinkTakesNoNewWork(t *testing.T) {
 	w.answered(t, call{method: "POST", target: "/zones/holds/hold-1/commit", peer: "zone-up"}, 200, nil)
 	w.answered(t, call{method: "GET", target: "/zones/changes?after=0", peer: "zone-up"}, 200, nil)
 	w.answered(t, call{method: "DELETE", target: "/servers/i-0", peer: "zone-up"}, http.StatusNoContent, nil)
+}
+
+// TestQuestionsForRoom answers with counts by time, and refuses what is no such question.
+func TestQuestionsForRoom(t *testing.T) {
+	w := newWorld(t)
+	ask := call{method: "POST", target: "/zones/room", peer: "zone-up", body: roomQuestion(9)}
+	var a api.RoomAnswer
+	w.answered(t, ask, 200, &a)
+	q := roomQuestion(9)
+	assert.True(t, a.IsSound(&q))
+	assert.Equal(t, q.Until, a.Until)
+	for name, spoil := range map[string]func(*api.RoomQuestion){
+		"does not reserve": func(q *api.RoomQuestion) { q.Request.Reserves = false },
+		"no starts":        func(q *api.RoomQuestion) { q.Until = q.Request.Window.Start },
+		"off the minute":   func(q *api.RoomQuestion) { q.Request.Window.Start++ },
+		"odd length":       func(q *api.RoomQuestion) { q.Request.Window.End++ },
+		"far":              func(q *api.RoomQuestion) { q.Until = q.Request.Window.Start.Add(2 * api.LeaseLeadMax) },
+		"no groups":        func(q *api.RoomQuestion) { q.Request.Groups = nil },
+		"preemptible":      func(q *api.RoomQuestion) { q.Request.Class = api.Preemptible },
+	} {
+		q := roomQuestion(1)
+		spoil(&q)
+		ask.body = q
+		assert.NotEmpty(t, w.refused(t, ask, api.CodeInvalid), name)
+	}
+	q = roomQuestion(1)
+	q.Request.Groups[0].Hints.ForceHosts = []string{"h"}
+	ask.body = q
+	w.refused(t, ask, api.CodeForbidden)
 }
 
 func TestDepth(t *testing.T) {
@@ -298,7 +329,7 @@ func TestDepth(t *testing.T) {
 	}
 	w := newWorld(t)
 	head := map[string]string{api.HeaderDepth: strconv.Itoa(api.DepthMax + 1)}
-	for target, body := range map[string]any{"/zones/select": request(1), "/zones/holds": w.plan(t, 1), "/servers": w.plan(t, 1)} {
+	for target, body := range map[string]any{"/zones/select": request(1), "/zones/room": roomQuestion(1), "/zones/holds": w.plan(t, 1), "/servers": w.plan(t, 1)} {
 		says := w.refused(t, call{method: "POST", target: target, peer: "zone-up", body: body, head: head}, api.CodeInvalid)
 		assert.Contains(t, says, "is there a ring?")
 	}
@@ -309,7 +340,7 @@ func TestBodies(t *testing.T) {
 	good, err := codec.Marshal(request(1))
 	require.NoError(t, err)
 	for target, limit := range map[string]int{
-		"/zones/select": api.BodyMaxBytes, "/zones/above": api.BodyMaxBytes, "/zones/holds": api.ZoneBodyMaxBytes, "/servers": api.ZoneBodyMaxBytes, "/zones/hello": api.BodyMaxBytes, "/links/enrol": api.BodyMaxBytes,
+		"/zones/select": api.BodyMaxBytes, "/zones/room": api.BodyMaxBytes, "/zones/above": api.BodyMaxBytes, "/zones/holds": api.ZoneBodyMaxBytes, "/servers": api.ZoneBodyMaxBytes, "/zones/hello": api.BodyMaxBytes, "/links/enrol": api.BodyMaxBytes,
 	} {
 		c := call{method: "POST", target: target, peer: "zone-up"}
 		if target == "/zones/above" {

@@ -48,6 +48,12 @@ func (b *below) Select(ctx context.Context, _ *api.Link, _ *api.Request) (*api.S
 	return nil, errAway
 }
 
+func (b *below) Room(ctx context.Context, _ *api.Link, _ *api.RoomQuestion) (*api.RoomAnswer, error) {
+	b.asked, b.depth, b.request = true, zone.Depth(ctx), requestid.Of(ctx)
+	b.deadline, _ = ctx.Deadline()
+	return nil, errAway
+}
+
 func (*below) Hold(context.Context, *api.Link, *api.HoldRequest) (*api.HoldAnswer, error) {
 	return nil, errAway
 }
@@ -248,6 +254,14 @@ func request(n int) api.Request {
 		Reservation: "r-1", Project: "p1", User: "somebody", Class: api.Firm, Window: api.Window{End: api.Forever},
 		Groups: []api.Group{{Count: n, Flavor: "small", Resources: api.Resources{api.VCPU: 1}}},
 	}
+}
+
+// roomQuestion asks when n slots would fit.
+func roomQuestion(n int) api.RoomQuestion {
+	req := request(n)
+	start := api.InstantOf(time.Date(2030, 1, 1, 10, 0, 0, 0, time.UTC))
+	req.Reserves, req.Groups[0].Name, req.Window = true, "r", api.Window{Start: start, End: start.Add(time.Hour)}
+	return api.RoomQuestion{Request: req, Until: start.Add(24 * time.Hour)}
 }
 
 // plan selects n slots for the parent and returns the request that holds them.

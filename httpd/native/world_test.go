@@ -41,6 +41,10 @@ func (lonely) Select(context.Context, *api.Link, *api.Request) (*api.SelectAnswe
 	return nil, errAway
 }
 
+func (lonely) Room(context.Context, *api.Link, *api.RoomQuestion) (*api.RoomAnswer, error) {
+	return nil, errAway
+}
+
 func (lonely) Hold(context.Context, *api.Link, *api.HoldRequest) (*api.HoldAnswer, error) {
 	return nil, errAway
 }

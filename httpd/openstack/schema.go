@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"mime"
@@ -83,6 +84,12 @@ func readValue(r *http.Request) (any, error) {
 		return nil, api.Errorf(api.CodeInvalid, "Malformed JSON: %s", err.Error())
 	}
 	return v, nil
+}
+
+// ParseValue reads JSON text that is not in a body, with the limits of ReadBody. Its values are
+// those of ReadFields, and not checked.
+func ParseValue(text string) (any, error) {
+	return readValue(&http.Request{Body: io.NopCloser(strings.NewReader(text))})
 }
 
 // ReadFields reads the JSON object of a request, with the limits of ReadBody; its values are

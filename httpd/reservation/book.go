@@ -23,6 +23,8 @@ type Leases interface {
 	// plan the same room, and change nothing.
 	Plan(ctx context.Context, who api.Caller, terms api.LeaseTerms) (*leases.Planned, error)
 	PlanUpdate(ctx context.Context, who api.Caller, id api.LeaseID, change api.LeaseChange) (*leases.Planned, error)
+	// Find looks for the starts at which a lease would fit, and changes nothing.
+	Find(ctx context.Context, who api.Caller, s leases.Search) (*leases.Found, error)
 	// Delete ends a lease that the caller may change, at any time, and waits until its
 	// record is gone.
 	Delete(ctx context.Context, who api.Caller, id api.LeaseID) error

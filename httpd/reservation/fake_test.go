@@ -120,13 +120,17 @@ func (f *fakeLeases) Update(_ context.Context, _ api.Caller, id api.LeaseID, c a
 	return nil
 }
 
-// Plan and PlanUpdate are for zones whose leases live.
+// Plan, PlanUpdate and Find are for zones whose leases live.
 func (*fakeLeases) Plan(context.Context, api.Caller, api.LeaseTerms) (*leases.Planned, error) {
 	return nil, api.Errorf(api.CodeUnavailable, "leases without a life have no plans")
 }
 
 func (*fakeLeases) PlanUpdate(context.Context, api.Caller, api.LeaseID, api.LeaseChange) (*leases.Planned, error) {
 	return nil, api.Errorf(api.CodeUnavailable, "leases without a life have no plans")
+}
+
+func (*fakeLeases) Find(context.Context, api.Caller, leases.Search) (*leases.Found, error) {
+	return nil, api.Errorf(api.CodeUnavailable, "leases without a life are nowhere")
 }
 
 func (f *fakeLeases) Delete(_ context.Context, _ api.Caller, id api.LeaseID) error {

@@ -7,6 +7,7 @@ import (
 	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/openstack"
+	"berth/zone/estimate"
 	"berth/zone/leases"
 )
 
@@ -66,15 +67,21 @@ func sendPlan(w http.ResponseWriter, p *leases.Planned, named, whole bool) error
 		r := &p.Terms.Reservations[i]
 		one := rest.ReservationPlan{
 			Type: r.Type, Fits: got.Offered >= r.Min, Min: r.Min, Max: r.Max, WouldGet: got.Offered,
-			Places: make([]rest.ZoneCount, 0, len(got.Places)), Refusals: rest.RefusalsOf(got.Refusals, whole),
+			Places: placesOf(got.Places), Refusals: rest.RefusalsOf(got.Refusals, whole),
 		}
 		if named {
 			one.ID = r.ID
 		}
-		for _, z := range got.Places {
-			one.Places = append(one.Places, rest.ZoneCount{Zone: z.Zone, Count: z.Slots})
-		}
 		out.Reservations = append(out.Reservations, one)
 	}
 	return openstack.Answer(w, http.StatusOK, map[string]rest.LeasePlan{"plan": out})
+}
+
+// placesOf returns in which zones a reservation would be.
+func placesOf(places []estimate.ZoneCount) []rest.ZoneCount {
+	out := make([]rest.ZoneCount, 0, len(places))
+	for _, z := range places {
+		out = append(out, rest.ZoneCount{Zone: z.Zone, Count: z.Slots})
+	}
+	return out
 }

@@ -76,6 +76,9 @@ func (d *dialect) listCalls() []openstack.Call {
 		{Method: get, Path: series + "/{id}", Role: reader, Do: d.showOneSeries},
 		{Method: del, Path: series + "/{id}", Role: member, Do: d.deleteSeries},
 
+		{Method: get, Path: root + "/availability", Role: member, Do: d.findAvailability},
+		{Method: post, Path: root + "/availability", Takes: true, Reads: true, Role: member, Do: d.askAvailability},
+
 		{Method: get, Path: hosts, Role: admin, Do: d.listHosts},
 		{Method: post, Path: hosts, Takes: true, Role: admin, Do: d.createHost},
 		{Method: get, Path: properties, Role: admin, Do: d.listProperties},

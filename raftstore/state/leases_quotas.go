@@ -60,3 +60,23 @@ func useOfTerms(t *api.LeaseTerms) quota.Use {
 	}
 	return quota.Use{Window: t.Window, Amounts: out}
 }
+
+// CheckLeaseQuota returns why a project may not have a new lease, or with old the change of one
+// that it has, because of its quotas; nil if it may. Only windows from now on count.
+func (s *leasesBook) CheckLeaseQuota(old, next *api.LeaseTerms) error {
+	if old == nil {
+		return s.checkQuota(next.Project, useOfTerms(next)).Err
+	}
+	return s.checkGrowth(next.Project, useOfTerms(old), useOfTerms(next)).Err
+}
+
+// FirstQuotaStart returns the first start, not before that of a new lease and at the latest at the
+// horizon, from which the quotas of its project allow it, and whether there is one.
+func (s *leasesBook) FirstQuotaStart(t *api.LeaseTerms, horizon api.Instant) (api.Instant, bool) {
+	limits := s.Quota(t.Project).Over(s.Quota(""))
+	if len(limits) == 0 {
+		return t.Window.Start, true
+	}
+	ask := useOfTerms(t)
+	return quota.FirstFit(s.Usage(t.Project), limits, &ask, horizon)
+}

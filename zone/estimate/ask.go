@@ -20,6 +20,7 @@ type childAnswer struct {
 	outcome string // "" until it is asked
 	reason  string
 	doubted bool // skipped only because of its digest, which may be old: asked before a request is left short
+	never   bool // doubted, because no host of the kind was there
 	barred  bool // excluded by the request's zone rule: named in advice if it has room
 	answer  *api.SelectAnswer
 	until   api.Instant // when its offer expires, by this zone's time
@@ -106,6 +107,7 @@ func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin)
 	case !hasTags(&d, req.Zones.AllowedTags):
 		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest has none of the tags that the request asks for", true
 	case never:
+		a.never = true
 		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest says that nothing of this kind ever fits", true
 	case !fits:
 		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest says that it is full", true

@@ -20,6 +20,7 @@ import (
 // returns *api.Error with the other zone's code.
 type Peers interface {
 	Select(ctx context.Context, l *api.Link, r *api.Request) (*api.SelectAnswer, error)
+	Room(ctx context.Context, l *api.Link, q *api.RoomQuestion) (*api.RoomAnswer, error)
 }
 
 // Keys opens the sealing keys of a state.
@@ -44,9 +45,10 @@ type Estimator struct {
 	digests zone.Digests
 	keys    Keys
 
-	health       health       // outcomes of selects to children
-	asking       underWay     // selects for other zones under way
-	explanations explanations // of the latest selects
+	health       health        // outcomes of selects to children
+	asking       underWay      // selects for other zones under way
+	explanations explanations  // of the latest selects
+	searches     chan struct{} // one value for each search for room under way; holds roomSearchesMax
 }
 
 // New returns an estimator.
@@ -54,5 +56,6 @@ func New(c Config) *Estimator {
 	return &Estimator{
 		zone: c.Zone, peers: c.Peers, digests: c.Digests, keys: c.Keys,
 		health: health{of: map[api.LinkID]*childHealth{}}, asking: underWay{of: map[string]flight{}},
+		searches: make(chan struct{}, roomSearchesMax),
 	}
 }

@@ -38,7 +38,7 @@ func (l *Leases) Plan(ctx context.Context, who api.Caller, terms api.LeaseTerms)
 	if err != nil {
 		return nil, err
 	}
-	if err := v.CheckLease(c); err != nil {
+	if err = cmp.Or(v.CheckLease(c), v.CheckLeaseQuota(nil, &c.Terms)); err != nil {
 		return nil, err
 	}
 	if c.Order == nil {
@@ -59,6 +59,12 @@ func (l *Leases) PlanUpdate(ctx context.Context, who api.Caller, id api.LeaseID,
 		return nil, err
 	case c == nil:
 		return &Planned{Fits: true, Held: true, Terms: old.Terms}, nil
+	case old.Status != api.LeaseTerminated:
+		err = l.zone.View().CheckLeaseQuota(&old.Terms, &c.Terms)
+	}
+	switch {
+	case err != nil:
+		return nil, err
 	case c.Order == nil:
 		return &Planned{Fits: true, Held: true, Terms: c.Terms}, nil
 	}

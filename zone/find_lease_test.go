@@ -1,0 +1,311 @@
+package zone_test
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/quota"
+	"berth/raftstore/command"
+	"berth/zone/leases"
+)
+
+// find looks for the starts of a lease, from its own start and for some time.
+func (m *member) find(t api.LeaseTerms, over time.Duration) *leases.Found {
+	m.w.t.Helper()
+	ctx, cancel := m.within(2 * time.Minute)
+	defer cancel()
+	var f *leases.Found
+	m.w.unchanged(func() {
+		var err error
+		f, err = m.lead().Find(ctx, who, leases.Search{Terms: t, Until: t.Window.Start.Add(over)})
+		require.NoError(m.w.t, err)
+	})
+	return f
+}
+
+// moved returns terms that start some time later.
+func moved(t api.LeaseTerms, by time.Duration) api.LeaseTerms {
+	t.Window = api.Window{Start: t.Window.Start.Add(by), End: t.Window.End.Add(by)}
+	return t
+}
+
+func inOne(windows []api.Window, at api.Instant) bool {
+	for _, w := range windows {
+		if w.Contains(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestFoundStartsAreThoseThatFit fills trees of zones with leases, and compares the starts that are
+// found with a dry run of every minute; then it makes the lease at the first of them, and not
+// a minute before.
+func TestFoundStartsAreThoseThatFit(t *testing.T) {
+	const over = 150 * time.Minute
+	var found, none, gaps, earlier int
+	for seed := range uint64(6) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rnd := rand.New(rand.NewPCG(seed, 2))
+				w := newWorld(t)
+				root := w.zone("root", nil, 2, 4)
+				if seed%3 > 0 {
+					child := w.zone("child", root, 3, 2)
+					if seed%3 > 1 {
+						w.zone("leaf", child, 4)
+					}
+				}
+				w.settle()
+				for range 12 {
+					_, _ = root.lease(drawLease(rnd)) // some find no room
+				}
+				for range 5 {
+					time.Sleep(5007 * time.Millisecond)
+					synctest.Wait()
+					terms := drawLease(rnd)
+					f := root.find(terms, over)
+					require.True(t, f.Complete)
+					require.Equal(t, seed%3 > 0, f.Estimate)
+					for by := range minutesToTry(terms.Window.Start, over, f.Windows) {
+						at := moved(terms, by)
+						fits := root.planLease(at).Fits
+						require.Equal(t, fits, inOne(f.Windows, at.Window.Start), "%+v after %s, found %+v", terms, by, f.Windows)
+						if fits && f.Earliest > 0 {
+							require.LessOrEqual(t, f.Earliest, at.Window.Start)
+						}
+					}
+					if gaps += max(len(f.Windows)-1, 0); f.Earliest == 0 {
+						none++
+						root.checkInstead(terms, f)
+						continue
+					}
+					found++
+					at := moved(terms, f.Earliest.Time().Sub(terms.Window.Start.Time()))
+					if at.Window.Start > terms.Window.Start {
+						earlier++
+						_, err := root.lease(moved(at, -time.Minute))
+						require.Equal(t, api.CodeNoCapacity, api.CodeOf(err))
+					}
+					_, err := root.lease(at)
+					require.NoError(t, err)
+				}
+			})
+		})
+	}
+	assert.Greater(t, found, 8)
+	assert.Greater(t, none, 3)
+	assert.Positive(t, gaps)
+	assert.Greater(t, earlier, 4)
+}
+
+// minutesToTry returns the times after start that are compared: every fifth minute, and the minutes on
+// both sides of the ends of windows.
+func minutesToTry(start api.Instant, over time.Duration, windows []api.Window) map[time.Duration]bool {
+	out := map[time.Duration]bool{}
+	for by := time.Duration(0); by < over; by += 5 * time.Minute {
+		out[by] = true
+	}
+	for _, w := range windows {
+		for _, at := range []api.Instant{w.Start - 60_000, w.Start, w.End - 60_000, w.End} {
+			if by := at.Time().Sub(start.Time()); by >= 0 && by < over {
+				out[by] = true
+			}
+		}
+	}
+	return out
+}
+
+// checkInstead checks that what would fit instead of a lease really would.
+func (m *member) checkInstead(t api.LeaseTerms, f *leases.Found) {
+	m.w.t.Helper()
+	for _, i := range f.Instead {
+		its := t
+		its.Window = i.Window
+		if i.Change == leases.InsteadFewer {
+			its.Reservations = nil
+			for n, r := range t.Reservations {
+				if r.Min, r.Max = i.Amounts[n], i.Amounts[n]; r.Max > 0 {
+					its.Reservations = append(its.Reservations, r)
+				}
+			}
+		}
+		assert.True(m.w.t, m.planLease(its).Fits, "%s: %+v", i.Change, i)
+	}
+}
+
+// TestFindInstead asks for more than ever fits, for longer than any gap, and for a start that comes
+// too late.
+func TestFindInstead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 2)
+		w.zone("child", root, 2)
+		_, err := root.lease(leaseOf("all", 2*time.Hour, 4*time.Hour, 4))
+		require.NoError(t, err)
+		w.wait()
+		at := func(d time.Duration) api.Instant { return api.InstantOf(time.Now().Truncate(time.Minute).Add(d)) }
+
+		f := root.find(leaseOf("fits", time.Hour, time.Hour, 4), 3*time.Hour)
+		assert.Equal(t, []api.Window{{Start: at(time.Hour), End: at(time.Hour + time.Minute)}}, f.Windows[:1])
+		f = root.find(leaseOf("too many", time.Hour, time.Hour, 5), 10*time.Hour)
+		assert.Empty(t, f.Windows)
+		assert.Equal(t, []leases.Instead{{Change: leases.InsteadFewer, Window: api.Window{Start: at(time.Hour), End: at(2 * time.Hour)}, Amounts: []int{4}}}, f.Instead)
+		f = root.find(leaseOf("too long", time.Hour, 2*time.Hour, 3), time.Hour)
+		require.Len(t, f.Instead, 2)
+		assert.Equal(t, leases.InsteadShorter, f.Instead[0].Change)
+		assert.InDelta(t, int64(time.Hour/time.Millisecond), int64(f.Instead[0].Window.End-f.Instead[0].Window.Start), float64(3*time.Minute/time.Millisecond))
+		assert.Equal(t, leases.Instead{Change: leases.InsteadLater, Window: api.Window{Start: at(6 * time.Hour), End: at(8 * time.Hour)}}, f.Instead[1])
+
+		_, err = root.lead().Find(w.ctx, who, leases.Search{Terms: leaseOf("no time", time.Hour, time.Hour, 1), Until: at(time.Hour)})
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+		_, err = root.lead().Find(w.ctx, who, leases.Search{Terms: leaseOf("far", time.Hour, time.Hour, 1), Until: at(api.LeaseLeadMax + time.Minute)})
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+		none := leaseOf("nothing", time.Hour, time.Hour, 1)
+		none.Reservations = nil
+		_, err = root.lead().Find(w.ctx, who, leases.Search{Terms: none, Until: at(2 * time.Hour)})
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+	})
+}
+
+// wait lets the children hear of decisions.
+func (w *world) wait() {
+	time.Sleep(7 * time.Second)
+	synctest.Wait()
+}
+
+// TestChildrenThatLieAboutRoom: a child that promises more than it has makes no start fit, one
+// whose answer is unusable or late costs its own slots, and no answer hides that.
+func TestChildrenThatLieAboutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 2)
+		w.zone("child", root, 2)
+		w.wait()
+		four, two := leaseOf("four", time.Hour, time.Hour, 4), leaseOf("two", time.Hour, time.Hour, 2)
+		assert.Equal(t, four.Window.Start, root.find(four, time.Hour).Earliest)
+		for name, lie := range map[string]func(*api.RoomAnswer){
+			"too many":   func(a *api.RoomAnswer) { a.Steps[0].Together = []int{1 << 40} },
+			"negative":   func(a *api.RoomAnswer) { a.Steps[0].Together = []int{-1} },
+			"groups":     func(a *api.RoomAnswer) { a.Steps[0].Together = []int{1, 1} },
+			"bound":      func(a *api.RoomAnswer) { a.Steps[0].Alone = []int{7} },
+			"order":      func(a *api.RoomAnswer) { a.Steps = append(a.Steps, a.Steps[0]) },
+			"past":       func(a *api.RoomAnswer) { a.Steps[0].At = 1 },
+			"beyond":     func(a *api.RoomAnswer) { a.Steps[0].At = api.Forever },
+			"until past": func(a *api.RoomAnswer) { a.Until = 1 },
+			"until":      func(a *api.RoomAnswer) { a.Until = api.Forever },
+		} {
+			w.tellOfRoom("link-child", lie)
+			f := root.find(four, time.Hour)
+			assert.Empty(t, f.Windows, name)
+			assert.False(t, f.Complete, name)
+			assert.Equal(t, api.OutcomeFailed, f.Zones[1].Outcome, name)
+			f = root.find(two, time.Hour)
+			assert.Equal(t, two.Window.Start, f.Earliest, name)
+		}
+		six := leaseOf("six", time.Hour, time.Hour, 6)
+		w.tellOfRoom("link-child", func(a *api.RoomAnswer) { a.Steps[0].Together = []int{6} })
+		f := root.find(six, time.Hour)
+		assert.Zero(t, f.Earliest)
+		assert.Empty(t, f.Windows)
+		w.tellOfRoom("link-child", func(a *api.RoomAnswer) { a.Silent = true })
+		assert.False(t, root.find(four, time.Hour).Complete)
+		w.tellOfRoom("link-none", nil)
+
+		w.when(func(c call) fault {
+			if c.op == "room" {
+				return vanished
+			}
+			return ""
+		})
+		began := time.Now()
+		f = root.find(two, time.Hour)
+		assert.Equal(t, two.Window.Start, f.Earliest)
+		assert.Equal(t, api.OutcomeLate, f.Zones[1].Outcome)
+		assert.False(t, f.Complete)
+		assert.LessOrEqual(t, time.Since(began), 2*api.SelectTimeout)
+
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() { root.find(two, time.Hour) })
+		}
+		synctest.Wait()
+		_, err := root.lead().Find(w.ctx, who, leases.Search{Terms: two, Until: two.Window.End})
+		assert.Equal(t, api.CodeOverloaded, api.CodeOf(err))
+		wg.Wait()
+	})
+}
+
+// TestSearchIsBounded looks at as many starts as one question may have, and at one more.
+func TestSearchIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 1)
+		for i := range 202 { // every other minute is free
+			_, err := root.lease(leaseOf("busy", time.Hour+time.Duration(2*i)*time.Minute, time.Minute, 1))
+			require.NoError(t, err)
+		}
+		w.wait()
+		three := leaseOf("three", time.Hour, 3*time.Minute, 1)
+		f := root.find(three, 400*time.Minute)
+		assert.True(t, f.Complete)
+		assert.Empty(t, f.Windows)
+		f = root.find(three, 401*time.Minute)
+		assert.False(t, f.Complete)
+		assert.Equal(t, three.Window.Start.Add(400*time.Minute), f.Until)
+		assert.Equal(t, f.Until, f.Zones[0].Until)
+
+		one := leaseOf("one", time.Hour, time.Minute, 1)
+		f = root.find(one, 100*time.Minute)
+		assert.True(t, f.Complete)
+		assert.Len(t, f.Windows, 50)
+		assert.Equal(t, one.Window.Start.Add(100*time.Minute), f.Until)
+		f = root.find(one, 103*time.Minute)
+		assert.Len(t, f.Windows, 50)
+		assert.True(t, f.Complete)
+		assert.Less(t, f.Until, one.Window.Start.Add(103*time.Minute))
+	})
+}
+
+// TestFindMindsQuotas: a dry run is refused as the lease would be, and the earliest start is one that
+// quotas allow.
+func TestFindMindsQuotas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 4)
+		id, err := root.lease(leaseOf("two", time.Hour, time.Hour, 2))
+		require.NoError(t, err)
+		w.wait()
+		root.propose(func(at command.Stamp) command.Command {
+			return command.QuotaSet{Stamp: at, Project: "p", Set: quota.Limits{quota.Reserved: 3}}
+		})
+		two := leaseOf("two more", time.Hour, 30*time.Minute, 2)
+		_, err = root.lead().Plan(w.ctx, who, two)
+		assert.Equal(t, api.CodeOverQuota, api.CodeOf(err))
+		f := root.find(two, 2*time.Hour)
+		assert.Equal(t, two.Window.Start.Add(time.Hour), f.Earliest)
+		require.NoError(t, f.Refusal)
+		f = root.find(two, time.Hour)
+		assert.Zero(t, f.Earliest)
+		assert.Equal(t, api.CodeOverQuota, api.CodeOf(f.Refusal))
+		assert.NotEmpty(t, f.Windows)
+		f = root.find(leaseOf("never", time.Hour, time.Hour, 4), 9*time.Hour)
+		assert.Zero(t, f.Earliest)
+		assert.Equal(t, api.CodeOverQuota, api.CodeOf(f.Refusal))
+
+		l, _ := root.view().Lease(id)
+		four := 4
+		w.unchanged(func() {
+			_, err = root.lead().PlanUpdate(w.ctx, who, id, api.LeaseChange{Reservations: []api.ReservationChange{{ID: l.Terms.Reservations[0].ID, Min: &four, Max: &four}}})
+			assert.Equal(t, api.CodeOverQuota, api.CodeOf(err))
+		})
+	})
+}
