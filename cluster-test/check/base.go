@@ -90,6 +90,9 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 	for _, h := range s.Holds() {
 		projects = append(projects, h.Request.Project)
 	}
+	for _, l := range s.Leases("") {
+		projects = append(projects, l.Terms.Project)
+	}
 	for _, p := range projects {
 		for _, g := range s.ServerGroups(p, state.Page{Limit: api.ServerGroupsMax}) {
 			m.Groups[model.GroupID{Project: p, ID: g.ID}] = model.Group{Name: g.Name, Policy: g.Policy, Max: g.Max}
@@ -99,7 +102,11 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 	for _, h := range s.Holds() {
 		addHold(m, s, h)
 	}
+	for _, h := range s.Holds() {
+		joinKept(m, h)
+	}
 	joinBoots(m, s)
+	addLeases(m, s)
 	return m
 }
 
@@ -146,7 +153,7 @@ func addBoots(m *model.Model, s *state.State, p api.ProjectID) {
 func addHold(m *model.Model, s *state.State, from *state.Hold) {
 	h := &model.Hold{
 		ID: model.HoldID{Origin: from.Origin, ID: from.ID}, Plan: from.Plan, Refused: len(from.Refused), AtOnce: from.Commit, Decision: from.Decision, Made: from.Firm,
-		Request: from.Request, Groups: map[api.InstanceID]int{},
+		Request: from.Request, Groups: map[api.InstanceID]int{}, Start: from.Window.Start, End: from.Window.End,
 	}
 	if len(from.Request.Groups) == 0 {
 		h.Dead = from.Updated
@@ -156,20 +163,8 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 	if from.Plan != "" {
 		m.Plans[from.Plan] = 0 // its expiry is not in the record
 	}
-	for n, sl := range from.Slots {
-		c := &model.Claim{
-			Consumer: sl.Instance.ID, Host: sl.Host, Want: from.Request.Groups[sl.Group].Resources,
-			Start: from.Window.Start, End: from.Window.End, Class: from.Request.Class,
-		}
-		if i, ok := s.Instance(sl.Instance.ID); ok && i.Overdue {
-			c.Over, c.End, c.Class = c.End, api.Forever, api.Preemptible
-		}
-		if from.Shares != nil {
-			c.Draw(from.Shares[n])
-		} else {
-			c.Draw(nil)
-		}
-		h.Slots = append(h.Slots, c)
+	for n := range from.Slots {
+		h.Slots = append(h.Slots, claimOf(s, from, n))
 	}
 	for _, p := range from.Parts {
 		mp := &model.Part{Link: p.Link, Answered: p.Answered, Acked: p.Acked, Committed: p.Committed}
@@ -180,7 +175,10 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 	}
 	for _, id := range h.IDs() {
 		if i, ok := s.Instance(id); ok && i.Hold == from.ID && i.Origin == from.Origin {
-			m.Instances[id] = &model.Instance{Hold: h, Group: h.Groups[id], Host: i.Host, Target: i.Target, Link: i.Link, Status: i.Status, Stays: i.Moves, Away: i.Unreachable}
+			m.Instances[id] = &model.Instance{
+				Hold: h, Group: h.Groups[id], Host: i.Host, Target: i.Target, Link: i.Link, Status: i.Status, Stays: i.Moves, Away: i.Unreachable,
+				Other: i.Replaced, Waits: i.Reserved && i.Host != "" && i.Status == api.StatusBuild && i.Window.Start <= s.Now(),
+			}
 		} else if h.Decision == api.DecisionPending {
 			m.Held[id] = h
 		}
@@ -193,6 +191,80 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 		for _, id := range p.IDs {
 			m.Rebind(h, id, p.Link)
 		}
+	}
+}
+
+// claimOf returns the claim of a slot of a hold.
+func claimOf(s *state.State, from *state.Hold, n int) *model.Claim {
+	sl := &from.Slots[n]
+	c := &model.Claim{
+		Consumer: sl.Instance.ID, Host: sl.Host, Want: from.Request.Groups[sl.Group].Resources,
+		Start: from.Window.Start, End: from.Window.End, Class: from.Request.Class,
+		Whole: from.Request.Groups[sl.Group].Whole, Within: sl.Within, Keeps: sl.Keeps,
+	}
+	if sl.Whole != nil {
+		c.Want = sl.Whole
+	}
+	if from.Decision != api.DecisionPending {
+		c.Keeps = ""
+	}
+	becomeInstance(c, s, from)
+	if from.Shares != nil {
+		c.Draw(from.Shares[n])
+	} else {
+		c.Draw(nil)
+	}
+	return c
+}
+
+// becomeInstance gives the claim of a slot what its instance has changed since.
+func becomeInstance(c *model.Claim, s *state.State, from *state.Hold) {
+	i, ok := s.Instance(c.Consumer)
+	if !ok || i.Hold != from.ID || i.Origin != from.Origin {
+		return
+	}
+	c.Start, c.End, c.Within = i.Window.Start, i.Window.End, i.Within
+	if c.Whole {
+		c.Want = i.Resources
+	}
+	if i.Overdue {
+		c.Over, c.End, c.Class, c.Whole = c.End, api.Forever, api.Preemptible, false
+	}
+}
+
+// joinKept joins the slots of an undecided hold to those that they take over.
+func joinKept(m *model.Model, from *state.Hold) {
+	for _, sl := range from.Slots {
+		c, old := m.Claims[sl.Instance.ID], m.Claims[sl.Keeps]
+		if sl.Keeps == "" || from.Decision != api.DecisionPending || old == nil {
+			continue
+		}
+		m.Kept[sl.Keeps] = c
+		for _, p := range c.Pieces() {
+			p.Keeps, p.Instead = sl.Keeps, old.PieceOn(p.Host)
+		}
+		for _, inner := range m.Inside(sl.Keeps) {
+			if m.Instances[inner.Consumer] != nil && inner.End == c.End && inner.Over == 0 && c.End < old.End {
+				c.Shortened = append(c.Shortened, inner)
+			}
+		}
+	}
+}
+
+// addLeases adds the leases in s.
+func addLeases(m *model.Model, s *state.State) {
+	for _, all := range s.AllSeries("") {
+		m.Series[all.ID] = &model.Series{ID: all.ID, Project: all.Project, Key: all.Key, Digest: all.Digest, Status: all.Status}
+	}
+	for _, l := range s.Leases("") {
+		to := &model.Lease{
+			Terms: l.Terms, Status: l.Status, Events: slices.Clone(l.Events), Key: l.Key, Digest: l.Digest, Order: l.Order,
+			Replaced: slices.Clone(l.Replaced), Updated: l.Updated, Mod: l.ModIndex, Held: l.Held,
+		}
+		if l.Next != nil {
+			to.Next = &model.LeaseUpdate{Terms: l.Next.Terms, Events: slices.Clone(l.Next.Events), Order: l.Next.Order, Was: l.Next.Status}
+		}
+		m.Leases[l.Terms.ID] = to
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 // listing has the instances and held slots that readers should return.
 type listing struct {
 	onHost  map[api.HostID][]api.InstanceID
-	coming  map[api.HostID]int // that move there
+	slots   map[api.HostID][]api.InstanceID // of leases
+	coming  map[api.HostID]int              // that move there
 	ofBoot  map[model.BootID][]api.InstanceID
 	ofOwner map[api.ProjectID][]api.InstanceID // projects of this zone
 	tenants map[api.Tenant]map[api.HostID]int
@@ -23,7 +24,7 @@ type listing struct {
 
 func (r *replay) buildListing() *listing {
 	l := &listing{
-		onHost: map[api.HostID][]api.InstanceID{}, coming: map[api.HostID]int{}, ofBoot: map[model.BootID][]api.InstanceID{},
+		onHost: map[api.HostID][]api.InstanceID{}, slots: map[api.HostID][]api.InstanceID{}, coming: map[api.HostID]int{}, ofBoot: map[model.BootID][]api.InstanceID{},
 		ofOwner: map[api.ProjectID][]api.InstanceID{}, tenants: map[api.Tenant]map[api.HostID]int{}, next: api.Forever,
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.m.Instances)) {
@@ -54,7 +55,7 @@ func (l *listing) occupy(t api.Tenant, on api.HostID) {
 
 func (l *listing) add(m *model.Model, id api.InstanceID, i *model.Instance) {
 	t := tenantOf(i.Hold)
-	if t.Origin == "" {
+	if t.Origin == "" && !i.Reserved() {
 		boot := model.BootID{Project: t.Project, Reservation: i.Hold.Request.Reservation}
 		l.ofBoot[boot] = append(l.ofBoot[boot], id)
 		l.ofOwner[t.Project] = append(l.ofOwner[t.Project], id)
@@ -62,7 +63,11 @@ func (l *listing) add(m *model.Model, id api.InstanceID, i *model.Instance) {
 	if i.Host == "" {
 		return
 	}
-	l.onHost[i.Host] = append(l.onHost[i.Host], id)
+	if i.Reserved() {
+		l.slots[i.Host] = append(l.slots[i.Host], id)
+	} else {
+		l.onHost[i.Host] = append(l.onHost[i.Host], id)
+	}
 	l.occupy(t, i.Host)
 	if i.Target != "" {
 		l.coming[i.Target]++
@@ -88,14 +93,8 @@ func idsOf(all []*api.Instance) (out []api.InstanceID) {
 func (r *replay) compareReaders(index uint64) {
 	l := r.buildListing()
 	for id, h := range r.m.Hosts {
-		if h.Passive {
-			continue
-		}
-		if got := idsOf(r.s.OnHost(id)); !slices.Equal(got, l.onHost[id]) {
-			r.addViolation(promise.Model, index, "host %s lists %v, not %v", id, got, l.onHost[id])
-		}
-		if got, _ := r.s.Host(id); got != nil && got.Instances != len(l.onHost[id])+l.coming[id] {
-			r.addViolation(promise.Model, index, "host %s counts %d instances, not %d and %d that move there", id, got.Instances, len(l.onHost[id]), l.coming[id])
+		if !h.Passive {
+			r.compareOnHost(index, l, id)
 		}
 	}
 	page := state.Page{Limit: len(r.m.Instances) + 1}
@@ -127,6 +126,20 @@ func (r *replay) compareReaders(index uint64) {
 	}
 	r.compareUnfinished(index)
 	r.compareAllocations(index)
+}
+
+// compareOnHost compares what is on a host.
+func (r *replay) compareOnHost(index uint64, l *listing, id api.HostID) {
+	if got := idsOf(r.s.OnHost(id)); !slices.Equal(got, l.onHost[id]) {
+		r.addViolation(promise.Model, index, "host %s lists %v, not %v", id, got, l.onHost[id])
+	}
+	if got := idsOf(r.s.SlotsOn(id)); !slices.Equal(got, l.slots[id]) {
+		r.addViolation(promise.Lease, index, "host %s lists the slots %v, not %v", id, got, l.slots[id])
+	}
+	if got, _ := r.s.Host(id); got != nil && got.Instances != len(l.onHost[id])+len(l.slots[id])+l.coming[id] {
+		r.addViolation(promise.Model, index, "host %s counts %d instances, not %d, %d slots and %d that move there", id, got.Instances,
+			len(l.onHost[id]), len(l.slots[id]), l.coming[id])
+	}
 }
 
 // heldSlots compares the instances that a commit of a boot would make, and whether it may be

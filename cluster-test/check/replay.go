@@ -30,13 +30,19 @@ type replay struct {
 	backup []byte                 // the parts of one so far
 	sum    LogSummary
 	last   state.Result // of the last command
-	apply  func(*state.State, uint64, command.Command) state.Result
-	load   func([]byte) (*state.State, error)
+
+	happened map[api.LeaseID]happened
+	lastFact api.Instant // when the last event about a lease happened
+	form     api.Form    // of the last command
+
+	apply func(*state.State, uint64, command.Command) state.Result
+	load  func([]byte) (*state.State, error)
 }
 
 func newReplay(l *list) *replay {
 	return &replay{
-		list: l, m: model.New(), sum: LogSummary{Outcomes: Outcomes{}}, s: state.New(), twin: state.New(), owns: map[api.ProjectID]bool{}, apply: (*state.State).Apply,
+		happened: map[api.LeaseID]happened{},
+		list:     l, m: model.New(), sum: LogSummary{Outcomes: Outcomes{}}, s: state.New(), twin: state.New(), owns: map[api.ProjectID]bool{}, apply: (*state.State).Apply,
 		load: func(b []byte) (*state.State, error) { return state.Load(bytes.NewReader(b), api.FormNewest) },
 	}
 }
@@ -100,7 +106,8 @@ func (r *replay) applyEntry(e known) bool {
 
 // applyCommand applies one command to all three and compares the changes.
 func (r *replay) applyCommand(index uint64, c command.Command) bool {
-	before, found := r.s.Now(), len(r.all)
+	before, found, told := r.s.Now(), len(r.all), r.s.EventsEnd()
+	r.m.Index, r.form = index, c.Form()
 	result := r.apply(r.s, index, c)
 	if r.last = result; r.twin != nil {
 		if again := r.apply(r.twin, index, c); (again.Err == nil) != (result.Err == nil) {
@@ -111,6 +118,7 @@ func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	if r.based && api.CodeOf(result.Err) == api.CodePlanRefused {
 		r.learnPlan(c)
 	}
+	r.m.Over = api.CodeOf(result.Err) == api.CodeOverQuota
 	not := r.m.Apply(c)
 	switch {
 	case result.Err != nil:
@@ -128,6 +136,7 @@ func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	}
 	if p, ok := c.(command.Prune); ok {
 		r.forgetPruned(index, p)
+		r.m.LeaveGone()
 	}
 	if b, ok := c.(command.BootCreate); ok && result.Err == nil {
 		r.owns[b.Request.Project] = true
@@ -142,6 +151,7 @@ func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	}
 	if len(r.all) == found {
 		r.compareChanged(index, c)
+		r.compareLeases(index, told)
 	}
 	return len(r.all) == found
 }
@@ -247,6 +257,10 @@ func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 		r.addViolation(promise.Move, index, "instance %s moves to host %q, not to %q", id, got.Target, want.Target)
 	case want.Live() && want.Host != "" && (got.Window.Start != r.m.Claims[id].Start || got.Window.End != r.m.Claims[id].Until()):
 		r.addViolation(promise.Model, index, "instance %s has the window %v", id, got.Window)
+	case got.Reserved != want.Reserved() || want.Live() && want.Host != "" && got.Within != r.m.Claims[id].Within:
+		r.addViolation(promise.Within, index, "instance %s is within %q: a slot %v", id, got.Within, got.Reserved)
+	case want.Live() && want.Host != "" && got.Overdue != (r.m.Claims[id].Over > 0) || got.Replaced != want.Other:
+		r.addViolation(promise.Model, index, "instance %s is overdue %v, and was replaced %v", id, got.Overdue, got.Replaced)
 	case want.Live() && want.Host != "" && !sharesEqual(got.Shares, r.m.Claims[id].Shares()):
 		r.addViolation(promise.Model, index, "instance %s draws %v beside its host, not %v", id, got.Shares, r.m.Claims[id].Shares())
 	case want.Live() && want.Target != "" && !sharesEqual(got.TargetShares, r.m.Coming[id].Shares()):

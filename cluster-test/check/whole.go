@@ -28,7 +28,7 @@ func (r *replay) compareAll(index uint64) bool {
 	live := 0
 	for id, i := range r.m.Instances {
 		r.compareInstance(index, id)
-		if i.Live() {
+		if i.Live() && !i.Reserved() {
 			live++
 		}
 	}
@@ -55,6 +55,7 @@ func (r *replay) compareAll(index uint64) bool {
 	if n := len(r.s.Holds()); n != len(r.m.Holds) {
 		r.addViolation(promise.Model, index, "there are %d holds, not %d", n, len(r.m.Holds))
 	}
+	r.compareAllLeases(index)
 	r.sum.Moved, r.sum.Evacuated = unionOf(r.sum.Moved, r.m.Arrived), unionOf(r.sum.Evacuated, r.m.Evacuated)
 	r.sum.Returned = higherOf(r.sum.Returned, r.m.Returned)
 	r.sum.Boots, r.sum.Instances = max(r.sum.Boots, len(r.m.Boots)), max(r.sum.Instances, len(r.m.Instances))

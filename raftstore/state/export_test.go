@@ -3,16 +3,46 @@ package state
 import (
 	"pgregory.net/rapid"
 
+	"berth/api"
 	"berth/raftstore/command"
 )
 
 // History gives tests outside the package the commands that random tests inside draw,
 // and applies them with the checks that hold for every command.
-type History struct{ d dice }
+type History struct {
+	d      dice
+	leases *wideDice // of a history of leases
+}
 
 // NewHistory returns a zone before its first command.
 func NewHistory(rt *rapid.T) *History {
-	return &History{dice{rt: rt, w: &world{tb: rt, s: New(), now: start}}}
+	return &History{d: dice{rt: rt, w: &world{tb: rt, s: New(), now: start}}}
+}
+
+// NewLeaseHistory returns a zone before its first command, for a history of leases.
+func NewLeaseHistory(rt *rapid.T) *History {
+	h := NewHistory(rt)
+	h.d.w.form = api.FormNewest
+	h.leases = &wideDice{leaseDice{dice: h.d, seen: map[string]int{}}}
+	return h
+}
+
+// FirstOfLeases returns the commands that every history of leases begins with.
+func (h *History) FirstOfLeases() []command.Command {
+	out := h.leases.first()
+	for i := range out {
+		out[i] = h.d.w.reread(out[i])
+	}
+	return out
+}
+
+// DrawLease draws from the commands that leases are about.
+func (h *History) DrawLease() command.Command {
+	for {
+		if c, ok := h.leases.next(); ok {
+			return h.d.w.reread(c)
+		}
+	}
 }
 
 // First returns the commands that every history begins with.

@@ -88,14 +88,18 @@ func (holdComplete) fact()    {}
 func (leaseChanged) fact()    {}
 func (partsOwed) fact()       {}
 
-// passFacts passes each fact to all books above, including the facts that this adds.
+// passFacts passes each fact to all books above, including the facts that this adds, and then
+// settles the leases that they concern, until nothing follows any more.
 func (s *State) passFacts() {
-	for n := 0; n < len(s.facts); n++ {
-		f := s.facts[n]
-		s.workBook.note(f)
-		s.bootsBook.note(f)
-		s.leasesBook.note(f)
-		s.note(f) // the events
+	for len(s.facts)+len(s.unsettled) > 0 {
+		for n := 0; n < len(s.facts); n++ {
+			f := s.facts[n]
+			s.workBook.note(f)
+			s.bootsBook.note(f)
+			s.leasesBook.note(f)
+			s.note(f) // the events
+		}
+		s.facts = s.facts[:0]
+		s.settleLeases()
 	}
-	s.facts = s.facts[:0]
 }

@@ -69,7 +69,7 @@ func (w *world) do(c command.Command) Result {
 	r := w.s.Apply(w.index, c)
 	after := w.s.Clone()
 	checkTouched(w.tb, before, after, w.s.Touched())
-	if p, ok := c.(command.Prune); ok {
+	if p, ok := c.(command.Prune); ok && !due {
 		checkPruned(w.tb, before, after, p)
 	}
 	if r.Err != nil && !due {
@@ -309,6 +309,12 @@ func checkIndexes(tb require.TestingT, s *State) {
 	require.Equal(tb, fresh.held.Values(), s.held.Values(), "held")
 	require.Equal(tb, fresh.keys.Keys(), s.keys.Keys(), "keys")
 	require.Equal(tb, fresh.seriesKeys.Keys(), s.seriesKeys.Keys(), "seriesKeys")
+	for name, pair := range map[string][2]*table.Map[api.LeaseID]{
+		"leaseOf": {&s.leaseOf, &fresh.leaseOf}, "reservedBy": {&s.reservedBy, &fresh.reservedBy}, "leaseKeys": {&s.leaseKeys, &fresh.leaseKeys},
+	} {
+		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
+		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)
+	}
 	require.Equal(tb, fresh.byName.Keys(), s.byName.Keys(), "byName")
 	require.Equal(tb, fresh.byName.Values(), s.byName.Values(), "byName")
 	for name, pair := range map[string][2]*table.Map[int]{

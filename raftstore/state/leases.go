@@ -30,6 +30,8 @@ type leasesBook struct {
 	series     table.Map[*Series]
 	seriesKeys table.Map[api.SeriesID] // project, idempotency key
 	bySeries   table.Set               // series, start, lease
+
+	unsettled []api.LeaseID // to be settled when the facts are done; empty between commands
 }
 
 func (s *leasesBook) tables(into []table.Table) []table.Table {
@@ -62,18 +64,19 @@ func (s *leasesBook) apply(c command.ForLeases) Result {
 	return Result{}
 }
 
-// note settles leases after changes of their orders.
+// note has leases settled after changes of their orders. Those wait until all facts are
+// done: until then an order does not know yet what its children still have to confirm.
 func (s *leasesBook) note(f fact) {
 	switch f := f.(type) {
 	case instanceChanged:
 		if f.instance.Reserved && f.instance.Origin == "" {
-			s.settleOrder(joinKey(f.instance.Project, f.instance.Reservation))
+			s.unsettleOrder(joinKey(f.instance.Project, f.instance.Reservation))
 		}
 	case bootChanged:
-		s.settleOrder(joinKey(f.project, f.reservation))
+		s.unsettleOrder(joinKey(f.project, f.reservation))
 	case partsOwed:
 		if f.owner.Kind == ownerBoot {
-			s.settleOrder(f.owner.ID)
+			s.unsettleOrder(f.owner.ID)
 		}
 	}
 }
@@ -229,7 +232,7 @@ func (s *leasesBook) endLease(old *Lease) *Lease {
 	for n := len(orders) - 1; n >= 0; n-- { // the newest first: it may keep slots of the one before
 		s.releaseOrder(l.boot(orders[n]))
 	}
-	s.settleLease(&l)
+	s.unsettle(l.Terms.ID)
 	return &l
 }
 

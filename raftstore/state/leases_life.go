@@ -7,9 +7,25 @@ import (
 	"berth/raftstore/command"
 )
 
-// settleOrder settles the lease that an order is for, if any.
-func (s *leasesBook) settleOrder(boot string) {
+// unsettleOrder has the lease settled that an order is for, if any.
+func (s *leasesBook) unsettleOrder(boot string) {
 	if id, ok := s.leaseOf.Get(boot); ok {
+		s.unsettle(id)
+	}
+}
+
+// unsettle has a lease settled when the facts are done.
+func (s *leasesBook) unsettle(id api.LeaseID) {
+	if !slices.Contains(s.unsettled, id) {
+		s.unsettled = append(s.unsettled, id)
+	}
+}
+
+// settleLeases settles the leases that are noted for it, in that order.
+func (s *leasesBook) settleLeases() {
+	due := s.unsettled
+	s.unsettled = nil
+	for _, id := range due {
 		if l, ok := s.leases.Get(string(id)); ok {
 			s.settleLease(l)
 		}
@@ -154,9 +170,7 @@ func (s *leasesBook) beginEvent(l *Lease, t api.LeaseEventType) {
 			s.releaseOrder(now.boot(order))
 		}
 	}
-	if now, ok := s.leases.Get(string(l.Terms.ID)); ok {
-		s.settleLease(now)
-	}
+	s.unsettle(l.Terms.ID)
 }
 
 // finishEvent records that an event is done, and moves the lease to a status.

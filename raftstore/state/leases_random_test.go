@@ -20,11 +20,24 @@ type leaseDice struct {
 	made int
 }
 
-// leasedHosts are the hosts of these histories, with 4 CPUs each.
+// leasedCPUs are the CPUs of each host of these histories.
+const leasedCPUs = 6
+
+// leasedHosts are the hosts of these histories.
 var leasedHosts = []string{"h1", "h2", "h3"}
 
+// window draws a window near now, or one that begins where that of a lease ends.
 func (d *leaseDice) window() api.Window {
 	from := d.w.now + api.Instant(d.n(40)) - 5
+	if leases := d.w.s.Leases(""); len(leases) > 0 && d.chance(2) {
+		l := one(d.dice, leases)
+		for _, busy := range leases { // rather one in which something runs
+			if slots := d.w.s.LeaseSlots(busy); len(slots) > 0 && len(d.w.s.Within(slots[0].ID)) > 0 {
+				l = busy
+			}
+		}
+		from = l.Terms.Window.End
+	}
 	return api.Window{Start: from, End: from + 5 + api.Instant(d.n(40))}
 }
 
@@ -94,14 +107,14 @@ func (d *leaseDice) update(at command.Stamp) (command.LeaseSet, bool) {
 
 // hold draws slots for a boot that is not decided: of a lease, or within one.
 func (d *leaseDice) hold(at command.Stamp) (command.Hold, bool) {
-	all := d.w.s.UndecidedBoots()
+	all := d.waiting()
 	if len(all) == 0 {
 		return command.Hold{}, false
 	}
 	b := one(d.dice, all)
 	d.made++
 	c := hold(at, fmt.Sprintf("%s-k%d", b.Request.Reservation, d.made), "", nil)
-	c.Request, c.Commit = b.Request, d.chance(2)
+	c.Request, c.Commit = b.Request, !d.chance(3)
 	var keep, free []*api.Instance
 	if b.Request.Replaces != "" {
 		keep = d.w.s.SlotsOf("", api.ReservationID(b.Request.Groups[0].Name))
@@ -110,7 +123,7 @@ func (d *leaseDice) hold(at command.Stamp) (command.Hold, bool) {
 		free = d.w.s.SlotsOf("", b.Request.Within)
 	}
 	for n, spec := range b.Instances {
-		sl := command.Slot{Instance: spec, Host: api.HostID(one(d.dice, leasedHosts))}
+		sl := command.Slot{Instance: spec, Host: d.hostFrom(b.Request.Window.Start)}
 		sl.Instance.ID += api.InstanceID(fmt.Sprint("x", d.made))
 		switch {
 		case len(free) > 0:
@@ -120,8 +133,37 @@ func (d *leaseDice) hold(at command.Stamp) (command.Hold, bool) {
 		}
 		c.Slots = append(c.Slots, sl)
 	}
-	c.Spares = [][]api.HostID{{api.HostID(one(d.dice, leasedHosts))}}
+	c.Spares = make([][]api.HostID, 1)
+	for _, id := range leasedHosts {
+		if !d.chance(6) {
+			c.Spares[0] = append(c.Spares[0], api.HostID(id))
+		}
+	}
 	return c, true
+}
+
+// waiting returns the boots that are not decided and still can be, now and then all.
+func (d *leaseDice) waiting() []*Boot {
+	all := d.w.s.UndecidedBoots()
+	if d.chance(8) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(b *Boot) bool {
+		r := &b.Request
+		return r.Window.End <= d.w.now || r.Within != "" && len(d.w.s.FreeSlots("", r.Within, r.Project)) == 0
+	})
+}
+
+// hostFrom draws a host, most often one where something that is used ends at an instant.
+func (d *leaseDice) hostFrom(at api.Instant) api.HostID {
+	for _, id := range leasedHosts {
+		for _, i := range d.w.s.SlotsOn(api.HostID(id)) {
+			if i.Window.End == at && len(d.w.s.Within(i.ID)) > 0 && !d.chance(4) {
+				return i.Host
+			}
+		}
+	}
+	return api.HostID(one(d.dice, leasedHosts))
 }
 
 // abroad draws a hold of a parent for a lease of its own.
@@ -166,6 +208,11 @@ func (d *leaseDice) within(at command.Stamp) (command.BootCreate, bool) {
 	c := create(at, fmt.Sprintf("b%d", d.made), 1, 1)
 	c.Instances = specs(fmt.Sprintf("i%d", d.made))
 	c.Request.Within = one(d.dice, leases).Terms.Reservations[0].ID
+	for _, l := range leases { // rather where there is room
+		if id := l.Terms.Reservations[0].ID; len(d.w.s.FreeSlots("", id, "p")) > 0 && d.chance(2) {
+			c.Request.Within = id
+		}
+	}
 	if d.chance(5) {
 		c.Request.Project = "q"
 	}
@@ -199,6 +246,15 @@ func (d *leaseDice) report(at command.Stamp) (command.Command, bool) {
 	return reports(at, "a1", host, st, string(i.ID)), true
 }
 
+// first returns what the histories begin with.
+func (d *leaseDice) first() []command.Command {
+	out := []command.Command{initial(), command.LinkPut{Stamp: d.w.stamp(), Link: linkOf("up", api.LinkParent)}}
+	for _, h := range leasedHosts {
+		out = append(out, hostPut(d.w.stamp(), "a1", h, leasedCPUs))
+	}
+	return out
+}
+
 // next draws a command; false if there is nothing that it could be about.
 func (d *leaseDice) next() (command.Command, bool) {
 	if d.chance(3) {
@@ -207,6 +263,9 @@ func (d *leaseDice) next() (command.Command, bool) {
 	at := d.w.stamp()
 	switch d.n(17) {
 	case 0, 1:
+		if len(d.waiting()) > 4 {
+			return d.hold(at)
+		}
 		return d.create(at), true
 	case 2, 3:
 		return d.update(at)
@@ -215,16 +274,22 @@ func (d *leaseDice) next() (command.Command, bool) {
 	case 8:
 		return d.abroad(at), true
 	case 9:
-		if all := d.w.s.PreparedHolds(); len(all) > 0 {
+		if all := d.w.s.PreparedHolds(); len(all) > 0 && !d.chance(3) {
 			return command.HoldDecide{Stamp: at, ID: one(d.dice, all).ID, Origin: "up", Decision: one(d.dice, []api.Decision{api.DecisionCommit, api.DecisionAbort})}, true
 		}
 		if all := d.w.s.Holds(); len(all) > 0 {
 			h := one(d.dice, all)
+			if n := slices.IndexFunc(all, d.w.s.isReplaced); n >= 0 && d.chance(2) {
+				h = all[n]
+			}
 			return command.HoldDecide{Stamp: at, ID: h.ID, Origin: h.Origin, Decision: api.DecisionAbort}, true
 		}
 	case 10:
 		if all := d.w.s.UndecidedBoots(); len(all) > 0 {
 			b := one(d.dice, all)
+			if b.Request.Window.End <= d.w.now {
+				return bootDecide(at, string(b.Request.Reservation), api.DecisionAbort), true
+			}
 			return command.BootDecide{Stamp: at, Project: b.Request.Project, Reservation: b.Request.Reservation, Decision: one(d.dice, []api.Decision{api.DecisionCommit, api.DecisionAbort})}, true
 		}
 	case 11:
@@ -254,12 +319,10 @@ func TestLeaseHistories(t *testing.T) {
 	seen := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{tb: rt, s: New(), now: start, form: api.FormNewest}
-		w.ok(initial())
-		w.ok(command.LinkPut{Stamp: w.stamp(), Link: linkOf("up", api.LinkParent)})
-		for _, h := range leasedHosts {
-			w.host(h, 4)
-		}
 		d := &leaseDice{dice: dice{rt: rt, w: w}, seen: seen}
+		for _, c := range d.first() {
+			w.ok(c)
+		}
 		twin := loaded(rt, saved(rt, w.s))
 		for range 120 {
 			c, ok := d.next()
@@ -278,13 +341,14 @@ func TestLeaseHistories(t *testing.T) {
 		require.Equal(rt, saved(rt, w.s), saved(rt, twin))
 		d.finish()
 	})
+	t.Log(seen)
 	if testing.Short() {
 		return
 	}
 	for _, what := range []string{
 		"LeaseCreate ok", "LeaseSet ok", "LeaseDelete ok", "Hold ok", "Hold kept", "Hold whole", "Hold within", "Hold refused some", "BootDecide ok",
 		"HoldDecide ok", "HoldDecide conflict", "InstanceMove ok", "InstanceReport ok", "BootCreate ok", "lease PENDING", "lease ACTIVE",
-		"lease TERMINATING", "lease TERMINATED", "lease UPDATING",
+		"lease TERMINATING", "lease TERMINATED", "lease UPDATING", "lease STARTING", "lease DELETING",
 	} {
 		assert.Positive(t, seen[what], "%s was drawn", what)
 	}
@@ -356,7 +420,7 @@ func checkPromises(tb require.TestingT, s *State) {
 				}
 			}
 			if at >= s.now {
-				require.LessOrEqual(tb, sum, int64(4), "promised on %s at %d", host, at-s.now)
+				require.LessOrEqual(tb, sum, int64(leasedCPUs), "promised on %s at %d", host, at-s.now)
 			}
 		}
 		for _, slot := range s.SlotsOn(api.HostID(host)) {

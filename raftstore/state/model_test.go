@@ -17,10 +17,19 @@ import (
 // what is never drawn is not tested.
 func play(t *testing.T, most int, draw func(*state.History) command.Command, floor check.Outcomes) {
 	t.Helper()
+	playFrom(t, most, state.NewHistory, (*state.History).First, draw, floor)
+}
+
+// playFrom is play with histories that begin in another way.
+func playFrom(
+	t *testing.T, most int, begin func(*rapid.T) *state.History, first func(*state.History) []command.Command,
+	draw func(*state.History) command.Command, floor check.Outcomes,
+) {
+	t.Helper()
 	const per = 100
 	got, histories := check.Outcomes{}, 0
 	rapid.Check(t, func(rt *rapid.T) {
-		h := state.NewHistory(rt)
+		h := begin(rt)
 		both := check.Compare(h.State(), h.Apply)
 		step := func(c command.Command) {
 			index := h.Next()
@@ -28,7 +37,7 @@ func play(t *testing.T, most int, draw func(*state.History) command.Command, flo
 			require.Empty(rt, bad, "%#v", c)
 			require.Empty(rt, both.All(index), "%#v", c)
 		}
-		for _, c := range h.First() {
+		for _, c := range first(h) {
 			step(c)
 		}
 		for range h.Length(most) {
@@ -84,5 +93,16 @@ func TestRules(t *testing.T) {
 		"HoldParts ok": 25, "HostsState ok": 40, "InstanceDelete ok": 10, "InstanceMove conflict": 15, "InstanceMove no_capacity": 1, "InstanceMove ok": 20,
 		"InstanceReport ok": 80, "slot": 200, "slot refused": 40, "slot on a spare": 4, "slot under a rule": 100, "part of a slot elsewhere": 220,
 		"instance on another host": 8, "instance evacuated": 3,
+	})
+}
+
+// TestLeaseOracle plays random lives of leases.
+func TestLeaseOracle(t *testing.T) {
+	playFrom(t, 150, state.NewLeaseHistory, (*state.History).FirstOfLeases, (*state.History).DrawLease, check.Outcomes{
+		"LeaseCreate conflict": 20, "LeaseCreate ok": 300, "LeaseDelete ok": 40, "LeaseSet conflict": 100, "LeaseSet ok": 25,
+		"LeaseSet stale_generation": 25, "lease created": 250, "lease deleted": 30, "lease ended": 8, "lease failed": 10, "lease started": 12,
+		"lease updated": 8, "lease STARTING": 20, "lease DELETING": 200, "lease UPDATING": 200, "Hold ok": 400, "HoldParts ok": 30,
+		"PartAck ok": 50, "Prune ok": 100, "InstanceChanges ok": 100, "slot": 300, "slot refused": 200, "slot on a spare": 40,
+		"slot under a rule": 60, "part of a slot elsewhere": 50, "consumer with shares": 15,
 	})
 }

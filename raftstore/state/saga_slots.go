@@ -91,6 +91,7 @@ func (s *sagaBook) replaceSlot(h *Hold, n int) {
 	s.succeedSlot(old, i)
 	s.beginAdded(i)
 	s.bumpDrawn(sl.Host, shares)
+	s.bumpDrawn(sl.Host, old.Shares)
 }
 
 // unkeepSlot leaves a kept slot as it was before h.

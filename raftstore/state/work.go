@@ -19,7 +19,7 @@ type workBook struct {
 	changes   table.Set                   // origin link, ModIndex, instance
 	ends      table.Set                   // end of the window, own instance whose end nobody has requested
 	begins    table.Set                   // start of the window, own slot that has not begun
-	waiting   table.Set                   // host, slot whose window has begun and whose room is not free
+	waiting   table.Set                   // host or what gives a share, slot whose window has begun and whose room is not free
 	within    table.Set                   // slot, live instance within it
 	promised  table.Map[int]              // slot -> slots within it that undecided holds have
 	leased    table.Map[int]              // origin -> live slots

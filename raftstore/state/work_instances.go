@@ -265,7 +265,7 @@ func (s *workBook) listSlot(i *api.Instance) {
 	switch {
 	case !beginsByWindow(i):
 	case i.Window.Start <= s.now:
-		s.waiting.Insert(waitingKey(i))
+		s.listWaiting(i)
 	default:
 		s.begins.Insert(beginKey(i))
 	}
@@ -281,7 +281,7 @@ func (s *workBook) listSlot(i *api.Instance) {
 // unlistSlot removes an instance from the lists of listSlot.
 func (s *workBook) unlistSlot(i *api.Instance) {
 	s.begins.Delete(beginKey(i))
-	s.waiting.Delete(waitingKey(i))
+	s.unlistWaiting(i)
 	if s.reserved.Contains(reservedKey(i)) {
 		s.reserved.Delete(reservedKey(i))
 		addTally(&s.leased, string(i.Origin), -1)

@@ -14,6 +14,19 @@ import (
 
 func waitingKey(i *api.Instance) string { return joinKey(i.Host, i.ID) }
 
+// listWaiting lists a slot as waiting for room on its host and of all that give it a share.
+func (s *workBook) listWaiting(i *api.Instance) {
+	for id := range allocations(i.Host, api.Claim{}, i.Shares) {
+		s.waiting.Insert(joinKey(id, i.ID))
+	}
+}
+
+func (s *workBook) unlistWaiting(i *api.Instance) {
+	for id := range allocations(i.Host, api.Claim{}, i.Shares) {
+		s.waiting.Delete(joinKey(id, i.ID))
+	}
+}
+
 // beginsByWindow reports whether a slot waits for its window to begin.
 func beginsByWindow(i *api.Instance) bool {
 	return i.Reserved && i.Host != "" && i.Status == api.StatusBuild
@@ -23,12 +36,12 @@ func beginsByWindow(i *api.Instance) bool {
 // use its room.
 func (s *workBook) beginSlot(i *api.Instance) {
 	if s.isRoomFree(i) {
-		s.waiting.Delete(waitingKey(i))
+		s.unlistWaiting(i)
 		s.setStatus(i, api.StatusActive, "")
 		return
 	}
 	s.begins.Delete(beginKey(i))
-	s.waiting.Insert(waitingKey(i))
+	s.listWaiting(i)
 }
 
 // beginAdded begins a new slot whose window has begun already.
@@ -48,7 +61,7 @@ func (s *workBook) isRoomFree(i *api.Instance) bool {
 	return true
 }
 
-// beginWaiting begins the waiting slots on hosts that this command has changed.
+// beginWaiting begins the waiting slots that have room of what this command has changed.
 func (s *workBook) beginWaiting() {
 	if s.waiting.Len() == 0 {
 		return
@@ -62,7 +75,7 @@ func (s *workBook) beginWaiting() {
 		})
 	}
 	slices.SortFunc(due, func(a, b *api.Instance) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	for _, i := range due {
+	for _, i := range slices.Compact(due) {
 		if s.isRoomFree(i) {
 			s.beginSlot(i)
 		}

@@ -129,6 +129,9 @@ func (m *Model) hasRoom(h *Host, class api.ResourceClass, n, before int64, v api
 	if root := m.Root(h); !root.Passive && !root.takesWork() {
 		return &Refusal{promise.Model, "host " + string(root.ID) + " takes nothing new"}
 	}
+	if h.isReserved(&Claim{Start: m.Now, End: api.Forever, Class: api.Firm}, m.Now) {
+		return &Refusal{promise.Capacity, "all of provider " + string(h.ID) + " is reserved"}
+	}
 	if h.peakUse(class, m.Now)-before+n > capacityOf(v) {
 		return &Refusal{promise.Capacity, "provider " + string(h.ID) + " has not so much of " + string(class)}
 	}

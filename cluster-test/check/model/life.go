@@ -17,6 +17,7 @@ type Instance struct {
 	Status api.Status
 	Stays  uint64      // how many stays on hosts have ended by a move
 	Other  bool        // a slot that is on another host than when its window began
+	Waits  bool        // a slot whose window has begun, and that waits for its room
 	Away   api.Instant // start of being unreachable, as reported by its zone; 0 while it is reachable
 }
 
@@ -51,6 +52,9 @@ func (m *Model) setStatus(id api.InstanceID, st api.Status) {
 	if st == api.StatusDeleted {
 		i.Away = 0
 		m.endInstance(id)
+	}
+	if st == api.StatusDeleting {
+		m.endWithin(id)
 	}
 }
 
@@ -104,6 +108,9 @@ func (m *Model) instanceDelete(c command.InstanceDelete) *Refusal {
 	i, ok := m.Instances[c.ID]
 	if !ok || !i.Live() {
 		return &Refusal{promise.Model, "there is no instance " + string(c.ID)}
+	}
+	if m.Kept[c.ID] != nil {
+		return &Refusal{promise.Lease, "an update takes over the slot " + string(c.ID)}
 	}
 	m.setStatus(c.ID, api.StatusDeleting)
 	return nil

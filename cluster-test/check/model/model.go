@@ -47,6 +47,15 @@ type Model struct {
 
 	Webhooks map[WebhookName]*Webhook
 
+	Index  uint64                 // of the entry that has the command; the caller sets it
+	Leases map[api.LeaseID]*Lease // made at this zone
+	Series map[api.SeriesID]*Series
+	Over   bool                      // the command was refused by a quota, which others judge; the caller sets it
+	Kept   map[api.InstanceID]*Claim // slots that an undecided hold takes over, with the claim that does
+	Facts  []LeaseFact               // that this command made
+
+	HitLeases map[api.LeaseID]bool // leases that this command changed
+
 	Bumped       map[api.HostID]bool     // moved on by this command
 	Reshaped     map[api.ProviderID]bool // changed by this command in another way
 	HitConsumers map[api.ConsumerID]bool // that this command changed
@@ -125,6 +134,12 @@ type Claim struct {
 	Start, End api.Instant
 	Class      api.Class
 	Over       api.Instant // when its window ended, if it is not gone since; then it counts as a preemptible without an end
+
+	Whole     bool           // of a whole host: nothing else is admitted there
+	Within    api.InstanceID // the slot of a lease that it is inside; then it adds nothing to the host
+	Instead   *Claim         // the claim, on the same provider, that it is to replace; both count as the greater
+	Keeps     api.InstanceID // the slot that it takes over
+	Shortened []*Claim       // within that slot, which ended with it and end sooner for now
 }
 
 // Until returns when its window ends, or ended.
@@ -148,7 +163,7 @@ func New() *Model {
 		Bonds: map[RuleID]map[api.InstanceID]Bond{}, Arrived: map[api.InstanceID]bool{}, Evacuated: map[api.InstanceID]bool{},
 		left: map[stayed]bool{}, Returned: map[api.InstanceID]int{},
 		Consumers: map[api.ConsumerID]*Consumer{}, Classes: map[string]bool{}, Traits: map[string]bool{}, Private: map[string]bool{},
-		Webhooks: map[WebhookName]*Webhook{},
+		Webhooks: map[WebhookName]*Webhook{}, Leases: map[api.LeaseID]*Lease{}, Series: map[api.SeriesID]*Series{}, Kept: map[api.InstanceID]*Claim{},
 	}
 	m.beginCommand()
 	return m
@@ -160,6 +175,7 @@ func (m *Model) beginCommand() {
 	m.Moved, m.Told, m.Fresh = map[HoldID]bool{}, map[BootID]bool{}, nil
 	m.Ruled, m.Bound, m.Claimed = map[RuleID]bool{}, 0, 0
 	m.Reshaped, m.HitConsumers = map[api.ProviderID]bool{}, map[api.ConsumerID]bool{}
+	m.Facts, m.HitLeases = nil, map[api.LeaseID]bool{}
 }
 
 // Apply applies c, or returns the reason why it must be refused. Refusals that depend on
@@ -167,14 +183,20 @@ func (m *Model) beginCommand() {
 func (m *Model) Apply(c command.Command) *Refusal {
 	m.beginCommand()
 	m.form = c.Form()
-	m.Now = max(m.Now, c.Time())
+	at := max(m.Now, c.Time())
 	if _, first := c.(command.Init); !first && !m.Begun {
+		m.Now = at
 		return &Refusal{promise.Model, "the zone has not begun"}
 	}
-	m.passTime(c.Form())
-	no := m.applyCommand(c)
+	m.passTime(at)
+	m.Now = at
+	no := &Refusal{promise.Model, "a quota refuses it"}
+	if !m.Over {
+		no = m.applyCommand(c)
+	}
 	if _, whole := c.(command.Restore); !whole {
-		m.passTime(c.Form())
+		m.settle()
+		m.passTime(at)
 	}
 	return no
 }
@@ -191,7 +213,9 @@ func (m *Model) applyCommand(c command.Command) *Refusal {
 		return m.applySaga(c)
 	case command.ForBoots:
 		return m.applyBoots(c)
-	case command.ForLeases, command.ForQuotas:
+	case command.ForLeases:
+		return m.applyLeases(c)
+	case command.ForQuotas:
 		return nil
 	case command.ForEvents:
 		return m.applyEvents(c)
@@ -309,7 +333,9 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 		return m.consumersPut(c)
 	case command.ConsumerDelete:
 		return m.consumerDelete(c)
-	case command.LinkDelete, command.Prune, command.Restore:
+	case command.Prune:
+		m.pruneLeases(c)
+	case command.LinkDelete, command.Restore:
 	}
 	return nil
 }
@@ -319,8 +345,7 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 var adopted = []command.Kind{
 	command.KindTokenPut, command.KindTokenDelete, command.KindJoinPut, command.KindJoinUse, command.KindFlavorPut,
 	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
-	command.KindRestore, command.KindLeaseCreate, command.KindLeaseSet, command.KindLeaseDelete, command.KindQuotaSet, command.KindQuotaDelete,
-	command.KindSeriesCreate, command.KindSeriesDelete,
+	command.KindRestore, command.KindQuotaSet, command.KindQuotaDelete,
 }
 
 // Judged reports whether the model decides by itself if c is refused.
@@ -353,6 +378,13 @@ func (m *Model) linkSet(c command.LinkSet) {
 			m.Hit[id] = true
 		}
 	}
+}
+
+// LeaveGone leaves out of what this command has changed what it has then pruned.
+func (m *Model) LeaveGone() {
+	maps.DeleteFunc(m.Moved, func(id HoldID, _ bool) bool { return m.Holds[id] == nil })
+	maps.DeleteFunc(m.Told, func(id BootID, _ bool) bool { return m.Boots[id] == nil })
+	maps.DeleteFunc(m.Hit, func(id api.InstanceID, _ bool) bool { return m.Instances[id] == nil })
 }
 
 func (m *Model) bumpGeneration(h *Host) {
@@ -554,6 +586,7 @@ func (m *Model) endInstance(id api.InstanceID) {
 	}
 	delete(m.Claims, id)
 	m.dropClaim(c)
+	m.endEmptySlot(c.Within)
 }
 
 // dropClaim takes a claim off its host, and off all that it draws from but for what is kept.

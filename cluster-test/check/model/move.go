@@ -15,6 +15,10 @@ func (m *Model) instanceMove(c command.InstanceMove) *Refusal {
 	switch {
 	case !ok || !i.Live() || i.Host == "":
 		return &Refusal{promise.Model, "there is no instance " + string(c.ID) + " here"}
+	case m.Kept[c.ID] != nil:
+		return &Refusal{promise.Lease, "an update takes over the slot " + string(c.ID)}
+	case m.Claims[c.ID].Within != "":
+		return &Refusal{promise.Lease, "the instance is in a slot"}
 	case c.From == c.To:
 		return &Refusal{promise.Model, "it goes nowhere"}
 	case i.Host == c.To:
@@ -25,6 +29,8 @@ func (m *Model) instanceMove(c command.InstanceMove) *Refusal {
 		return &Refusal{promise.Move, "the instance is being deleted"}
 	case i.Target != "" && i.Target != c.To:
 		return &Refusal{promise.Move, "the instance moves somewhere else"}
+	case i.isSlot():
+		return m.moveSlot(c.ID, i, c.To)
 	case c.Evacuate && m.Hosts[i.Host].Up:
 		return &Refusal{promise.Move, "the host that it should leave is up"}
 	case c.Evacuate && !i.isMovable():

@@ -88,10 +88,24 @@ func (m *Model) sharersOf(h *Host) (out []*Host) {
 // reports whether all of them have room, and the host takes work.
 func (m *Model) Fits(c *Claim) bool {
 	h, ok := m.Hosts[c.Host]
-	if !ok || !h.takesWork() || c.End <= m.Now || c.Start >= c.End {
+	if !ok || !h.takesWork() || !m.isClaim(c) {
 		return false
 	}
-	left := maps.Clone(c.Want)
+	if c.Whole {
+		return m.fitsWhole(h, c)
+	}
+	if h.isReserved(c, m.Now) {
+		return false
+	}
+	from := m.givers(h, c, maps.Clone(c.Want))
+	c.divide(from)
+	return len(from) == len(c.Want)
+}
+
+// givers returns who gives each of some amounts to c, as far as anybody does: its host first,
+// then what is under it, then what shares with it.
+func (m *Model) givers(h *Host, c *Claim, left api.Resources) map[api.ResourceClass]api.HostID {
+	out := map[api.ResourceClass]api.HostID{}
 	give := func(p *Host) api.Resources {
 		out := api.Resources{}
 		for class, n := range left {
@@ -103,16 +117,11 @@ func (m *Model) Fits(c *Claim) bool {
 	}
 	settle := func(p *Host, amounts api.Resources) {
 		for class := range amounts {
+			out[class] = p.ID
 			delete(left, class)
 		}
-		if p != h && len(amounts) > 0 {
-			piece := *c
-			piece.Host, piece.Amounts, piece.Want, piece.Rest = p.ID, amounts, nil, nil
-			c.Rest = append(c.Rest, &piece)
-		}
 	}
-	c.Amounts, c.Rest = give(h), nil
-	settle(h, c.Amounts)
+	settle(h, give(h))
 	for tree := m.hostsBelow(h); len(tree) > 0; {
 		best := 0
 		for i := range tree {
@@ -126,8 +135,35 @@ func (m *Model) Fits(c *Claim) bool {
 	for _, p := range m.sharersOf(h) {
 		settle(p, give(p))
 	}
+	return out
+}
+
+// divide divides the resources of c among its host and others.
+func (c *Claim) divide(from map[api.ResourceClass]api.HostID) {
+	c.Amounts, c.Rest = api.Resources{}, nil
+	for _, class := range c.Want.Classes() {
+		switch at, given := from[class]; {
+		case !given:
+		case at == c.Host:
+			c.Amounts[class] = c.Want[class]
+		default:
+			c.give(at, class, c.Want[class])
+		}
+	}
 	slices.SortFunc(c.Rest, func(a, b *Claim) int { return strings.Compare(string(a.Host), string(b.Host)) })
-	return len(left) == 0
+}
+
+// give adds an amount to what another provider than its host gives to c.
+func (c *Claim) give(from api.HostID, class api.ResourceClass, n int64) {
+	for _, p := range c.Rest {
+		if p.Host == from {
+			p.Amounts[class] = n
+			return
+		}
+	}
+	piece := *c
+	piece.Host, piece.Amounts, piece.Want, piece.Rest = from, api.Resources{class: n}, nil, nil
+	c.Rest = append(c.Rest, &piece)
 }
 
 // Shares returns the shares of c from providers other than its host.

@@ -19,18 +19,61 @@ func admitsUnits(v api.Inventory, n int64) bool {
 }
 
 // useAt sums up the firm claims whose window holds t, and the preemptible ones that
-// have not ended by then.
+// have not ended by then. A claim within another adds nothing; one that is to replace
+// another adds what it needs beyond it.
 func (h *Host) useAt(class api.ResourceClass, t api.Instant) (firm, preemptible int64) {
 	for _, c := range h.Claims {
 		switch {
-		case c.End <= t:
+		case c.Within != "" || c.End <= t:
 		case c.Class == api.Preemptible:
 			preemptible += c.Amounts[class]
 		case c.Start <= t:
-			firm += c.Amounts[class]
+			firm += c.beyond(class, t)
 		}
 	}
 	return firm, preemptible
+}
+
+// covers reports whether the window of c holds t.
+func (c *Claim) covers(t api.Instant) bool { return c != nil && c.Start <= t && t < c.End }
+
+// beyond returns what c needs of a class at t beyond the claim that it is to replace.
+func (c *Claim) beyond(class api.ResourceClass, t api.Instant) int64 {
+	n := c.Amounts[class]
+	if c.Instead.covers(t) {
+		n = max(0, n-c.Instead.Amounts[class])
+	}
+	return n
+}
+
+// overlaps reports whether two windows have an instant in common from now on.
+func (c *Claim) overlaps(o *Claim, now api.Instant) bool {
+	return max(c.Start, o.Start, now) < min(c.End, o.End)
+}
+
+// isReserved reports whether all of h is claimed at an instant that counts for c.
+func (h *Host) isReserved(c *Claim, now api.Instant) bool {
+	for _, o := range h.Claims {
+		if o.Whole && (c.Class == api.Preemptible && o.covers(now) || c.Class != api.Preemptible && o.overlaps(c, now)) {
+			return true
+		}
+	}
+	return false
+}
+
+// isIdle reports whether nothing is claimed on h over the window of c, from now on.
+// Preemptibles count if it has begun.
+func (h *Host) isIdle(c *Claim, now api.Instant) bool {
+	for _, o := range h.Claims {
+		switch {
+		case o.Within != "":
+		case o.Class == api.Preemptible && c.Start <= now && now < o.End:
+			return false
+		case o.Class != api.Preemptible && o.overlaps(c, now):
+			return false
+		}
+	}
+	return true
 }
 
 // changeInstants returns where the use of a host may change within c, from now on.
@@ -55,7 +98,7 @@ func (h *Host) takesWork() bool { return !h.Passive && h.Up && h.Enabled && h.Ma
 // instant among firm claims, and at this instant beside all claims.
 func (h *Host) Gives(class api.ResourceClass, n int64, c *Claim, now api.Instant) bool {
 	v, has := h.Stock()[class]
-	if !has || !admitsUnits(v, n) {
+	if !has || !admitsUnits(v, n) || h.isReserved(c, now) {
 		return false
 	}
 	room := capacityOf(v) - n
@@ -99,6 +142,9 @@ func (h *Host) Oversold(c *Claim, now api.Instant) (api.ResourceClass, api.Insta
 	}
 	for _, class := range c.Amounts.Classes() {
 		for _, t := range instants {
+			if c.Within != "" || c.beyond(class, t) == 0 {
+				continue // it takes nothing that was not taken before
+			}
 			firm, preemptible := h.useAt(class, t)
 			if t == now {
 				firm += preemptible
@@ -126,19 +172,22 @@ func (h *Host) Overfull(now api.Instant) bool {
 // Used returns what is in use on h now.
 func (h *Host) Used(now api.Instant) api.Resources {
 	out := api.Resources{}
-	for _, amounts := range h.UsedBy(now) {
-		for class, n := range amounts {
-			out[class] += n
+	for _, c := range h.Claims {
+		for class := range c.Amounts {
+			if firm, preemptible := h.useAt(class, now); firm+preemptible > 0 {
+				out[class] = firm + preemptible
+			}
 		}
 	}
 	return out
 }
 
-// UsedBy returns what is in use on h now, by consumer.
+// UsedBy returns what is in use on h now, by consumer. What an undecided slot needs beyond the one
+// that it takes over is nobody's yet.
 func (h *Host) UsedBy(now api.Instant) map[api.ConsumerID]api.Resources {
 	out := map[api.ConsumerID]api.Resources{}
 	for _, c := range h.Claims {
-		if c.End <= now || c.Class != api.Preemptible && c.Start > now || len(c.Amounts) == 0 {
+		if c.End <= now || c.Class != api.Preemptible && c.Start > now || len(c.Amounts) == 0 || c.Within != "" || c.Keeps != "" {
 			continue
 		}
 		if out[c.Consumer] == nil {

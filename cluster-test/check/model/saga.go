@@ -29,6 +29,8 @@ type Hold struct {
 	Boot     *Boot // nil for a parent's
 	Request  api.Request
 	Groups   map[api.InstanceID]int
+	Start    api.Instant // of its claims
+	End      api.Instant
 	Plan     api.PlanID
 	Slots    []*Claim
 	Parts    []*Part
@@ -84,8 +86,13 @@ func (m *Model) makeHold(c command.Hold) *Refusal {
 	if c.Plan != "" {
 		m.Plans[c.Plan] = c.Expires
 	}
-	for _, sl := range c.Slots {
-		m.placeSlot(h, &c, sl)
+	h.Start, h.End = m.windowOf(h)
+	for _, whole := range []bool{true, false} { // whole hosts come first
+		for _, sl := range c.Slots {
+			if c.Request.Groups[sl.Group].Whole == whole {
+				m.placeSlot(h, &c, sl)
+			}
+		}
 	}
 	for _, p := range c.Parts {
 		m.askPart(h, p)
@@ -116,8 +123,11 @@ func (m *Model) MayHold(c command.Hold) (*Boot, *Refusal) {
 		} else if l.Paused {
 			return nil, &Refusal{promise.Model, string(c.Origin) + " is paused"}
 		}
-		if w := c.Request.Window; w.Start > m.Now || c.Request.Class != api.Firm || w.End != api.Forever && w.End > m.Now.Add(api.WindowMax) {
-			return nil, &Refusal{promise.Window, "it is not for now"}
+		if not := m.mayWant(&c.Request); not != nil {
+			return nil, not
+		}
+		if c.Request.Reserves && m.countSlots(c.Origin)+c.Count() > api.ReservedPerLinkMax {
+			return nil, &Refusal{promise.Lease, "the parent has reserved too much"}
 		}
 		if m.countPrepared(c.Origin)+c.Count() > api.HoldsPerLinkMax {
 			return nil, &Refusal{promise.Model, "the parent holds too much"}
@@ -128,6 +138,22 @@ func (m *Model) MayHold(c command.Hold) (*Boot, *Refusal) {
 		return nil, &Refusal{promise.Model, "the boot has other groups"}
 	}
 	return b, m.mayName(c)
+}
+
+// mayWant returns why a parent may not ask for a request: at another time than now only room
+// of a lease.
+func (m *Model) mayWant(r *api.Request) *Refusal {
+	switch w := r.Window; {
+	case r.Class != api.Firm:
+		return &Refusal{promise.Window, "it is not firm"}
+	case r.Reserves:
+		if w.Start > m.Now.Add(api.LeaseLeadMax) || w.End > m.Now.Add(api.LeaseLeadMax+api.LeaseDurationMax) {
+			return &Refusal{promise.Window, "it is too far ahead"}
+		}
+	case w.Start < 0 || w.Start > m.Now || w.End != api.Forever && w.End > m.Now.Add(api.WindowMax):
+		return &Refusal{promise.Window, "it is not for now"}
+	}
+	return nil
 }
 
 // mayName returns why a hold cannot be for what it names.
@@ -180,8 +206,7 @@ func (m *Model) placeSlot(h *Hold, c *command.Hold, sl command.Slot) {
 		hosts = append(hosts, c.Spares[sl.Group]...)
 	}
 	for _, id := range hosts {
-		cl := m.claimFor(c, sl, id)
-		if m.Fits(cl) && m.Obeys(h, sl.Group, Spot{Host: id}, nil) {
+		if cl := m.takeSlot(h, sl, id); cl != nil {
 			m.grantClaim(cl)
 			h.Slots = append(h.Slots, cl)
 			m.Held[cl.Consumer] = h
@@ -192,19 +217,48 @@ func (m *Model) placeSlot(h *Hold, c *command.Hold, sl command.Slot) {
 	h.Refused++
 }
 
-// claimFor returns what a slot wants on a host. A boot's window begins now, and a
-// lifetime ends it.
-func (m *Model) claimFor(c *command.Hold, sl command.Slot, on api.HostID) *Claim {
-	w := c.Request.Window
+// takeSlot returns the claim of a slot on a host, or nil if there is no room: within the slot
+// that id names, in place of the one that it keeps, or beside all others.
+func (m *Model) takeSlot(h *Hold, sl command.Slot, id api.HostID) *Claim {
+	cl := h.claimFor(sl, id)
+	switch {
+	case h.Request.Within != "":
+		if m.fitsWithin(h, cl, sl.Group, api.InstanceID(id)) {
+			return cl
+		}
+		return nil
+	case sl.Keeps != "" && id == sl.Host:
+		if kept := h.claimFor(sl, id); m.keepSlot(h, kept, sl) {
+			return kept
+		}
+	}
+	if m.Fits(cl) && m.Obeys(h, sl.Group, Spot{Host: id}, nil) {
+		return cl
+	}
+	return nil
+}
+
+// windowOf returns the window of the claims of a hold. That of a boot begins now, and a
+// lifetime ends it; within a reservation it ends with that.
+func (m *Model) windowOf(h *Hold) (start, end api.Instant) {
+	w := h.Request.Window
 	if w.Start == 0 {
 		w.Start = m.Now
 	}
-	if c.Request.Lifetime > 0 && w.End == api.Forever {
-		w.End = w.Start + api.Instant(c.Request.Lifetime.Milliseconds())
+	if h.Request.Lifetime > 0 && w.End == api.Forever {
+		w.End = w.Start + api.Instant(h.Request.Lifetime.Milliseconds())
 	}
+	for _, id := range m.Slots(h.ID.Origin, h.Request.Within) {
+		w.End = min(w.End, m.Instances[id].Hold.End)
+	}
+	return w.Start, w.End
+}
+
+// claimFor returns what a slot wants on a host.
+func (h *Hold) claimFor(sl command.Slot, on api.HostID) *Claim {
+	g := h.Request.Groups[sl.Group]
 	return &Claim{
-		Consumer: sl.Instance.ID, Host: on, Want: c.Request.Groups[sl.Group].Resources,
-		Start: w.Start, End: w.End, Class: c.Request.Class,
+		Consumer: sl.Instance.ID, Host: on, Want: g.Resources, Start: h.Start, End: h.End, Class: h.Request.Class, Whole: g.Whole,
 	}
 }
 
@@ -282,6 +336,8 @@ func (m *Model) holdDecide(c command.HoldDecide) *Refusal {
 		return &Refusal{promise.Saga, "not every child has answered"}
 	case c.Origin == "" && (commit || c.Forced || h.Decision == api.DecisionCommit):
 		return &Refusal{promise.Model, "the hold belongs to a boot of this zone"}
+	case !commit && slices.ContainsFunc(h.Slots, func(c *Claim) bool { return m.Kept[c.Consumer] != nil }):
+		return &Refusal{promise.Lease, "an update takes over its slots"}
 	}
 	m.carryOut(h, c.Decision)
 	return nil
@@ -332,22 +388,30 @@ func (m *Model) decideBoot(b *Boot, d api.Decision) {
 
 func (m *Model) bootRelease(c command.BootRelease) *Refusal {
 	b, ok := m.Boots[BootID{c.Project, c.Reservation}]
-	if !ok {
+	switch {
+	case !ok:
 		return &Refusal{promise.Model, "there is no such reservation"}
+	case b.Request.Reserves:
+		return &Refusal{promise.Lease, "the reservation is the room of a lease"}
 	}
+	m.releaseBoot(b)
+	return nil
+}
+
+// releaseBoot gives up all that a boot has.
+func (m *Model) releaseBoot(b *Boot) {
 	if b.Ended {
-		return nil
+		return
 	}
 	b.Ended = true
 	m.Told[b.ID] = true
 	if b.Decision == api.DecisionPending {
 		m.decideBoot(b, api.DecisionAbort)
-		return nil
+		return
 	}
 	for _, h := range b.Holds {
 		m.carryOut(h, api.DecisionAbort)
 	}
-	return nil
 }
 
 // carryOut carries a decision out: a commit makes instances, an abort gives back
@@ -372,6 +436,7 @@ func (m *Model) carryOut(h *Hold, d api.Decision) {
 		m.endAll(h)
 	default:
 		for _, c := range h.Slots {
+			m.unkeepSlot(c)
 			m.endInstance(c.Consumer)
 		}
 	}
@@ -382,9 +447,20 @@ func (m *Model) carryOut(h *Hold, d api.Decision) {
 
 func (m *Model) makeAll(h *Hold) {
 	for _, c := range h.Slots {
-		m.makeInstance(c.Consumer, &Instance{Hold: h, Group: h.Groups[c.Consumer], Host: c.Host})
+		if c.Keeps != "" {
+			m.replaceSlot(h, c)
+			continue
+		}
+		i := &Instance{Hold: h, Group: h.Groups[c.Consumer], Host: c.Host}
+		m.makeInstance(c.Consumer, i)
 		if m.form >= api.FormFourth && c.End <= m.Now {
 			m.setStatus(c.Consumer, api.StatusDeleted) // decided too late
+		}
+		if i.isSlot() && i.Status == api.StatusBuild && c.Start <= m.Now {
+			m.beginSlot(c.Consumer)
+		}
+		if slot := m.Instances[c.Within]; c.Within != "" && slot.Status != api.StatusActive && i.Status == api.StatusBuild {
+			m.setStatus(c.Consumer, api.StatusDeleting) // its slot has ended
 		}
 	}
 	for _, p := range h.Parts {

@@ -25,6 +25,8 @@ const (
 	Bound      Name = "I24 rules"       // members of a rule are on hosts that it forbids
 	Move       Name = "I25 moves"       // an instance moves that must not, or is started before it has stopped
 	Window     Name = "I26 window"      // room was taken for a parent at another time than now, or of another class than firm
+	Lease      Name = "I27 leases"      // a lease has half of its room, or takes a step twice or out of order
+	Within     Name = "I28 within"      // something is in the room of a lease that may not be there
 	Model      Name = "model"           // the state differs from the model in a way that no other rule names
 	Input      Name = "input"           // the evidence has a gap or cannot be read
 	Undecided  Name = "undecided"       // a checker ran out of time
