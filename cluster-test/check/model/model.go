@@ -340,46 +340,6 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 	return nil
 }
 
-// adopted are the commands whose refusal depends on tokens, names, limits or parts of
-// backups that the model does not have.
-var adopted = []command.Kind{
-	command.KindTokenPut, command.KindTokenDelete, command.KindJoinPut, command.KindJoinUse, command.KindFlavorPut,
-	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
-	command.KindRestore, command.KindQuotaSet, command.KindQuotaDelete,
-}
-
-// Judged reports whether the model decides by itself if c is refused.
-func Judged(c command.Command) bool { return !slices.Contains(adopted, c.Kind()) }
-
-// Adopt applies an accepted command that the model does not judge.
-func (m *Model) Adopt(c command.Command) {
-	if put, ok := c.(command.LinkPut); ok {
-		m.Links[put.Link.ID] = &Link{Role: put.Link.Role, Next: put.Link.ChangesNext, Paused: put.Link.State == api.LinkPaused}
-	}
-	if set, ok := c.(command.LinkSet); ok && m.Links[set.ID] != nil {
-		m.linkSet(set)
-	}
-	if del, ok := c.(command.LinkDelete); ok {
-		delete(m.Links, del.ID)
-	}
-}
-
-func (m *Model) linkSet(c command.LinkSet) {
-	l := m.Links[c.ID]
-	if c.State != nil {
-		l.Paused = *c.State == api.LinkPaused
-	}
-	if c.Silent == nil || *c.Silent == l.Silent {
-		return
-	}
-	l.Silent = min(*c.Silent, m.Now)
-	for id, i := range m.Instances {
-		if i.Link == c.ID && i.Live() {
-			m.Hit[id] = true
-		}
-	}
-}
-
 // LeaveGone leaves out of what this command has changed what it has then pruned.
 func (m *Model) LeaveGone() {
 	maps.DeleteFunc(m.Moved, func(id HoldID, _ bool) bool { return m.Holds[id] == nil })
