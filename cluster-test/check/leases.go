@@ -137,6 +137,15 @@ func (r *replay) compareAllLeases(index uint64) {
 			r.compareReservation(index, l, l.Terms.Reservations[i].ID)
 		}
 	}
+	r.compareSeries(index)
+	if got := r.s.NextDue(); r.form >= api.FormFourth && got != r.m.NextDue() {
+		r.addViolation(promise.Lease, index, "something is due at %d, not at %d", got, r.m.NextDue())
+	}
+	r.compareInside(index)
+}
+
+// compareSeries compares the series of leases.
+func (r *replay) compareSeries(index uint64) {
 	if n := len(r.s.AllSeries("")); n != len(r.m.Series) {
 		r.addViolation(promise.Lease, index, "there are %d series of leases, not %d", n, len(r.m.Series))
 	}
@@ -145,9 +154,10 @@ func (r *replay) compareAllLeases(index uint64) {
 			r.addViolation(promise.Lease, index, "series %s is %+v, not %s", id, got, want.Status)
 		}
 	}
-	if got := r.s.NextDue(); r.form >= api.FormFourth && got != r.m.NextDue() {
-		r.addViolation(promise.Lease, index, "something is due at %d, not at %d", got, r.m.NextDue())
-	}
+}
+
+// compareInside compares what is within slots.
+func (r *replay) compareInside(index uint64) {
 	for _, slot := range r.m.Occupied() {
 		inside := []api.InstanceID{}
 		for _, c := range r.m.Inside(slot) {

@@ -236,8 +236,14 @@ func (d *wideDice) remove(at command.Stamp) (command.Command, bool) {
 	return command.InstanceDelete{Stamp: at, ID: one(d.dice, all).ID}, true
 }
 
-// prune draws that old records go: seldom those of leases, which are kept for longer.
-func (d *wideDice) prune(at command.Stamp) command.Prune {
+// prune draws that old records go: seldom those of leases, which are kept for longer. What the
+// leases still need has been used far more recently than any cutoff in truth.
+func (d *wideDice) prune(at command.Stamp) command.Command {
+	for _, l := range d.w.s.Leases("") {
+		if !l.Status.Stable() && l.Status != api.LeaseTerminating || l.Status == api.LeaseActive {
+			return command.Tick{Stamp: at}
+		}
+	}
 	c := command.Prune{Stamp: at, Limit: 1 + d.n(20)}
 	before := at.At - api.Instant(d.n(100))
 	if d.chance(4) {

@@ -100,9 +100,9 @@ func TestRules(t *testing.T) {
 func TestLeaseOracle(t *testing.T) {
 	playFrom(t, 150, state.NewLeaseHistory, (*state.History).FirstOfLeases, (*state.History).DrawLease, check.Outcomes{
 		"LeaseCreate conflict": 20, "LeaseCreate ok": 300, "LeaseDelete ok": 40, "LeaseSet conflict": 100, "LeaseSet ok": 25,
-		"LeaseSet stale_generation": 25, "lease created": 250, "lease deleted": 30, "lease ended": 8, "lease failed": 10, "lease started": 12,
-		"lease updated": 8, "lease STARTING": 20, "lease DELETING": 200, "lease UPDATING": 200, "Hold ok": 400, "HoldParts ok": 30,
-		"PartAck ok": 50, "Prune ok": 100, "InstanceChanges ok": 100, "slot": 300, "slot refused": 200, "slot on a spare": 40,
+		"LeaseSet stale_generation": 25, "lease created": 250, "lease deleted": 30, "lease ended": 5, "lease failed": 8, "lease started": 12,
+		"lease updated": 8, "lease STARTING": 20, "lease DELETING": 200, "lease UPDATING": 100, "Hold ok": 400, "HoldParts ok": 30,
+		"PartAck ok": 50, "Prune ok": 12, "SeriesCreate ok": 50, "InstanceChanges ok": 100, "slot": 300, "slot refused": 200, "slot on a spare": 40,
 		"slot under a rule": 60, "part of a slot elsewhere": 50, "consumer with shares": 15,
 	})
 }

@@ -354,7 +354,7 @@ func (m *Model) areGone(l *Lease) bool {
 func (m *Model) hasBegun(l *Lease) bool {
 	b := m.orderBoot(l, l.Order)
 	if b == nil {
-		return true
+		return l.Order == "" // nothing was reserved
 	}
 	n := m.statuses(b)
 	return b.Unacked() == 0 && n[api.StatusBuild] == 0 && n[api.StatusDeleting] == 0 && n[api.StatusDeleted] == 0
@@ -462,10 +462,7 @@ func (m *Model) Half(l *Lease) string {
 	}
 	b := m.orderBoot(l, l.Order)
 	switch {
-	case b == nil:
-		if l.Order != "" && l.Status != api.LeaseTerminating {
-			return "has no order"
-		}
+	case b == nil: // nothing was reserved, or all of it was ended one by one
 		return ""
 	case b.Decision != api.DecisionCommit:
 		return "has an order that is decided " + string(b.Decision)

@@ -138,6 +138,7 @@ type Claim struct {
 	Whole     bool           // of a whole host: nothing else is admitted there
 	Within    api.InstanceID // the slot of a lease that it is inside; then it adds nothing to the host
 	Instead   *Claim         // the claim, on the same provider, that it is to replace; both count as the greater
+	Replaced  *Claim         // the claim that it has replaced or is to
 	Keeps     api.InstanceID // the slot that it takes over
 	Shortened []*Claim       // within that slot, which ended with it and end sooner for now
 }

@@ -142,7 +142,7 @@ func (h *Host) Oversold(c *Claim, now api.Instant) (api.ResourceClass, api.Insta
 	}
 	for _, class := range c.Amounts.Classes() {
 		for _, t := range instants {
-			if c.Within != "" || c.beyond(class, t) == 0 {
+			if had := c.Replaced; c.Within != "" || had.covers(t) && had.Amounts[class] >= c.Amounts[class] {
 				continue // it takes nothing that was not taken before
 			}
 			firm, preemptible := h.useAt(class, t)

@@ -266,6 +266,7 @@ func (m *Model) fitsInstead(from, c *Claim) bool {
 	}
 	for _, p := range c.Pieces() {
 		p.Instead = from.PieceOn(p.Host)
+		p.Replaced = p.Instead
 	}
 	for _, p := range c.Pieces() {
 		if !m.Hosts[p.Host].hasBeyond(p, m.Now) {
