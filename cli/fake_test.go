@@ -231,6 +231,11 @@ var canned = map[string]string{
 	"POST /operator/join-tokens": `{"token": "join-token-text"}`, "POST /operator/holds/r-2.1": "",
 	"DELETE /operator/tokens/0123456789abcdef": "",
 	"GET /events":                 cannedEvents,
+	"GET /quotas":                 `{"quotas": [` + cannedDefaults + `, ` + cannedQuota + `]}`,
+	"GET /quotas/shop":            `{"quota": ` + cannedQuota + `}`,
+	"PUT /quotas/shop":            `{"quota": ` + cannedQuota + `}`,
+	"PUT /quotas":                 `{"quota": ` + cannedDefaults + `}`,
+	"DELETE /quotas/shop":         "",
 	"GET /webhooks":               `{"webhooks": [` + cannedWebhook + `]}`,
 	"GET /webhooks/pager":         `{"webhook": ` + cannedWebhook + `}`,
 	"POST /webhooks":              `{"webhook": {"id": "w-1", "name": "pager", "secret": "whsec_text"}}`,
@@ -245,6 +250,11 @@ const (
 		"\"zone\": \"home\", \"host\": \"h1\"}\n\n:\nid: 4711-2\n\n"
 	cannedWebhook = `{"id": "w-1", "name": "pager", "project_id": "p", "user_id": "u", "url": "https://example.org/berth", "kinds": ["boot", "instance.error"], "state": "failing",
 		"reason": "it answered with status 500", "failing_since": "2026-06-01T12:00:00.000Z", "delivered": "4711-2", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z"}`
+	cannedDefaults = `{"limits": {"hosts": 2, "leases": 10}, "use": []}`
+	cannedQuota    = `{"project_id": "shop", "limits": {"hosts": 4, "leases": -1}, "use": [{"name": "hosts", "limit": 4, "default": false, "used": 1, "peak": 3,
+		"peak_at": "2026-06-02T12:00:00.000Z"}, {"name": "instances", "limit": -1, "default": true, "used": 7, "peak": 7, "peak_at": "2026-06-01T12:00:00.000Z"},
+		{"name": "leases", "limit": -1, "default": false, "used": 0, "peak": 0}, {"name": "preemptibles", "limit": -1, "default": true, "used": 0, "peak": 0},
+		{"name": "reserved", "limit": 20, "default": true, "used": 0, "peak": 0}]}`
 	cannedServer = `{"id": "i-1", "name": "web-1", "reservation_id": "r-1", "project_id": "p", "user_id": "u", "flavor": "small",
 		"resources": {"VCPU": 1, "MEMORY_MB": 512}, "metadata": {"b": "2", "a": "1"}, "status": "ACTIVE", "window": {"start": "2026-06-01T12:00:00.000Z", "end": null},
 		"class": "firm", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "zone": "home", "host": "h1"}`

@@ -74,6 +74,12 @@ var verbs = []string{
 	"host undrain h1",
 	"host evacuate h1 --wait",
 	"host delete h1 --yes",
+	"quota list",
+	"quota show",
+	"quota show shop --no-headers",
+	"quota set shop hosts=4 leases=none reserved.VCPU=default",
+	"quota set --default hosts=2 leases=10",
+	"quota delete shop --yes",
 	"events",
 	"events --after 4711-1 --kind boot --kind instance.error --reservation r-1 --lease l-1 --project shop --no-headers",
 	"events --after now -o json",
@@ -292,7 +298,7 @@ func TestDestructiveVerbsAsk(t *testing.T) {
 		"reservation delete r-1 --no-wait", "server delete i-1", "flavor delete small", "zone unlink west", "host delete h1",
 		"operator remove n3", "hold resolve r-2.1 --decision commit", "token delete 0123456789abcdef", "aggregate delete rack1", "server-group delete apart",
 		"provider delete pool1", "resource-class delete CUSTOM_LICENSE", "trait delete CUSTOM_SSD", "allocation delete " + uuidC,
-		"lease delete " + leaseID,
+		"lease delete " + leaseID, "quota delete shop",
 	} {
 		args := strings.Fields(line)
 		z := newFakeZone(t)

@@ -21,6 +21,9 @@ const (
 	Preemptibles Item = "preemptibles" // preemptible instances
 )
 
+// Families returns the items that are numbers.
+func Families() []Item { return []Item{Leases, Hosts, Reserved, Instances, Preemptibles} }
+
 // Of returns the item that is an amount of a resource class in Reserved, Instances or
 // Preemptibles, such as reserved.VCPU.
 func (i Item) Of(class api.ResourceClass) Item { return i + "." + Item(class) }

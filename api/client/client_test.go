@@ -165,6 +165,12 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		},
 		func() error { return c.DeleteWebhook(ctx, "pager") },
 		func() error { return do(c.ResumeWebhook(ctx, "pager")) },
+		func() error { return do(c.Quotas(ctx)) },
+		func() error { return do(c.OwnQuota(ctx)) },
+		func() error { return do(c.Quota(ctx, "shop")) },
+		func() error { return do(c.SetQuota(ctx, "", map[string]*int64{"hosts": new(int64)})) },
+		func() error { return do(c.SetQuota(ctx, "shop", map[string]*int64{"hosts": nil})) },
+		func() error { return c.DeleteQuota(ctx, "shop") },
 		func() error { return do(c.Members(ctx)) },
 		func() error { return c.RemoveMember(ctx, "n3") },
 		func() error { return c.Transfer(ctx, "n2") },
@@ -210,7 +216,7 @@ const echo = `{
   "members": [], "token": "text", "tokens": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
   "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1},
   "aggregate": {"name": "rack1"}, "aggregates": [], "availability_zones": [], "server_group": {"name": "apart"}, "server_groups": [],
-  "explanation": {"reservation_id": "r-1"}, "webhook": {"name": "pager"}, "webhooks": [], "capacity": {"zones": []}, "resource_providers": [], "resource_classes": [], "traits": [],
+  "explanation": {"reservation_id": "r-1"}, "webhook": {"name": "pager"}, "webhooks": [], "quota": {"project_id": "shop"}, "quotas": [{"project_id": "shop"}], "capacity": {"zones": []}, "resource_providers": [], "resource_classes": [], "traits": [],
   "resource_provider_generation": 3, "inventories": {}, "allocations": {}, "usages": {}, "allocation_requests": []
 }`
 

@@ -260,7 +260,11 @@ func (w *writer) schema(t reflect.Type) object {
 	case reflect.Slice:
 		return object{{Key: "type", Value: "array"}, {Key: "items", Value: w.schema(t.Elem())}}
 	case reflect.Map:
-		return object{{Key: "type", Value: "object"}, {Key: "additionalProperties", Value: w.schema(t.Elem())}}
+		each := w.schema(t.Elem())
+		if t.Elem().Kind() == reflect.Pointer {
+			each = append(each, yaml.MapItem{Key: "nullable", Value: true})
+		}
+		return object{{Key: "type", Value: "object"}, {Key: "additionalProperties", Value: each}}
 	case reflect.Struct:
 		w.define(t)
 		return object{{Key: "$ref", Value: "#/components/schemas/" + t.Name()}}

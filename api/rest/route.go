@@ -86,6 +86,7 @@ func makeTable() []Route {
 		{"Flavors", flavors},
 		{"Zones", zones},
 		{"Hosts and aggregates", hosts},
+		{"Quotas", quotas},
 		{"Events and webhooks", watching},
 		{"Operators", operators},
 	} {

@@ -59,6 +59,8 @@ func TestGoldenAnswers(t *testing.T) {
 		"webhooks":           {method: "GET", target: "/webhooks", token: reader},
 		"webhook":            {method: "POST", target: "/webhooks/pager/resume", token: member},
 		"webhook-created":    {method: "POST", target: "/webhooks", token: member, body: `{"webhook":{"name":"b","url":"https://example.org/","secret":"a-secret-of-mine-0","kinds":["boot"]}}`},
+		"quota":              {method: "PUT", target: "/quotas/p1", token: admin, body: `{"limits":{"instances.VCPU":4,"hosts":-1}}`},
+		"quotas":             {method: "GET", target: "/quotas", token: admin},
 		"explain":            {method: "GET", target: "/explain/r-web", token: reader},
 		"server-groups":      {method: "GET", target: "/server-groups", token: reader},
 		"server-group":       {method: "POST", target: "/server-groups", token: member, body: `{"server_group":{"name":"b","policy":"anti-affinity"}}`},

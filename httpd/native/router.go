@@ -177,6 +177,12 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"PUT /aggregates/{id}":    (*dialect).updateAggregate,
 	"DELETE /aggregates/{id}": (*dialect).deleteAggregate,
 
+	"GET /quotas":         (*dialect).listQuotas,
+	"PUT /quotas":         (*dialect).setQuota,
+	"GET /quotas/{id}":    (*dialect).showQuota,
+	"PUT /quotas/{id}":    (*dialect).setQuota,
+	"DELETE /quotas/{id}": (*dialect).deleteQuota,
+
 	"GET /operator/members":         (*dialect).listMembers,
 	"DELETE /operator/members/{id}": (*dialect).removeMember,
 	"POST /operator/transfer":       (*dialect).postTransfer,

@@ -116,6 +116,12 @@ var rows = map[string]row{
 	"PUT /aggregates/{id}":    {target: "/aggregates/rack1", body: `{"aggregate":{"hosts":[]}}`, role: api.RoleAdmin, status: 200, leader: true},
 	"DELETE /aggregates/{id}": {target: "/aggregates/rack1", role: api.RoleAdmin, status: 204, leader: true},
 
+	"GET /quotas":         {target: "/quotas", role: api.RoleReader, status: 200},
+	"PUT /quotas":         {target: "/quotas", body: `{"limits":{"hosts":2}}`, role: api.RoleAdmin, status: 200, leader: true},
+	"GET /quotas/{id}":    {target: "/quotas/p1", role: api.RoleReader, status: 200},
+	"PUT /quotas/{id}":    {target: "/quotas/p1", body: `{"limits":{"hosts":2}}`, role: api.RoleAdmin, status: 200, leader: true},
+	"DELETE /quotas/{id}": {target: "/quotas/p1", role: api.RoleAdmin, status: 204, leader: true},
+
 	"GET /operator/scheduler": {target: "/operator/scheduler", role: api.RoleAdmin, status: 200},
 	"PUT /operator/scheduler": {
 		target: "/operator/scheduler", body: `{"scheduler":{"filters":[],"costs":[{"name":"spread","weight":2}]}}`,
@@ -327,8 +333,8 @@ func TestALeaderThatCannotCommitSaysSo(t *testing.T) {
 func TestWhatNamesNothingIsNotLogged(t *testing.T) {
 	for name, r := range rows {
 		method, route, _ := strings.Cut(name, " ")
-		if !r.leader || method == http.MethodGet || !strings.Contains(route, "{id}") || strings.Contains(route, "members") {
-			continue // members are for the authority
+		if !r.leader || method == http.MethodGet || !strings.Contains(route, "{id}") || strings.Contains(route, "members") || name == "PUT /quotas/{id}" {
+			continue // members are for the authority; projects have no record of their own
 		}
 		t.Run(name, func(t *testing.T) {
 			w := r.of(t)

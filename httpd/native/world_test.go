@@ -24,6 +24,7 @@ import (
 	httpevents "berth/httpd/events"
 	"berth/internal/codec"
 	"berth/internal/memstore"
+	"berth/quota"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -263,6 +264,7 @@ func (w *world) furnish(tb testing.TB, id api.ZoneID) {
 		command.WebhookPut{Stamp: at, Webhook: api.Webhook{
 			ID: "hook-pager", Name: "pager", Project: "p1", User: "member", URL: "https://example.org/berth", Secret: []byte("wrapped"), Kinds: []string{"boot"},
 		}},
+		command.QuotaSet{Stamp: at, Project: "p1", Set: quota.Limits{quota.Hosts: 3}},
 		command.FlavorPut{Stamp: at, Flavor: small}, command.FlavorPut{Stamp: at, Flavor: huge}, hosts,
 		link("up", api.LinkParent), link("east", api.LinkChild), link("west", api.LinkChild),
 	)

@@ -69,3 +69,20 @@ func BenchmarkQuota(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkQuotaSearch has a refusal whose search for room is as long as one may be: between standing leases
+// there are gaps, each too short.
+func BenchmarkQuotaSearch(b *testing.B) {
+	w := newWorld(b)
+	w.form = api.FormNewest
+	for n := range 2 * quota.StepsMax {
+		from := start + api.Instant(3*n+10)*minute
+		require.NoError(b, w.create(b, fmt.Sprint("l", n), api.Window{Start: from, End: from + 2*minute}))
+	}
+	w.limit("p", quota.Limits{quota.Leases: 1, quota.Reserved: 1, quota.Reserved.Of(api.VCPU): 1})
+	b.ResetTimer()
+	for n := range b.N {
+		err := w.create(b, fmt.Sprint("y", n), api.Window{Start: start + 10*minute, End: start + 12*minute})
+		require.Contains(b, err.Error(), "No later time was found")
+	}
+}

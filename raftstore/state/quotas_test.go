@@ -155,6 +155,7 @@ func TestQuotaOfLeases(t *testing.T) {
 	w.overQuota("Quota exceeded for reserved.VCPU: 2 more asked for, but 2 of 3 are used at 2023-11-14T22:23:20Z, so 1 are left. It fits from 2023-11-14T22:33:20Z on.",
 		w.leaseOf("b", in(5, 15), 2))
 	w.ok(w.leaseOf("b", in(20, 30), 2))
+	w.ok(w.leaseOf("e", in(5, 10), 2))
 	w.ok(w.leaseOf("c", in(15, 25), 1))
 	w.overQuota("Quota exceeded for leases: 1 more asked for, but 2 of 2 are used", w.leaseOf("d", in(15, 16), 0))
 	w.overQuota("reserved.VCPU: 4 more asked for, but 0 of 3 are used at 2023-11-14T22:53:20Z, so 3 are left. It never fits.", w.leaseOf("d", in(40, 50), 4))
@@ -209,4 +210,30 @@ func TestQuotaBelowUse(t *testing.T) {
 	w.limit("p", quota.Limits{quota.Reserved: 3, quota.Leases: quota.Unlimited})
 	w.ok(w.leaseOf("b", in(20, 30), 2))
 	w.overQuota("It cannot be put off.", w.update("a", "a3", in(10, 21), 2))
+}
+
+// TestQuotaOfSeries: the leases of a series follow each other, so each is held against the limits alone. One that
+// is over them leaves none of the others.
+func TestQuotaOfSeries(t *testing.T) {
+	w := leaseWorld(t)
+	in := func(from, to api.Instant) api.Window {
+		return api.Window{Start: start + from*minute, End: start + to*minute}
+	}
+	w.limit("p", quota.Limits{quota.Leases: 2, quota.Reserved: 3})
+	w.ok(w.leaseOf("x", in(30, 40), 2))
+	series := func(id string, n int) command.SeriesCreate {
+		c := command.SeriesCreate{Stamp: w.stamp(), ID: api.SeriesID(id), Project: "p", Digest: []byte{1}}
+		for k, from := range []api.Instant{10, 20, 30} {
+			l := w.leaseOf(fmt.Sprint(id, k), in(from, from+10), n)
+			l.Stamp, l.Terms.Series = c.Stamp, c.ID
+			c.Leases = append(c.Leases, l)
+		}
+		return c
+	}
+	w.overQuota("reserved: 2 more asked for, but 2 of 3 are used at 2023-11-14T22:43:20Z", series("a", 2))
+	assert.Len(t, w.s.Leases("p"), 1)
+	w.ok(series("b", 1))
+	w.overQuota("leases: 1 more asked for, but 2 of 2 are used", w.leaseOf("y", in(35, 36), 0))
+	w.ok(w.leaseOf("y", in(29, 30), 0))
+	checkIndexes(t, w.s)
 }
