@@ -14,6 +14,7 @@ const (
 	ReservedPerLinkMax  = 100_000       // slots of leases that one parent may have here
 	LeaseEventsMax      = 4             // events of one lease
 	LeaseReasonMaxBytes = 512           // of the reason of an ERROR
+	LeaseExemptMax      = 1_000         // projects that an operator's policy for leases does not hold for
 	OccurrencesMax      = 400           // leases of one series
 	SeriesMax           = 10_000        // series of one zone
 	SeriesSlotsMax      = CountMax      // hosts and instances of all leases of one series
@@ -160,6 +161,25 @@ type LeaseTerms struct {
 	// Hosts are the names of the hosts of a maintenance lease, all in its own zone; nil for
 	// any other. It has one reservation, of as many whole hosts.
 	Hosts []string `cbor:"11,keyasint,omitempty"` // at most HintHostsMax
+}
+
+// LeaseRule is what the operator of a zone allows of the leases that are made there. The zero
+// LeaseRule allows everything.
+type LeaseRule struct {
+	Longest   time.Duration `cbor:"1,keyasint,omitempty"` // of one lease; exactly as long is allowed. 0 for no limit
+	Extension time.Duration `cbor:"2,keyasint,omitempty"` // how long before its end a lease may be extended beyond Longest; 0 for never
+	Exempt    []ProjectID   `cbor:"3,keyasint,omitempty"` // projects that Longest does not hold for; at most LeaseExemptMax
+	Lead      time.Duration `cbor:"4,keyasint,omitempty"` // from now to the start; 0 for LeaseLeadMax
+	BeforeEnd time.Duration `cbor:"5,keyasint,omitempty"` // default distance of before_end_lease to the end; 0 for DefaultBeforeEnd, below 0 for no such event
+}
+
+// BeforeEndDistance returns how long before the end of a lease its before_end_lease event is,
+// unless its owner asks for another time; 0 for no such event.
+func (r *LeaseRule) BeforeEndDistance() time.Duration {
+	if r.BeforeEnd == 0 {
+		return DefaultBeforeEnd
+	}
+	return max(r.BeforeEnd, 0)
 }
 
 // DefaultBeforeEnd is how long before its end a lease has its before_end_lease event,

@@ -29,6 +29,7 @@ func configTables(z rest.ZoneConfig) []table {
 	t.addRow("HOST GRACE", time.Duration(z.HostGrace))
 	t.addRow("TAGS", strings.Join(z.Tags, ", "))
 	t.addRow("DEFAULT AVAILABILITY ZONE", z.DefaultAZ)
+	addLeaseRule(&t, &z.Leases)
 	return []table{t}
 }
 
@@ -37,14 +38,18 @@ func configSet(e *env) *cobra.Command {
 	var az string
 	var planTTL, hostGrace time.Duration
 	var noTags bool
+	var rule leaseRuleFlags
 	c := &cobra.Command{
 		Use:   "set",
 		Short: "Change settings of the zone",
 		Long: `Change settings of the zone; those without a flag stay as they are. The settings are
 read and written back as a whole: of two concurrent changes the later one wins. The
-filters and costs of the zone are changed with "berth scheduler set".`,
-		Example: "  berth operator config set --plan-ttl 90s --default-az az1\n  berth operator config set --tag ssd --tag gpu",
-		Args:    exactArgs(),
+filters and costs of the zone are changed with "berth scheduler set". Rules for leases
+hold for leases that are made or changed from then on; 0 takes a limit away.`,
+		Example: `  berth operator config set --plan-ttl 90s --default-az az1
+  berth operator config set --tag ssd --tag gpu
+  berth operator config set --lease-max-duration 168h --lease-extension-window 48h --lease-exempt ops`,
+		Args: exactArgs(),
 	}
 	f := c.Flags()
 	f.DurationVar(&planTTL, "plan-ttl", 0, "how long an offer stays valid")
@@ -52,9 +57,10 @@ filters and costs of the zone are changed with "berth scheduler set".`,
 	f.StringVar(&az, "default-az", "", "availability zone of hosts that get none from an aggregate; empty for the zone's name")
 	f.StringArrayVar(&tags, "tag", nil, "affinity `TAG` of the zone, replaces the present ones; may be repeated")
 	f.BoolVar(&noTags, "no-tags", false, "remove all affinity tags")
+	rule.addFlags(c)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		switch {
-		case !c.Flags().Changed("default-az") && len(tags) == 0 && !noTags && planTTL == 0 && hostGrace == 0:
+		case !rule.changed(c) && !c.Flags().Changed("default-az") && len(tags) == 0 && !noTags && planTTL == 0 && hostGrace == 0:
 			return usageError(c, "%q needs something to set", c.CommandPath())
 		case len(tags) > 0 && noTags:
 			return usageError(c, "give --tag or --no-tags, not both")
@@ -75,6 +81,7 @@ filters and costs of the zone are changed with "berth scheduler set".`,
 		if c.Flags().Changed("default-az") {
 			z.DefaultAZ = az
 		}
+		rule.apply(c, &z.Leases)
 		return showAnswer(ctx, e, func(ctx context.Context) (rest.ZoneConfig, error) { return cl.SetConfig(ctx, z) }, configTables)
 	})
 	return c

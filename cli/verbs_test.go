@@ -95,6 +95,7 @@ var verbs = []string{
 	"operator transfer n2",
 	"operator config show",
 	"operator config set --plan-ttl 90s --no-tags --default-az az1",
+	"operator config set --lease-max-duration 2h --lease-extension-window 48h --lease-max-lead 720h --lease-before-end 0 --lease-exempt ops --lease-exempt lab",
 	"scheduler show",
 	"scheduler set --cost spread=2 --cost special=1:traits=A,B,classes=PGPU",
 	"scheduler set --filter pool --filter instances:max=50",

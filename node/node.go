@@ -187,7 +187,7 @@ func (n *Node) buildZone() error {
 	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys})
 	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p})
 	n.fleet = fleet.New(n.zone, n.estimator)
-	n.leases = leases.New(n.zone, n.estimator, n.fleet, leases.Options{})
+	n.leases = leases.New(n.zone, n.estimator, n.fleet)
 	n.buildWatching()
 	n.federation = federation.New(federation.Config{
 		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.estimator.Digest, Keys: n.keys,

@@ -84,7 +84,7 @@ func newConduct(m *member, s zone.Store) *conduct {
 	z := zone.New(zone.Config{Store: s, Now: time.Now, Log: slog.New(m.w.complaints)})
 	e := estimate.New(estimate.Config{Zone: z, Peers: peers{m}, Digests: gossip{m.w}, Keys: keys{m.name}})
 	return &conduct{
-		Zone: z, Estimator: e, Fleet: fleet.New(z, e), Leases: leases.New(z, e, fleet.New(z, e), leases.Options{}),
+		Zone: z, Estimator: e, Fleet: fleet.New(z, e), Leases: leases.New(z, e, fleet.New(z, e)),
 		Saga: saga.New(saga.Config{Zone: z, Estimator: e, Peers: peers{m}, Digests: gossip{m.w}}),
 	}
 }

@@ -78,7 +78,34 @@ type ZoneConfig struct {
 	DefaultAZ string   `json:"default_availability_zone"` // availability zone of hosts that get none from an aggregate; "" for the zone's name
 	// WebhookNetworks are inner networks that webhooks may reach, such as 10.1.0.0/16; webhooks
 	// reach public addresses alone without any.
-	WebhookNetworks []string `json:"webhook_networks,omitempty"`
+	WebhookNetworks []string  `json:"webhook_networks,omitempty"`
+	Leases          LeaseRule `json:"leases"`
+}
+
+// LeaseRule is what a zone allows of its leases.
+type LeaseRule struct {
+	Longest   Duration        `json:"max_duration,omitempty"`     // of one lease, in whole minutes; exactly as long is allowed (default: no limit)
+	Extension Duration        `json:"extension_window,omitempty"` // how long before its end a lease may be extended beyond max_duration (default: never)
+	Exempt    []api.ProjectID `json:"exempt_projects,omitempty"`  // projects that max_duration does not hold for
+	Lead      Duration        `json:"max_lead,omitempty"`         // from now to the start of a lease (default: ten years)
+	BeforeEnd *Duration       `json:"before_end,omitempty"`       // default distance of before_end_lease to the end, 0s for no such event (default: 1h)
+}
+
+// LeaseRuleOf returns the body of a rule.
+func LeaseRuleOf(r *api.LeaseRule) LeaseRule {
+	before := Duration(r.BeforeEndDistance())
+	return LeaseRule{Longest: Duration(r.Longest), Extension: Duration(r.Extension), Exempt: r.Exempt, Lead: Duration(r.Lead), BeforeEnd: &before}
+}
+
+// Rule returns the rule that a body stands for.
+func (r *LeaseRule) Rule() api.LeaseRule {
+	out := api.LeaseRule{Longest: time.Duration(r.Longest), Extension: time.Duration(r.Extension), Exempt: r.Exempt, Lead: time.Duration(r.Lead)}
+	if r.BeforeEnd != nil {
+		if out.BeforeEnd = time.Duration(*r.BeforeEnd); out.BeforeEnd == 0 {
+			out.BeforeEnd = -1
+		}
+	}
+	return out
 }
 
 // SchedulerAnswer has the filters and costs in use, and all available ones.

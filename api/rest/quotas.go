@@ -33,7 +33,7 @@ type QuotaUse struct {
 var quotas = []Route{
 	{
 		Method: http.MethodGet, Path: "/quotas", Role: api.RoleReader, Read: api.ReadLocal,
-		Query: []Param{limit, marker, {"own", "true for the defaults and the caller's own project alone"}},
+		Query:  []Param{limit, marker, {"own", "true for the defaults and the caller's own project alone"}},
 		Status: http.StatusOK, Answer: list("quotas", Quota{}), Since: since,
 		Help: "the defaults of the zone, and the projects that have limits or use anything that counts; for others than admins only their own project",
 	},

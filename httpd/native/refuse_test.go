@@ -356,25 +356,33 @@ func TestTokens(t *testing.T) {
 func TestConfig(t *testing.T) {
 	c := func(fields string) string { return `{"config":{` + fields + `}}` }
 	refusals(t, "PUT", "/operator/config", map[string]string{
-		c(`"costs":[]`):                              `unknown field "config.costs"`,
-		c(`"default_availability_zone":"a:b"`):       "default_availability_zone must be",
-		c(`"default_availability_zone":` + text(65)): "default_availability_zone must be",
-		c(`"plan_ttl":"9s"`):                         "plan_ttl must be 10s to 10m0s",
-		c(`"plan_ttl":"10m1s"`):                      "plan_ttl must be",
-		c(`"plan_ttl":"-1s"`):                        "plan_ttl must be",
-		c(`"plan_ttl":60`):                           "config.plan_ttl: a duration must be a text",
-		c(`"plan_ttl":"soon"`):                       `config.plan_ttl: "soon" is not a duration`,
-		c(`"host_grace":"3.9s"`):                     "host_grace must be 4s to 1h0m0s",
-		c(`"host_grace":"1h1s"`):                     "host_grace must be",
-		c(`"tags":` + words(33, 3)):                  "at most 32 tags",
-		c(`"tags":["a b"]`):                          "tag must be",
-		c(`"tags":[` + text(65) + `]`):               "tag must be",
-		c(`"color":"red"`):                           `unknown field "config.color"`,
+		c(`"costs":[]`):                                          `unknown field "config.costs"`,
+		c(`"default_availability_zone":"a:b"`):                   "default_availability_zone must be",
+		c(`"default_availability_zone":` + text(65)):             "default_availability_zone must be",
+		c(`"plan_ttl":"9s"`):                                     "plan_ttl must be 10s to 10m0s",
+		c(`"plan_ttl":"10m1s"`):                                  "plan_ttl must be",
+		c(`"plan_ttl":"-1s"`):                                    "plan_ttl must be",
+		c(`"plan_ttl":60`):                                       "config.plan_ttl: a duration must be a text",
+		c(`"plan_ttl":"soon"`):                                   `config.plan_ttl: "soon" is not a duration`,
+		c(`"host_grace":"3.9s"`):                                 "host_grace must be 4s to 1h0m0s",
+		c(`"host_grace":"1h1s"`):                                 "host_grace must be",
+		c(`"tags":` + words(33, 3)):                              "at most 32 tags",
+		c(`"tags":["a b"]`):                                      "tag must be",
+		c(`"tags":[` + text(65) + `]`):                           "tag must be",
+		c(`"color":"red"`):                                       `unknown field "config.color"`,
+		c(`"leases":{"max_duration":"59s"}`):                     "leases.max_duration must be 1m0s to",
+		c(`"leases":{"max_duration":"90s"}`):                     "in whole minutes",
+		c(`"leases":{"max_lead":"87601h"}`):                      "leases.max_lead must be 1m0s to 87600h0m0s",
+		c(`"leases":{"before_end":"-1m"}`):                       "leases.before_end must not be negative",
+		c(`"leases":{"extension_window":"1h"}`):                  "leases.extension_window needs leases.max_duration",
+		c(`"leases":{"exempt_projects":["a b"]}`):                "leases.exempt_projects must be",
+		c(`"leases":{"exempt_projects":` + words(1001, 3) + `}`): "at most 1000 projects, got 1001",
 	})
 	accepts(
 		t, "PUT", "/operator/config", 200,
 		c(``), c(`"plan_ttl":"10s","host_grace":"4s"`), c(`"plan_ttl":"10m","host_grace":"1h"`), c(`"tags":`+words(32, 64)),
 		c(`"default_availability_zone":`+text(64)),
+		c(`"leases":{"max_duration":"1m","extension_window":"1m","max_lead":"87600h","before_end":"0s","exempt_projects":`+words(1000, 3)+`}`),
 	)
 }
 

@@ -89,7 +89,7 @@ func (d *dialect) listLeaseHosts(w http.ResponseWriter, r *http.Request) error {
 // newTerms returns a reader of bodies, which looks names up in a view.
 func (d *dialect) newTerms(v *state.State) *terms {
 	return &terms{
-		now: d.Zone.Instant(), beforeEnd: api.DefaultBeforeEnd, flavor: v.Flavor,
+		now: d.Zone.Instant(), beforeEnd: v.Config.Leases.BeforeEndDistance(), flavor: v.Flavor,
 		unknownZone: func(names []string) string { return intake.UnknownZone(v, names...) },
 	}
 }

@@ -51,7 +51,7 @@ func live(t *testing.T, test func(w *living), hosts ...string) {
 		z := zone.New(zone.Config{Store: formed{store, t}, Now: time.Now, Log: log})
 		e := estimate.New(estimate.Config{Zone: z, Keys: ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}})
 		s := saga.New(saga.Config{Zone: z, Estimator: e})
-		l := leases.New(z, e, fleet.New(z, e), leases.Options{})
+		l := leases.New(z, e, fleet.New(z, e))
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { s.Lead(ctx) })

@@ -26,7 +26,7 @@ import (
 // lively are the conversations with a zone whose leader works: its leases are real. In a path,
 // {NAME} is the id of the lease or the series with that name, which is never shown, and
 // {NAME:2} that of the second lease of a series.
-var lively = []string{"plans", "series", "shared", "repeats", "maintenance", "availability", "quotas"}
+var lively = []string{"plans", "series", "shared", "repeats", "maintenance", "availability", "quotas", "policies"}
 
 func TestLivelyConversations(t *testing.T) {
 	for _, name := range lively {
@@ -47,7 +47,7 @@ func (w *talk) enliven(tb testing.TB) (stop func()) {
 	w.alive = true
 	log := slog.New(slog.DiscardHandler)
 	e := estimate.New(estimate.Config{Zone: w.zone, Keys: ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}})
-	l := leases.New(w.zone, e, fleet.New(w.zone, e), leases.Options{})
+	l := leases.New(w.zone, e, fleet.New(w.zone, e))
 	s := saga.New(saga.Config{Zone: w.zone, Estimator: e})
 	w.Handler = New(Config{Leases: l, Book: Records{}, Door: door.Config{
 		Zone: w.zone, Tokens: secrets{}, Log: log, Now: time.Now, Leader: func() bool { return true },

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/openstack"
 	"berth/internal/memstore"
@@ -26,6 +27,7 @@ import (
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
+	"berth/zone/intake"
 )
 
 // secrets are "id:secret"; the hash of a secret is the secret.
@@ -223,7 +225,7 @@ var (
 func (w *talk) mark() string {
 	v := w.store.View()
 	if !w.alive {
-		return fmt.Sprint(v.Index())
+		return strconv.FormatUint(v.Index(), 10)
 	}
 	out := ""
 	for _, l := range v.Leases("") {
@@ -241,6 +243,10 @@ func (w *talk) do(tb testing.TB, c script.Command) (string, error) {
 	case "down": // a host
 		w.store.Must(tb, command.HostsState{Stamp: w.zone.Stamp(), State: api.HostDown, Hosts: []api.HostID{api.HostID("host-" + c.Arg(0))}})
 		return "", nil
+	case "policy": // JSON, as in the configuration of a zone
+		var rule rest.LeaseRule
+		require.NoError(tb, json.Unmarshal([]byte(strings.Join(c.Args, " ")), &rule), c.Pos)
+		return "", intake.SetConfig(tb.Context(), w.zone, api.ZoneConfig{Leases: rule.Rule()})
 	case "quota": // PROJECT, then limits, each NAME=NUMBER
 		limits := quota.Limits{}
 		for n, pair := range c.Args[1:] {

@@ -45,6 +45,9 @@ func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
 	if _, err := webhook.ParseNetworks(c.WebhookNetworks); err != nil {
 		return err
 	}
+	if err := checkLeaseRule(&c.Leases); err != nil {
+		return err
+	}
 	_, err := z.Propose(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c})
 	return err
 }
@@ -64,4 +67,40 @@ func SetScheduler(ctx context.Context, z *zone.Zone, s api.Scheduler) error {
 	}
 	_, err := z.Propose(ctx, command.SchedulerSet{Stamp: z.Stamp(), Scheduler: s})
 	return err
+}
+
+// leaseRuleMin is the shortest duration of a rule for leases: their times are whole minutes.
+const leaseRuleMin = time.Minute
+
+// checkLeaseRule refuses a rule that no lease could follow.
+func checkLeaseRule(r *api.LeaseRule) error {
+	for _, one := range []struct {
+		name string
+		is   time.Duration
+		most time.Duration
+	}{
+		{"max_duration", r.Longest, api.LeaseDurationMax},
+		{"extension_window", r.Extension, api.LeaseDurationMax},
+		{"max_lead", r.Lead, api.LeaseLeadMax},
+		{"before_end", max(r.BeforeEnd, 0), api.LeaseDurationMax},
+	} {
+		if one.is != 0 && (one.is < leaseRuleMin || one.is > one.most || one.is%time.Minute != 0) {
+			return api.Errorf(api.CodeInvalid, "leases.%s must be %s to %s, in whole minutes", one.name, leaseRuleMin, one.most)
+		}
+	}
+	if r.BeforeEnd < -1 {
+		return api.Errorf(api.CodeInvalid, "leases.before_end must not be negative; 0s is no such event")
+	}
+	if len(r.Exempt) > api.LeaseExemptMax {
+		return api.Errorf(api.CodeInvalid, "leases.exempt_projects may name at most %d projects, got %d", api.LeaseExemptMax, len(r.Exempt))
+	}
+	for _, p := range r.Exempt {
+		if err := api.CheckName("leases.exempt_projects", string(p)); err != nil {
+			return err
+		}
+	}
+	if r.Extension != 0 && r.Longest == 0 {
+		return api.Errorf(api.CodeInvalid, "leases.extension_window needs leases.max_duration")
+	}
+	return nil
 }

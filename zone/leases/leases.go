@@ -26,12 +26,6 @@ import (
 // decideMax is how long a call waits for the room of a lease, and for its end.
 const decideMax = time.Minute
 
-// Options are what a zone allows of all leases.
-type Options struct {
-	Limits rules.Limits
-	Policy rules.Policy
-}
-
 // Hosts are what maintenance needs of the hosts of a zone.
 type Hosts interface {
 	// VacateHosts moves what may be moved off the hosts of a maintenance lease, and refuses
@@ -44,12 +38,22 @@ type Leases struct {
 	zone      *zone.Zone
 	estimator *estimate.Estimator
 	hosts     Hosts
-	options   Options
 }
 
 // New returns the leases of a zone. Nothing runs until Lead is called.
-func New(z *zone.Zone, e *estimate.Estimator, h Hosts, o Options) *Leases {
-	return &Leases{zone: z, estimator: e, hosts: h, options: o}
+func New(z *zone.Zone, e *estimate.Estimator, h Hosts) *Leases {
+	return &Leases{zone: z, estimator: e, hosts: h}
+}
+
+// limits returns what the operator lets all leases be.
+func (l *Leases) limits() rules.Limits {
+	return rules.Limits{Lead: l.zone.View().Config.Leases.Lead}
+}
+
+// policy returns how long the operator lets leases of projects be that are not exempt.
+func (l *Leases) policy() *rules.Policy {
+	r := l.zone.View().Config.Leases
+	return &rules.Policy{Longest: r.Longest, Extension: r.Extension, Exempt: r.Exempt}
 }
 
 // Create makes a lease for a caller and allots its ids. It waits until the lease has all its
@@ -157,10 +161,10 @@ func (l *Leases) leaseOf(who api.Caller, terms api.LeaseTerms, at command.Stamp)
 		return nil, api.Errorf(api.CodeForbidden, "only an operator may take hosts for maintenance")
 	}
 	allotIDs(&terms)
-	if err := rules.CheckTerms(&terms, at.At, l.options.Limits); err != nil {
+	if err := rules.CheckTerms(&terms, at.At, l.limits()); err != nil {
 		return nil, err
 	}
-	if err := l.options.Policy.CheckCreate(&terms); err != nil {
+	if err := l.policy().CheckCreate(&terms); err != nil {
 		return nil, err
 	}
 	c := &command.LeaseCreate{Stamp: at, Terms: terms}
@@ -243,11 +247,11 @@ func (l *Leases) Update(ctx context.Context, who api.Caller, id api.LeaseID, cha
 func (l *Leases) composeUpdate(old *state.Lease, change *api.LeaseChange) (*command.LeaseSet, error) {
 	stamp := l.zone.Stamp()
 	cur := &rules.Current{Terms: old.Terms, Status: old.Status, Events: old.Events}
-	next, err := rules.Change(cur, change, l.options.Limits, stamp.At, api.NewUUID())
+	next, err := rules.Change(cur, change, l.limits(), stamp.At, api.NewUUID())
 	if err != nil || next.Need == rules.NeedNothing {
 		return nil, err
 	}
-	if err = l.options.Policy.CheckUpdate(&cur.Terms, &next.Terms, stamp.At); err != nil {
+	if err = l.policy().CheckUpdate(&cur.Terms, &next.Terms, stamp.At); err != nil {
 		return nil, err
 	}
 	c := &command.LeaseSet{Stamp: stamp, ModIndex: old.ModIndex, Terms: next.Terms, Events: next.Events}

@@ -80,7 +80,7 @@ func (l *Leases) windowsOf(terms *api.LeaseTerms, repeat *api.Repeat, now api.In
 	if err != nil {
 		return nil, api.Errorf(api.CodeInvalid, "there is no time zone %q: give one of the IANA database, such as Europe/Berlin or UTC", repeat.TimeZone)
 	}
-	lead := l.options.Limits.Lead
+	lead := l.limits().Lead
 	if lead <= 0 || lead > api.LeaseLeadMax {
 		lead = api.LeaseLeadMax
 	}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/rest"
+)
+
+// leaseRuleFlags are the flags that change what a zone allows of its leases.
+type leaseRuleFlags struct {
+	longest, extension, lead, beforeEnd time.Duration
+	exempt                              []string
+	noExempt                            bool
+}
+
+const (
+	flagLeaseLongest   = "lease-max-duration"
+	flagLeaseExtension = "lease-extension-window"
+	flagLeaseLead      = "lease-max-lead"
+	flagLeaseBeforeEnd = "lease-before-end"
+	flagLeaseExempt    = "lease-exempt"
+	flagLeaseNoExempt  = "no-lease-exempt"
+)
+
+func (r *leaseRuleFlags) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.DurationVar(&r.longest, flagLeaseLongest, 0, "how long a lease may be; exactly as long is allowed, 0 for no limit")
+	f.DurationVar(&r.extension, flagLeaseExtension, 0, "how long before its end a lease may be extended beyond that, 0 for never")
+	f.DurationVar(&r.lead, flagLeaseLead, 0, "how far ahead a lease may start, 0 for ten years")
+	f.DurationVar(&r.beforeEnd, flagLeaseBeforeEnd, 0, "how long before its end those who follow a lease are told, unless it says itself; 0 for not at all")
+	f.StringArrayVar(&r.exempt, flagLeaseExempt, nil, "`PROJECT` whose leases may be of any length, replaces the present ones; may be repeated")
+	f.BoolVar(&r.noExempt, flagLeaseNoExempt, false, "remove all such projects")
+	c.MarkFlagsMutuallyExclusive(flagLeaseExempt, flagLeaseNoExempt)
+}
+
+// changed reports whether any of the flags is given.
+func (r *leaseRuleFlags) changed(c *cobra.Command) bool {
+	for _, name := range []string{flagLeaseLongest, flagLeaseExtension, flagLeaseLead, flagLeaseBeforeEnd, flagLeaseExempt, flagLeaseNoExempt} {
+		if c.Flags().Changed(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// apply changes in a rule what is given.
+func (r *leaseRuleFlags) apply(c *cobra.Command, to *rest.LeaseRule) {
+	for name, one := range map[string]struct {
+		to   *rest.Duration
+		from time.Duration
+	}{
+		flagLeaseLongest: {&to.Longest, r.longest}, flagLeaseExtension: {&to.Extension, r.extension}, flagLeaseLead: {&to.Lead, r.lead},
+	} {
+		if c.Flags().Changed(name) {
+			*one.to = rest.Duration(one.from)
+		}
+	}
+	if c.Flags().Changed(flagLeaseBeforeEnd) {
+		before := rest.Duration(r.beforeEnd)
+		to.BeforeEnd = &before
+	}
+	if len(r.exempt) > 0 || r.noExempt {
+		to.Exempt = nil
+		for _, p := range r.exempt {
+			to.Exempt = append(to.Exempt, api.ProjectID(p))
+		}
+	}
+}
+
+// addLeaseRule adds the rows of a rule to those of a configuration.
+func addLeaseRule(t *table, r *rest.LeaseRule) {
+	span := func(d rest.Duration, none string) string {
+		if d == 0 {
+			return none
+		}
+		return time.Duration(d).String()
+	}
+	exempt := make([]string, len(r.Exempt))
+	for n, p := range r.Exempt {
+		exempt[n] = string(p)
+	}
+	before := rest.Duration(api.DefaultBeforeEnd)
+	if r.BeforeEnd != nil {
+		before = *r.BeforeEnd
+	}
+	t.addRow("LEASE MAX DURATION", span(r.Longest, "none"))
+	t.addRow("LEASE EXTENSION WINDOW", span(r.Extension, "none"))
+	t.addRow("LEASE EXEMPT PROJECTS", strings.Join(exempt, ", "))
+	t.addRow("LEASE MAX LEAD", span(r.Lead, api.LeaseLeadMax.String()))
+	t.addRow("LEASE BEFORE END", span(before, "none"))
+}
