@@ -8,10 +8,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth/api"
 )
 
 // TestServeLeavesNoConnection: connections end with a server, also if its listener was
@@ -46,6 +51,80 @@ func TestServeLeavesNoConnection(t *testing.T) {
 			_, err = c.Read(make([]byte, 1))
 			require.ErrorIs(t, err, io.EOF, "it is closed")
 			require.NoError(t, c.Close())
+		})
+	}
+}
+
+// pipes is a listener in memory.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipes) Close() error { close(p.ended); return nil }
+
+func (pipes) Addr() net.Addr { return &net.UnixAddr{} }
+
+// TestLongWaitsAreNotCut: a handler may wait for as long as callers may ask it to, which is
+// longer than a request may take to arrive. A request that never arrives is given up.
+func TestLongWaitsAreNotCut(t *testing.T) {
+	const long = api.WaitMax
+	for head, answered := range map[string]bool{
+		"GET / HTTP/1.1\r\nHost: h\r\n\r\n":                                                    true,
+		"DELETE / HTTP/1.1\r\nHost: h\r\n\r\n":                                                 true,
+		"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}":                            true,
+		"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n": true,
+		"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n{}":                            false,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			ln := pipes{make(chan net.Conn), make(chan struct{})}
+			done := make(chan error, 1)
+			go func() {
+				done <- serveHTTP(ctx, ln, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if _, err := io.ReadAll(r.Body); err != nil {
+						http.Error(w, "it did not arrive", http.StatusRequestTimeout)
+						return
+					}
+					select {
+					case <-time.After(long):
+					case <-r.Context().Done():
+						http.Error(w, "cut", http.StatusGatewayTimeout)
+					}
+				}), slog.New(slog.DiscardHandler))
+			}()
+			mine, theirs := net.Pipe()
+			ln.conns <- theirs
+			reader := bufio.NewReader(mine)
+			began := time.Now()
+			for range 2 { // also on a connection that has waited before
+				_, err := io.Copy(mine, strings.NewReader(head))
+				require.NoError(t, err)
+				answer, err := http.ReadResponse(reader, nil)
+				require.NoError(t, err, head)
+				require.NoError(t, answer.Body.Close())
+				if !answered {
+					assert.Equal(t, http.StatusRequestTimeout, answer.StatusCode, head)
+					assert.Equal(t, readTimeout, time.Since(began), head)
+					break
+				}
+				assert.Equal(t, http.StatusOK, answer.StatusCode, head)
+			}
+			if answered {
+				assert.Equal(t, 2*long, time.Since(began), head)
+			}
+			require.NoError(t, mine.Close())
+			cancel()
+			require.NoError(t, <-done)
 		})
 	}
 }

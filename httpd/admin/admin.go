@@ -26,6 +26,7 @@ type Config struct {
 	Ready  func() bool // this node has caught up with its zone
 	Term   func() uint64
 	Form   func() api.Form // newest form that all nodes of the zone read
+	Now    func() api.Instant
 	// Watching returns what this process does for those who watch events; nil for nothing.
 	Watching func() Watching
 }
@@ -68,13 +69,16 @@ func New(c Config) http.Handler {
 		wire.JSON(w, http.StatusOK, map[string]any{"index": v.Index(), "sha256": hex.EncodeToString(sum.Sum(nil))})
 	})
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(&collector{c})
+	reg.MustRegister(&collector{Config: c, leases: leaseCounter{seen: c.View().EventsEnd()}})
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	return r
 }
 
 // collector reads all figures of one scrape from the same view.
-type collector struct{ Config }
+type collector struct {
+	Config
+	leases leaseCounter
+}
 
 var (
 	index     = prometheus.NewDesc("berth_applied_index", "Log index of the last entry applied here.", nil, nil)
@@ -92,12 +96,15 @@ var (
 	delivered = prometheus.NewDesc("berth_webhook_deliveries_total", "Events that this process has sent to webhooks.", []string{"outcome"}, nil)
 	lag       = prometheus.NewDesc("berth_webhook_lag_seconds", "Age of the oldest event that waits for its delivery; only on the leader.", nil, nil)
 	streams   = prometheus.NewDesc("berth_event_streams", "Open event streams of this node.", nil, nil)
+	leased    = prometheus.NewDesc("berth_leases", "Leases of this zone by status.", []string{"status"}, nil)
+	happened  = prometheus.NewDesc("berth_lease_events_total", "Events of leases that have happened, since this process started.", []string{"event"}, nil)
+	late      = prometheus.NewDesc("berth_lease_lag_seconds", "How late the oldest event of a lease or end of a window is that has not begun.", nil, nil)
 	total     = prometheus.NewDesc("berth_capacity_total", "Capacity by resource class, on hosts that are up.", []string{"class"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams} {
+	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late} {
 		ch <- d
 	}
 }
@@ -125,6 +132,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(instances, float64(n), string(st))
 	}
 	c.collectWatching(ch, v, gauge)
+	c.collectLeases(ch, v, gauge)
 	gauge(undecided, float64(len(v.UndecidedBoots())))
 	gauge(untold, float64(len(v.UntoldHolds())))
 	gauge(prepared, float64(len(v.PreparedHolds())))

@@ -63,6 +63,7 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 		Ready: func() bool { return true },
 		View:  func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
 		Form:     func() api.Form { return api.FormNewest },
+		Now:      func() api.Instant { return 100_000 },
 		Watching: func() Watching { return Watching{Delivered: 7, Failed: 2, Lag: 90 * time.Second, Streams: 3} },
 	})
 }
@@ -96,7 +97,55 @@ func TestMetrics(t *testing.T) {
 		"berth_capacity_free VCPU": 1, "berth_capacity_total VCPU": 4,
 		"berth_webhooks active": 0, "berth_webhooks failing": 0, "berth_webhooks paused": 0, "berth_event_streams": 3,
 		"berth_webhook_deliveries_total delivered": 7, "berth_webhook_deliveries_total failed": 2, "berth_webhook_lag_seconds": 90,
+		"berth_lease_events_total before_start_lease": 0, "berth_lease_events_total start_lease": 0, "berth_lease_events_total before_end_lease": 0,
+		"berth_lease_events_total end_lease": 0, "berth_lease_lag_seconds": 0,
+		"berth_leases CREATING": 0, "berth_leases PENDING": 0, "berth_leases STARTING": 0, "berth_leases ACTIVE": 0, "berth_leases UPDATING": 0,
+		"berth_leases TERMINATING": 0, "berth_leases TERMINATED": 0, "berth_leases DELETING": 0, "berth_leases ERROR": 0,
 	}, got)
+}
+
+// TestMetricsOfLeases: what happens between two looks is counted, and what happened before
+// the process started is not.
+func TestMetricsOfLeases(t *testing.T) {
+	s := state.New()
+	apply := func(c command.Command) {
+		b, err := command.Encode(c, api.FormNewest)
+		require.NoError(t, err)
+		c, err = command.Decode(b, api.FormNewest)
+		require.NoError(t, err)
+		require.NoError(t, s.Apply(s.Index()+1, c).Err)
+	}
+	at := func(i api.Instant) command.Stamp { return command.Stamp{At: i} }
+	lease := func(id api.LeaseID, start, end api.Instant) {
+		apply(command.LeaseCreate{
+			Stamp: at(1), Terms: api.LeaseTerms{ID: id, Project: "p", Window: api.Window{Start: start, End: end}}, Digest: []byte{1},
+			Events: []api.LeaseEvent{
+				{ID: "1", Type: api.EventStartLease, Time: start, Status: api.EventUndone}, {ID: "2", Type: api.EventEndLease, Time: end, Status: api.EventUndone},
+			},
+		})
+	}
+	apply(command.Init{Stamp: at(1), Zone: "zone-1", Name: "root"})
+	lease("a", 1_000, 90_000)
+	lease("b", 2_000, 95_000)
+	apply(command.Tick{Stamp: at(1_500)})
+	h := New(Config{
+		Ready: func() bool { return true }, View: s.Clone, Leader: func() (api.NodeID, bool) { return "n", true },
+		Term: func() uint64 { return 1 }, Form: func() api.Form { return api.FormNewest }, Now: func() api.Instant { return 100_000 },
+	})
+	has := func(lines ...string) {
+		t.Helper()
+		body := get(t, h, "/metrics").Body.String()
+		for _, line := range lines {
+			assert.Contains(t, body, line+"\n")
+		}
+	}
+	has(`berth_leases{status="ACTIVE"} 1`, `berth_leases{status="PENDING"} 1`, `berth_lease_events_total{event="start_lease"} 0`, "berth_lease_lag_seconds 98")
+	apply(command.Tick{Stamp: at(91_000)})
+	has(`berth_leases{status="TERMINATED"} 1`, `berth_leases{status="ACTIVE"} 1`, `berth_lease_events_total{event="start_lease"} 1`,
+		`berth_lease_events_total{event="end_lease"} 1`, "berth_lease_lag_seconds 5")
+	has(`berth_lease_events_total{event="end_lease"} 1`)
+	apply(command.Tick{Stamp: at(95_000)})
+	has(`berth_leases{status="TERMINATED"} 2`, `berth_lease_events_total{event="end_lease"} 2`, "berth_lease_lag_seconds 0")
 }
 
 func TestMetricsOfAFollowerWithoutAState(t *testing.T) {

@@ -336,6 +336,16 @@ func (s *leasesBook) Leases(p api.ProjectID) []*Lease {
 	return s.pickLeases(&s.byProject, p, nil)
 }
 
+// CountLeases counts the leases of this zone by status.
+func (s *leasesBook) CountLeases() map[api.LeaseStatus]int {
+	out := map[api.LeaseStatus]int{}
+	s.leases.Scan(func(_ string, l *Lease) bool {
+		out[l.Status]++
+		return true
+	})
+	return out
+}
+
 // LeasesFor returns the leases that a project may use, its own and those that are shared with
 // it, by id.
 func (s *leasesBook) LeasesFor(p api.ProjectID) []*Lease {
