@@ -22,10 +22,11 @@ func (e *env) demoCommand() *cobra.Command {
 	var logs logFlags
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Run a demonstration: boots across four zones, with a crash in the middle",
-		Long: `Start a federation of four zones in this process, boot 100 instances across it,
-restart the leader of a 3-node zone in the middle of a second boot, show which zones and
-hosts got the instances, and clean up. It takes about ten seconds and leaves nothing behind.`,
+		Short: "Run a demonstration: a lease over two zones, and boots across four, with a crash in the middle",
+		Long: `Start a federation of four zones in this process, lease room in two of them, boot into
+the lease and end it, boot 100 instances across all zones, restart the leader of a
+3-node zone in the middle of a second boot, show which zones and hosts got the
+instances, and clean up. It takes about ten seconds and leaves nothing behind.`,
 		Example: `  berth demo`,
 		Args:    cli.TakeNothing,
 		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error {
@@ -83,6 +84,9 @@ func (d *demo) runDemo(ctx context.Context, stop func(), o dev.Options) (err err
 		return err
 	}
 	defer root.Close()
+	if err = d.showLease(ctx, root); err != nil {
+		return err
+	}
 	d.printStep("booting 100 instances at the root, all or nothing")
 	first, err := d.bootInstances(ctx, root, "web", "small", 100)
 	if err != nil {
