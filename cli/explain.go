@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,7 +57,7 @@ func explainTables(x rest.Explanation) []table {
 				label += strconv.Itoa(i + 1)
 			}
 		}
-		t.addRow(label, fmt.Sprintf("%d of %d %s found", g.Offered, g.Wanted, g.Flavor))
+		t.addRow(label, strings.Join(strings.Fields(fmt.Sprintf("%d of %d %s found", g.Offered, g.Wanted, g.Flavor)), " "))
 	}
 	tables := []table{t}
 	if len(x.Attempts) > 1 {

@@ -4,6 +4,7 @@ package openstack
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,31 @@ func TestReservations(t *testing.T) {
 	assert.Equal(t, shown(2, "11:00"), s.show("reservation lease show wide")["end_date"])
 	s.do("reservation lease set --prolong-for 1h wide")
 	assert.Equal(t, shown(2, "12:00"), s.show("reservation lease show wide")["end_date"])
+
+	// Both hosts are full: what shrinks needs no room, and what grows finds none until
+	// another gives it back.
+	id := regexp.MustCompile(`"id": "([0-9a-f-]+)"`).FindStringSubmatch(room["reservations"])
+	require.Len(t, id, 2, room["reservations"])
+	s.do("reservation lease set --reservation id=%s,amount=1 wide", id[1])
+	assert.Contains(t, s.show("reservation lease show wide")["reservations"], `"amount": 1`)
+	s.do("reservation lease create %s --reservation resource_type=virtual:instance,vcpus=1,memory_mb=1024,disk_gb=0,amount=3 between", window)
+	s.denied("Not enough hosts", "reservation lease set --reservation id=%s,amount=2 wide", id[1])
+	wide := s.show("reservation lease show wide")
+	assert.Equal(t, "PENDING", wide["status"], "a refused update changes nothing")
+	assert.Contains(t, wide["reservations"], `"amount": 1`)
+	s.do("reservation lease delete between")
+	s.do("reservation lease set --reservation id=%s,amount=2 wide", id[1])
+	assert.Contains(t, s.show("reservation lease show wide")["reservations"], `"allocated": 2`)
+
+	s.do("reservation lease create --start-date now --end-date %s --reservation resource_type=virtual:instance,vcpus=1,memory_mb=1024,disk_gb=0,amount=2 today", day(1, "10:00"))
+	today := s.show("reservation lease show today")
+	assert.Equal(t, "ACTIVE", today["status"])
+	id = regexp.MustCompile(`"id": "([0-9a-f-]+)"`).FindStringSubmatch(today["reservations"])
+	require.Len(t, id, 2, today["reservations"])
+	s.denied("cannot be reduced", "reservation lease set --reservation id=%s,amount=1 today", id[1])
+	s.do("reservation lease set --reservation id=%s,amount=3 today", id[1])
+	assert.Contains(t, s.show("reservation lease show today")["reservations"], `"allocated": 3`)
+	s.do("reservation lease delete today")
 
 	s.do("reservation lease delete wide")
 	s.do("reservation lease delete whole")
