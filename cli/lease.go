@@ -18,7 +18,7 @@ import (
 
 func leaseCommand(e *env) *cobra.Command {
 	c := nounCommand("lease", "Reserve room ahead: hosts, or room for instances",
-		leaseCreate(e), leaseList(e), leaseShow(e), leaseUpdate(e), leaseDelete(e), leaseCalendar(e), seriesCommand(e))
+		leaseCreate(e), leaseFind(e), leasePlan(e), leaseList(e), leaseShow(e), leaseUpdate(e), leaseDelete(e), leaseCalendar(e), seriesCommand(e))
 	c.Aliases = []string{"leases"}
 	return c
 }

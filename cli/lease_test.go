@@ -43,6 +43,14 @@ var leaseVerbs = []string{
 	"lease update " + leaseID + " --start 2030-06-02T11:00Z --end 2030-06-02T13:00Z --before-end 2030-06-02T12:00Z --no-sharing --hosts 2:4",
 	"lease update " + leaseID + " --prolong -90m --reservation id=" + reservationID + ",amount=5,affinity=none,resource-properties= --reservation id=other,min=1,max=3",
 	"lease update " + leaseID + " --end now",
+	"lease find --for 2h --hosts 2:4 --earliest 2030-06-02T10:00Z",
+	"lease find --for 2h --hosts 2:4 --earliest 2030-06-02T10:00Z --no-headers",
+	"lease find --for 90m --instances 3 --flavor small --earliest 2030-06-02T10:00Z --latest 2030-06-02T18:00Z --zone home --zone west",
+	`lease find --for 1d --earliest 2030-06-02 --latest 2030-06-05 --instances 3 --vcpus 2 --ram 2G --affinity true --where ["==","$gpu","A"] --reservation type=physical:host,min=1,max=2 -o json`,
+	"lease plan create nightly --start 2030-06-02T10:00Z --for 2h --instances 3 --flavor small --shared-with shop",
+	"lease plan create nightly --start 2030-06-02T10:00Z --for 2h --hosts 1:4 -o json",
+	"lease plan update nightly --prolong 2h",
+	"lease plan update " + leaseID + " --name weekly -o json",
 	"lease calendar --from 2030-06-01T08:30Z --for 1d",
 	"lease calendar --from 2030-06-01 --status active",
 	"lease calendar --from 2030-05-31 --to 2030-06-30T12:00Z --project q --width 120 --no-headers",
@@ -100,7 +108,7 @@ func statusOfLeases(route string) int {
 	switch {
 	case cannedLeases[route] == "":
 		return http.StatusNoContent
-	case strings.HasPrefix(route, http.MethodPost):
+	case strings.HasPrefix(route, http.MethodPost) && !strings.HasSuffix(route, "plan") && !strings.HasSuffix(route, "availability"):
 		return http.StatusCreated
 	}
 	return http.StatusOK
@@ -139,17 +147,74 @@ const cannedSeries = `{"id": "` + seriesID + `", "name": "class", "user_id": "ad
 		{"id": "11111111-0000-4000-8000-000000000021", "start_date": "2030-10-28T09:00:00.000000", "end_date": "2030-10-28T11:00:00.000000", "local_start": "2030-10-28T10:00:00+01:00", "status": "PENDING"}],
 	"created_at": "2030-06-01 12:00:30"}`
 
+const (
+	cannedAvailability = `{"availability": {"earliest": "2030-06-02T11:00:00.000000", "reason": null, "windows": [
+		{"start_date": "2030-06-02T11:00:00.000000", "end_date": "2030-06-02T11:01:00.000000"}, {"start_date": "2030-06-02T13:00:00.000000", "end_date": "2030-06-03T10:00:00.000000"}],
+		"looked_until": "2030-06-16T08:01:00.000000", "complete": true, "estimate": true, "reservations": [{"resource_type": "physical:host", "min": 2, "max": 4, "would_get": 3,
+			"zones": [{"zone": "home", "count": 2}, {"zone": "west", "count": 1}]}],
+		"zones": [{"zone": "home", "outcome": "answered", "looked_until": "2030-06-16T08:01:00.000000"}, {"zone": "west", "outcome": "answered", "looked_until": "2030-06-16T08:01:00.000000"},
+			{"zone": "east", "outcome": "skipped", "reason": "no host is that large", "looked_until": null}], "instead": []}}`
+	cannedNowhere = `{"availability": {"earliest": null, "reason": null, "windows": [], "looked_until": "2030-06-02T12:00:00.000000", "complete": false, "estimate": false, "reservations": [],
+		"zones": [{"zone": "home", "outcome": "answered", "looked_until": "2030-06-02T12:00:00.000000"}, {"zone": "west", "outcome": "late", "reason": "no answer in time", "looked_until": null}],
+		"instead": [{"change": "fewer", "start_date": "2030-06-02T10:00:00.000000", "end_date": "2030-06-02T12:00:00.000000", "amounts": [2, 0]},
+			{"change": "shorter", "start_date": "2030-06-02T10:30:00.000000", "end_date": "2030-06-02T11:15:00.000000"},
+			{"change": "later", "start_date": "2030-06-20T10:00:00.000000", "end_date": "2030-06-20T12:00:00.000000"}]}}`
+	cannedLeasePlan = `{"plan": {"fits": true, "reason": null, "start_date": "2030-06-02T10:00:00.000000", "end_date": "2030-06-02T12:00:00.000000", "needs_no_room": false,
+		"contended": false, "reservations": [{"resource_type": "physical:host", "fits": true, "min": 1, "max": 4, "would_get": 3, "zones": [{"zone": "home", "count": 2}, {"zone": "west", "count": 1}],
+			"refusals": {"considered": 3, "offering": 2, "filters": [{"filter": "pool", "hosts": 1, "tier": "not_allowed", "hosts_by_name": ["h3"]}], "advice": [{"change": "count", "value": 2}]}}],
+		"zones": [{"zone": "home", "outcome": "answered", "would_get": 2}, {"zone": "west", "outcome": "answered", "would_get": 1, "refusals": [
+			{"considered": 5, "offering": 1, "filters": [{"filter": "room", "hosts": 4, "tier": "not_now"}]}]}]}}`
+	cannedShort = `{"plan": {"fits": false, "reason": "Not enough hosts available: reservation 2 could have 1 of 2 slots", "start_date": "2030-06-02T10:00:00.000000",
+		"end_date": "2030-06-02T12:00:00.000000", "needs_no_room": false, "contended": %t, "reservations": [
+			{"id": "` + reservationID + `", "resource_type": "physical:host", "fits": true, "min": 1, "max": 1, "would_get": 1, "zones": [{"zone": "home", "count": 1}], "refusals": {"considered": 3, "offering": 1}},
+			{"id": "11111111-0000-4000-8000-000000000003", "resource_type": "virtual:instance", "fits": false, "min": 2, "max": 2, "would_get": 1, "zones": [{"zone": "home", "count": 1}],
+				"refusals": {"considered": 3, "offering": 1, "filters": [{"filter": "room", "hosts": 2, "tier": "not_now"}]}}],
+		"zones": [{"zone": "home", "outcome": "answered", "would_get": 2}, {"zone": "west", "outcome": "late", "reason": "no answer in time", "would_get": 0}]}}`
+	cannedNoRoom = `{"plan": {"fits": true, "reason": null, "start_date": "2030-06-02T10:00:00.000000", "end_date": "2030-06-02T12:00:00.000000", "needs_no_room": true,
+		"contended": false, "reservations": [], "zones": []}}`
+)
+
+// TestWhatDoesNotFitIsShownAndFails: the answer is printed in whole, and the exit code says that
+// it is a no.
+func TestWhatDoesNotFitIsShownAndFails(t *testing.T) {
+	const find, plan, update = "POST /reservation/v1/availability", "POST /reservation/v1/leases/plan", "POST /reservation/v1/leases/" + leaseID + "/plan"
+	var b bytes.Buffer
+	for _, one := range []struct {
+		line, call, body string
+		exit             int
+	}{
+		{"lease find --for 2h --hosts 2", find, cannedNowhere, exitNoCapacity},
+		{"lease find --for 2h --hosts 2 -o json", find, strings.Replace(cannedNowhere, `"reason": null`, `"reason": "Quota exceeded for hosts"`, 1), exitNoCapacity},
+		{"lease find --for 2h --hosts 2 --no-headers", find, strings.NewReplacer(`"complete": false`, `"complete": true`, `"instead": [`, `"left": [`).Replace(cannedNowhere), exitNoCapacity},
+		{"lease find --for 2h --hosts 2 --no-headers", find, strings.Replace(cannedNowhere, `"instead": [`, `"left": [`, 1), exitNoCapacity},
+		{"lease plan create nightly --for 2h --hosts 1 --instances 2 --flavor small", plan, fmt.Sprintf(cannedShort, false), exitNoCapacity},
+		{"lease plan create nightly --for 2h --hosts 1 --instances 2 --flavor small --no-headers", plan, fmt.Sprintf(cannedShort, true), exitConflict},
+		{"lease plan create nightly --for 2h --hosts 1 --no-headers", plan, `{"plan": {"fits": false}}`, exitNoCapacity},
+		{"lease plan update " + leaseID + " --name weekly", update, cannedNoRoom, exitDone},
+	} {
+		z := newFakeZone(t)
+		z.on(one.call, answer{status: http.StatusOK, body: one.body})
+		r := z.berth(t.Context(), strings.Fields(one.line)...)
+		assert.Equal(t, one.exit, r.exit, one.line)
+		record(&b, one.line, nil, r)
+	}
+	golden.Check(t, "testdata/nofit.txt", b.Bytes())
+}
+
 // cannedLeases has the default answers of the reservation API.
 var cannedLeases = map[string]string{
-	"GET /reservation/v1/leases":                `{"leases": [` + cannedLease + `, ` + cannedSmallLease + `]}`,
-	"POST /reservation/v1/leases":               `{"lease": ` + cannedLease + `}`,
-	"GET /reservation/v1/leases/" + leaseID:     `{"lease": ` + cannedLease + `}`,
-	"GET /reservation/v1/series":                `{"series": [` + cannedSeries + `]}`,
-	"POST /reservation/v1/series":               `{"series": ` + cannedSeries + `}`,
-	"GET /reservation/v1/series/" + seriesID:    `{"series": ` + cannedSeries + `}`,
-	"DELETE /reservation/v1/series/" + seriesID: "",
-	"PUT /reservation/v1/leases/" + leaseID:     `{"lease": ` + cannedLease + `}`,
-	"DELETE /reservation/v1/leases/" + leaseID:  "",
+	"GET /reservation/v1/leases":                       `{"leases": [` + cannedLease + `, ` + cannedSmallLease + `]}`,
+	"POST /reservation/v1/leases":                      `{"lease": ` + cannedLease + `}`,
+	"GET /reservation/v1/leases/" + leaseID:            `{"lease": ` + cannedLease + `}`,
+	"POST /reservation/v1/availability":                cannedAvailability,
+	"POST /reservation/v1/leases/plan":                 cannedLeasePlan,
+	"GET /reservation/v1/series":                       `{"series": [` + cannedSeries + `]}`,
+	"POST /reservation/v1/series":                      `{"series": ` + cannedSeries + `}`,
+	"GET /reservation/v1/series/" + seriesID:           `{"series": ` + cannedSeries + `}`,
+	"DELETE /reservation/v1/series/" + seriesID:        "",
+	"PUT /reservation/v1/leases/" + leaseID:            `{"lease": ` + cannedLease + `}`,
+	"DELETE /reservation/v1/leases/" + leaseID:         "",
+	"POST /reservation/v1/leases/" + leaseID + "/plan": cannedNoRoom,
 	"GET /reservation/v1/leases/later": `{"lease": {"id": "l-2", "name": "later", "status": "PENDING", "start_date": "2030-06-02T10:00:00.000000",
 		"reservations": [{"id": "` + reservationID + `", "amount": 3}]}}`,
 	"GET /reservation/v1/leases/hosts":  `{"lease": {"id": "l-3", "name": "hosts", "status": "ACTIVE", "reservations": [{"id": "` + reservationID + `", "min": 1, "max": 1}]}}`,

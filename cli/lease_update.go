@@ -48,20 +48,26 @@ func leaseUpdate(e *env) *cobra.Command {
 	}
 	w.addFlags(c)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
-		if err := w.checkFlags(c); err != nil {
-			return err
-		}
-		old, err := findLease(ctx, cl, args[0])
+		id, s, err := w.readUpdate(ctx, c, cl, args[0], e.now())
 		if err != nil {
 			return err
 		}
-		s, err := w.leaseUpdate(c, &old, e.now())
-		if err != nil {
-			return err
-		}
-		return explainLease(showAnswer(ctx, e, func(ctx context.Context) (rest.Lease, error) { return cl.UpdateLease(ctx, old.ID, s) }, leaseTables))
+		return explainLease(showAnswer(ctx, e, func(ctx context.Context) (rest.Lease, error) { return cl.UpdateLease(ctx, id, s) }, leaseTables))
 	})
 	return c
+}
+
+// readUpdate returns the id of a lease, and its change in the form of the API.
+func (w *leaseChange) readUpdate(ctx context.Context, c *cobra.Command, cl *client.Client, ref string, now time.Time) (api.LeaseID, rest.LeaseUpdate, error) {
+	if err := w.checkFlags(c); err != nil {
+		return "", rest.LeaseUpdate{}, err
+	}
+	old, err := findLease(ctx, cl, ref)
+	if err != nil {
+		return "", rest.LeaseUpdate{}, err
+	}
+	s, err := w.leaseUpdate(c, &old, now)
+	return old.ID, s, err
 }
 
 func (w *leaseChange) addFlags(c *cobra.Command) {

@@ -16,11 +16,25 @@ import (
 
 // leaseWish holds the flags about a lease to create.
 type leaseWish struct {
-	when         leaseWhen
-	shared       []string
+	when        leaseWhen
+	shared      []string
+	maintenance []string // names of hosts
+	roomWish
+}
+
+func (w *leaseWish) addFlags(e *env, c *cobra.Command) {
+	f := c.Flags()
+	w.when.addFlags(c)
+	f.StringArrayVar(&w.maintenance, "maintenance", nil, "take this `HOST` of the zone out of use, in place of reserving any; may be repeated; operators only")
+	e.flagNames(c, "maintenance", hostNames)
+	f.StringSliceVar(&w.shared, "shared-with", nil, "`PROJECT` that may use the lease too; may be repeated")
+	w.roomWish.addFlags(e, c)
+}
+
+// roomWish holds the flags about the room of a lease: what to reserve, and in which zones.
+type roomWish struct {
 	zones        []string
 	reservations []string // KEY=VALUE,KEY=VALUE
-	maintenance  []string // names of hosts
 	hosts        string   // MIN[:MAX]
 	instances    int
 	flavor       string
@@ -30,11 +44,8 @@ type leaseWish struct {
 	where        string
 }
 
-func (w *leaseWish) addFlags(e *env, c *cobra.Command) {
+func (w *roomWish) addFlags(e *env, c *cobra.Command) {
 	f := c.Flags()
-	w.when.addFlags(c)
-	f.StringArrayVar(&w.maintenance, "maintenance", nil, "take this `HOST` of the zone out of use, in place of reserving any; may be repeated; operators only")
-	e.flagNames(c, "maintenance", hostNames)
 	f.StringVar(&w.hosts, "hosts", "", "reserve whole hosts: `MIN[:MAX]`")
 	f.IntVar(&w.instances, "instances", 0, "reserve room for `N` instances; goes with --flavor, or with --vcpus and --ram")
 	f.StringVar(&w.flavor, "flavor", "", "flavor of each of the --instances")
@@ -45,7 +56,6 @@ func (w *leaseWish) addFlags(e *env, c *cobra.Command) {
 	f.StringVar(&w.where, "where", "", "condition on the hosts of --hosts and --instances, as a `JSON` list such as '[\"==\",\"$gpu\",\"A\"]'")
 	f.StringArrayVar(&w.reservations, "reservation", nil, "one kind of room as `KEY=VALUE,...`; may be repeated")
 	f.StringArrayVar(&w.zones, "zone", nil, "only in this `ZONE`: the zone itself, or a direct child with all below it; may be repeated")
-	f.StringSliceVar(&w.shared, "shared-with", nil, "`PROJECT` that may use the lease too; may be repeated")
 	e.flagNames(c, "flavor", flavorNames)
 	e.flagNames(c, "zone", zoneNames)
 }
@@ -78,7 +88,7 @@ func projectsOf(names []string) []api.ProjectID {
 }
 
 // readReservations returns the reservations that the flags describe.
-func (w *leaseWish) readReservations(c *cobra.Command) ([]rest.ReservationSpec, error) {
+func (w *roomWish) readReservations(c *cobra.Command) ([]rest.ReservationSpec, error) {
 	var out []rest.ReservationSpec
 	if w.where != "" && !json.Valid([]byte(w.where)) {
 		return nil, usageError(c, "--where must be JSON, got %q", w.where)
@@ -116,7 +126,7 @@ func (w *leaseWish) readReservations(c *cobra.Command) ([]rest.ReservationSpec, 
 	return out, nil
 }
 
-func (w *leaseWish) readHosts(c *cobra.Command) (rest.ReservationSpec, error) {
+func (w *roomWish) readHosts(c *cobra.Command) (rest.ReservationSpec, error) {
 	r := rest.ReservationSpec{Type: api.ReserveHosts}
 	lo, hi, ok := parseRange(w.hosts)
 	if !ok {
@@ -140,7 +150,7 @@ func parseRange(text string) (lo, hi int, ok bool) {
 	return lo, hi, err1 == nil && err2 == nil && lo >= 1 && hi >= lo
 }
 
-func (w *leaseWish) readInstances(c *cobra.Command) (r rest.ReservationSpec, given bool, err error) {
+func (w *roomWish) readInstances(c *cobra.Command) (r rest.ReservationSpec, given bool, err error) {
 	f := c.Flags()
 	if !f.Changed("instances") {
 		for _, flag := range []string{"flavor", "vcpus", "ram", "disk", "affinity"} {
@@ -176,7 +186,7 @@ func (w *leaseWish) readInstances(c *cobra.Command) (r rest.ReservationSpec, giv
 }
 
 // readSizes sets the sizes of an instance.
-func (w *leaseWish) readSizes(c *cobra.Command, r *rest.ReservationSpec) error {
+func (w *roomWish) readSizes(c *cobra.Command, r *rest.ReservationSpec) error {
 	if w.vcpus < 1 {
 		return usageError(c, "--vcpus must be 1 or more, got %d", w.vcpus)
 	}

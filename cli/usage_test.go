@@ -126,6 +126,9 @@ func TestUsage(t *testing.T) {
 		"lease create a --for 2h --hosts 1 --wait --timeout 0s", "lease create a --for 2h --hosts 1 --time-zone UTC", "lease create a --for 2h --hosts 1 --repeat FREQ=DAILY;COUNT=2 --wait",
 		"lease create a --for 2h --hosts 1 --maintenance h1", "lease series", "lease series show", "lease series delete", "lease delete", "lease show", "lease update a", "lease update a --end now --prolong 1h", "lease update a --no-sharing --shared-with p",
 		"lease update a --instances 0", "lease calendar --width 59", "lease calendar --width 1001", "lease calendar --from soon", "lease calendar --from -x", "lease calendar --for 0m",
+		"lease find", "lease find --for 2h", "lease find --hosts 1", "lease find --for 30s --hosts 1", "lease find a --for 2h --hosts 1", "lease find --for 2h --hosts 1 --earliest soon",
+		"lease find --for 2h --hosts 1 --latest -x", "lease find --for 2h --hosts 1 --earliest +1h --latest +2h", "lease find --for 2h --hosts 0", "lease plan", "lease plan nightly",
+		"lease plan create", "lease plan create a --hosts 1", "lease plan create a --for 2h", "lease plan create a --for 2h --hosts 1 --wait", "lease plan update", "lease plan update a",
 		"lease calendar --from 2030-01-31 --to 2030-01-30", "lease calendar --for 1d --to 2030-01-31", "lease calendar --for 4000d", "lease calendar --for 90s",
 		"operator config set --tag a --no-tags", "server delete", "server create web", "completion", "completion tcsh", "operator snapshot",
 	} {
