@@ -148,6 +148,10 @@ var steps = map[command.Kind]struct{ before, after crash.Point }{
 	command.KindInstanceReport:  {crash.ReportLogging, crash.ReportLogged},
 	command.KindInstanceChanges: {crash.FollowLogging, crash.FollowLogged},
 	command.KindWebhooksTold:    {crash.WebhookLogging, crash.WebhookLogged},
+	command.KindLeaseCreate:     {crash.LeaseLogging, crash.LeaseLogged},
+	command.KindLeaseSet:        {crash.ChangeLogging, crash.ChangeLogged},
+	command.KindLeaseDelete:     {crash.EndLogging, crash.EndLogged},
+	command.KindTick:            {crash.TickLogging, crash.TickLogged},
 }
 
 // Latest returns a state that holds everything acknowledged before the call.

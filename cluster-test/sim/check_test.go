@@ -55,8 +55,8 @@ func (z *zone) checkRoom(v *state.State) {
 	}
 	for _, h := range v.AllHosts() {
 		for _, i := range v.OnHost(h.ID) {
-			if i.Window.End <= v.Now() && !i.Overdue {
-				continue // it has no claim any more, and is being ended
+			if i.Window.End <= v.Now() && !i.Overdue || i.Within != "" {
+				continue // it has no claim any more, and is being ended, or it is in the room of a lease
 			}
 			place(h.ID, i.Resources, i.Shares)
 			if i.Target != "" { // it has room at both ends of its way
@@ -64,12 +64,26 @@ func (z *zone) checkRoom(v *state.State) {
 			}
 		}
 	}
+	for _, h := range v.AllHosts() {
+		for _, i := range v.SlotsOn(h.ID) {
+			if i.Overdue || i.Window.Contains(v.Now()) {
+				place(h.ID, i.Resources, i.Shares)
+			}
+		}
+	}
 	for _, h := range v.Holds() {
-		if h.Decision != api.DecisionPending || h.Window.End <= v.Now() {
-			continue // decided, or its time has passed while it waited
+		if h.Decision != api.DecisionPending || !h.Window.Contains(v.Now()) {
+			continue // decided, or its time has passed while it waited, or has not come
 		}
 		for n, s := range h.Slots {
-			place(s.Host, h.Request.Groups[s.Group].Resources, sharesOf(h, n))
+			switch all := slotOf(h, n); {
+			case s.Within != "": // it is in the room of a lease
+			case s.Keeps != "":
+				old, _ := v.Instance(s.Keeps)
+				place(s.Host, beyond(all, old, v.Now()), sharesOf(h, n))
+			default:
+				place(s.Host, all, sharesOf(h, n))
+			}
 		}
 	}
 	for _, c := range v.Consumers() {
@@ -87,6 +101,28 @@ func (z *zone) checkRoom(v *state.State) {
 			}
 		}
 	}
+}
+
+// slotOf returns what a slot of a hold takes.
+func slotOf(h *state.Hold, slot int) api.Resources {
+	if s := h.Slots[slot]; s.Whole != nil {
+		return s.Whole
+	}
+	return h.Request.Groups[h.Slots[slot].Group].Resources
+}
+
+// beyond returns what a slot takes beyond the one that it takes over, now.
+func beyond(all api.Resources, old *api.Instance, now api.Instant) api.Resources {
+	if old == nil || !old.Window.Contains(now) {
+		return all
+	}
+	out := api.Resources{}
+	for c, n := range all {
+		if more := n - old.Resources[c]; more > 0 {
+			out[c] = more
+		}
+	}
+	return out
 }
 
 // sharesOf returns what others than its host give a slot.
@@ -217,9 +253,9 @@ func (z *zone) at(id api.LinkID) *zone {
 	return z.w.zones[slices.IndexFunc(z.w.zones, func(o *zone) bool { return o.id == l.Zone })]
 }
 
-// boots returns every boot that was made in the zone.
+// boots returns every boot that was made in the zone; leases have orders of their own.
 func (z *zone) boots() []*state.Boot {
-	return z.view().BootsPage(project, state.Page{Limit: api.PageMax})
+	return slices.DeleteFunc(z.view().BootsPage(project, state.Page{Limit: api.PageMax}), func(b *state.Boot) bool { return b.Request.Reserves })
 }
 
 func all(v *state.State) []*api.Instance {
@@ -312,6 +348,9 @@ func (z *zone) checkBoots(v *state.State) {
 		}
 	}
 	for _, b := range v.BootsPage(project, state.Page{Limit: api.PageMax}) {
+		if b.Request.Reserves {
+			continue
+		}
 		made := v.OfReservation(project, b.Request.Reservation)
 		live := 0
 		for _, i := range made {

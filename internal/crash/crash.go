@@ -61,6 +61,18 @@ const (
 	WebhookLogged  Point = "webhook.logged"  // and after
 )
 
+// The points of leases. Their room is held and decided at the points of boots.
+const (
+	LeaseLogging  Point = "lease.logging"  // before a lease is recorded, with the order for its room
+	LeaseLogged   Point = "lease.logged"   // and after, before the caller gets an answer
+	ChangeLogging Point = "change.logging" // before an update of a lease is recorded
+	ChangeLogged  Point = "change.logged"  // and after
+	EndLogging    Point = "end.logging"    // before the end of a lease that its owner wants is recorded
+	EndLogged     Point = "end.logged"     // and after
+	TickLogging   Point = "tick.logging"   // before time is moved on because something of a lease is due
+	TickLogged    Point = "tick.logged"    // and after: it has happened
+)
+
 // The points of the disk.
 const (
 	LogWriting      Point = "log.writing"      // before entries are written
@@ -86,7 +98,7 @@ const (
 	AgentReported  Point = "agent.reported"  // the zone has acknowledged, but that is not recorded
 )
 
-// Points returns every point of a node but those of webhooks, in the order of a boot's
+// Points returns every point of a node but those of webhooks and leases, in the order of a boot's
 // life, and then those of the disk.
 func Points() []Point {
 	return []Point{
@@ -103,6 +115,11 @@ func Points() []Point {
 // WebhookPoints returns every point of deliveries to webhooks, on a leader.
 func WebhookPoints() []Point {
 	return []Point{WebhookSending, WebhookSent, WebhookLogging, WebhookLogged}
+}
+
+// LeasePoints returns every point of leases.
+func LeasePoints() []Point {
+	return []Point{LeaseLogging, LeaseLogged, ChangeLogging, ChangeLogged, EndLogging, EndLogged, TickLogging, TickLogged}
 }
 
 // AgentPoints returns every point of an agent.
