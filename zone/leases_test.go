@@ -201,6 +201,7 @@ func TestMaintenanceStaysOnItsHosts(t *testing.T) {
 		end := again.Window.End
 		require.NoError(t, root.lead().Update(ctx, operator, repair, api.LeaseChange{End: &end}), "it is not in its own way")
 
+		root.agent("idle", 2) // a lease that may move would go there
 		root.propose(func(at command.Stamp) command.Command {
 			return command.HostsPut{Stamp: at, Agent: host.Agent, Whole: true} // it serves no host any more
 		})
