@@ -11,6 +11,7 @@ import (
 	"berth/api"
 	"berth/cluster-test/check/model"
 	"berth/cluster-test/check/promise"
+	"berth/quota"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -251,8 +252,13 @@ func joinKept(m *model.Model, from *state.Hold) {
 	}
 }
 
-// addLeases adds the leases in s.
+// addLeases adds the leases in s, and the limits of projects.
 func addLeases(m *model.Model, s *state.State) {
+	for _, p := range append(s.QuotaProjects(state.Page{Limit: api.PageMax}), "") {
+		if limits := s.Quota(p); len(limits) > 0 {
+			m.Limits[p] = limitsOf(limits)
+		}
+	}
 	for _, all := range s.AllSeries("") {
 		m.Series[all.ID] = &model.Series{ID: all.ID, Project: all.Project, Key: all.Key, Digest: all.Digest, Status: all.Status}
 	}
@@ -266,6 +272,14 @@ func addLeases(m *model.Model, s *state.State) {
 		}
 		m.Leases[l.Terms.ID] = to
 	}
+}
+
+func limitsOf(from quota.Limits) model.Limits {
+	out := model.Limits{}
+	for i, n := range from {
+		out[model.Item(i)] = n
+	}
+	return out
 }
 
 // numberInstances records the group of each instance of a hold.

@@ -1,12 +1,14 @@
 package check
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 
 	"berth/api"
 	"berth/cluster-test/check/model"
 	"berth/cluster-test/check/promise"
+	"berth/quota"
 	"berth/raftstore/state"
 )
 
@@ -142,6 +144,31 @@ func (r *replay) compareAllLeases(index uint64) {
 		r.addViolation(promise.Lease, index, "something is due at %d, not at %d", got, r.m.NextDue())
 	}
 	r.compareInside(index)
+	r.compareQuotas(index)
+}
+
+// compareQuotas compares the limits of projects, and what each of them has from now on.
+func (r *replay) compareQuotas(index uint64) {
+	for _, p := range append(r.s.QuotaProjects(state.Page{Limit: api.PageMax}), "") {
+		if got, want := limitsOf(r.s.Quota(p)), r.m.Limits[p]; !maps.Equal(got, want) {
+			r.addViolation(promise.Quota, index, "project %q has the limits %v, not %v", p, got, want)
+		}
+		uses := r.m.Uses(p)
+		for _, at := range model.Instants(uses, r.m.Now) {
+			if got, want := r.s.Usage(p).At(at), model.UsedAt(uses, at); !sameUse(got, want) {
+				r.addViolation(promise.Quota, index, "project %q has %v at %d, not %v", p, got, at, want)
+			}
+		}
+	}
+}
+
+func sameUse(got quota.Amounts, want map[model.Item]int64) bool {
+	for i, n := range got {
+		if want[model.Item(i)] != n {
+			return false
+		}
+	}
+	return len(got) == len(want)
 }
 
 // compareSeries compares the series of leases.

@@ -15,6 +15,7 @@ import (
 	"berth/api"
 	"berth/cluster-test/check/model"
 	"berth/cluster-test/check/promise"
+	"berth/quota"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -223,6 +224,16 @@ func whole(r api.ReservationID, cpus int64) api.Request {
 		Reservation: r, Project: "p", Class: api.Firm, Window: api.Window{End: api.Forever},
 		Groups: []api.Group{{Count: 1, Flavor: "f", Resources: api.Resources{api.VCPU: cpus}}},
 	}
+}
+
+// bare is a lease of nothing, for an hour.
+func bare(w *world, id api.LeaseID) command.LeaseCreate {
+	at := w.stamp()
+	window := api.Window{Start: at.At + 60_000, End: at.At + 3_600_000}
+	return command.LeaseCreate{Stamp: at, Digest: []byte{1}, Terms: api.LeaseTerms{ID: id, Name: string(id), Project: "p", User: "u", Window: window}, Events: []api.LeaseEvent{
+		{ID: "start", Type: api.EventStartLease, Time: window.Start, Status: api.EventUndone},
+		{ID: "end", Type: api.EventEndLease, Time: window.End, Status: api.EventUndone},
+	}}
 }
 
 // apart asks for instances of which no two may share a host.
@@ -434,6 +445,38 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			h := c.(command.Hold)
 			h.Request.Lifetime = 0
 			return h
+		})},
+		{"more than a quota", promise.Quota, func(w *world) {
+			w.add(command.QuotaSet{Stamp: w.stamp(), Set: quota.Limits{quota.Instances.Of(api.VCPU): 6}})
+			w.add(command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Digest: []byte("d"), Name: "b", Request: whole("r2", 1), Min: 1}})
+		}, instead(is(command.KindQuotaSet), func(c command.Command) command.Command {
+			return command.ConfigSet{Stamp: command.Stamp{At: c.Time()}}
+		})},
+		{"less than a quota", promise.Model, func(w *world) {
+			w.add(command.QuotaSet{Stamp: w.stamp(), Project: "p", Set: quota.Limits{quota.Leases: 2}})
+			w.add(bare(w, "l1"))
+			w.add(bare(w, "l2"))
+		}, instead(is(command.KindQuotaSet), func(c command.Command) command.Command {
+			q := c.(command.QuotaSet)
+			q.Set = quota.Limits{quota.Leases: 1}
+			return q
+		})},
+		{"a lease that ends later", promise.Lease, func(w *world) {
+			w.add(bare(w, "l1"))
+			w.now += 3_600_000
+			w.add(w.hostPut("h1", 3))
+		}, instead(is(command.KindLeaseCreate), func(c command.Command) command.Command {
+			l := c.(command.LeaseCreate)
+			l.Events = slices.Clone(l.Events)
+			l.Events[1].Time += 7_200_000
+			return l
+		})},
+		{"half a series", promise.Lease, func(w *world) {
+			w.add(command.SeriesCreate{Stamp: w.stamp(), ID: "s", Project: "p", Digest: []byte{1}, Leases: []command.LeaseCreate{bare(w, "l1"), bare(w, "l2")}})
+		}, instead(is(command.KindSeriesCreate), func(c command.Command) command.Command {
+			s := c.(command.SeriesCreate)
+			s.Leases = s.Leases[:1]
+			return s
 		})},
 		{
 			"refused without a reason", promise.Model, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i2")) },

@@ -118,7 +118,6 @@ func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	if r.based && api.CodeOf(result.Err) == api.CodePlanRefused {
 		r.learnPlan(c)
 	}
-	r.m.Over = api.CodeOf(result.Err) == api.CodeOverQuota
 	not := r.m.Apply(c)
 	switch {
 	case result.Err != nil:

@@ -30,6 +30,9 @@ func (d *wideDice) first() []command.Command {
 // next draws a command; false if there is nothing that it could be about.
 func (d *wideDice) next() (command.Command, bool) {
 	at := d.w.stamp()
+	if len(d.waiting()) > 4 && d.chance(2) {
+		return d.further(at)
+	}
 	switch d.n(41) {
 	case 24, 25:
 		return d.moved(at)
@@ -74,6 +77,16 @@ func (d *wideDice) next() (command.Command, bool) {
 		return d.decideLate(at)
 	}
 	return d.leaseDice.next()
+}
+
+// further draws what takes an order that is not decided further.
+func (d *wideDice) further(at command.Stamp) (command.Command, bool) {
+	if c, ok := d.answered(at); ok && d.chance(2) {
+		return c, true
+	}
+	c, ok := d.hold(at)
+	c.Commit = true
+	return c, ok
 }
 
 // spread draws a hold of which children get a part.
@@ -196,7 +209,7 @@ func (d *wideDice) series(at command.Stamp) (command.Command, bool) {
 	all := d.w.s.AllSeries("")
 	switch {
 	case d.chance(4):
-		return command.QuotaSet{Stamp: at, Project: "p", Set: quota.Limits{quota.Leases: int64(3 + d.n(20))}}, true
+		return d.limit(at), true
 	case len(all) > 0 && d.chance(3):
 		return command.SeriesDelete{Stamp: at, Project: "p", ID: one(d.dice, all).ID}, true
 	}
@@ -217,14 +230,24 @@ func (d *wideDice) series(at command.Stamp) (command.Command, bool) {
 	return c, true
 }
 
-// moved draws that a slot goes to another host.
-func (d *wideDice) moved(at command.Stamp) (command.Command, bool) {
-	for _, id := range leasedHosts {
-		if all := d.w.s.SlotsOn(api.HostID(id)); len(all) > 0 && !d.chance(3) {
-			return command.InstanceMove{Stamp: at, ID: one(d.dice, all).ID, From: api.HostID(id), To: api.HostID(one(d.dice, leasedHosts))}, true
+// limit draws limits of the project or of all, or that there are none any more.
+func (d *wideDice) limit(at command.Stamp) command.Command {
+	p := api.ProjectID(one(d.dice, []string{"p", "p", "p", ""}))
+	if d.chance(8) {
+		return command.QuotaDelete{Stamp: at, Project: p}
+	}
+	c := command.QuotaSet{Stamp: at, Project: p, Set: quota.Limits{quota.Leases: int64(2 + d.n(12))}}
+	for _, i := range []quota.Item{quota.Hosts, quota.Reserved, quota.Reserved.Of(api.VCPU), quota.Instances, quota.Preemptibles.Of(api.VCPU)} {
+		switch d.n(5) {
+		case 0:
+			c.Set[i] = int64(d.n(6))
+		case 1:
+			c.Set[i] = quota.Unlimited
+		case 2:
+			c.Unset = append(c.Unset, i)
 		}
 	}
-	return nil, false
+	return c
 }
 
 // remove draws the end of an instance or slot, here or in a child.

@@ -99,10 +99,11 @@ func TestRules(t *testing.T) {
 // TestLeaseOracle plays random lives of leases.
 func TestLeaseOracle(t *testing.T) {
 	playFrom(t, 150, state.NewLeaseHistory, (*state.History).FirstOfLeases, (*state.History).DrawLease, check.Outcomes{
-		"LeaseCreate conflict": 20, "LeaseCreate ok": 300, "LeaseDelete ok": 40, "LeaseSet conflict": 100, "LeaseSet ok": 25,
-		"LeaseSet stale_generation": 25, "lease created": 250, "lease deleted": 30, "lease ended": 5, "lease failed": 8, "lease started": 12,
-		"lease updated": 8, "lease STARTING": 20, "lease DELETING": 200, "lease UPDATING": 100, "Hold ok": 400, "HoldParts ok": 30,
-		"PartAck ok": 50, "Prune ok": 12, "SeriesCreate ok": 50, "InstanceChanges ok": 100, "slot": 300, "slot refused": 200, "slot on a spare": 40,
+		"LeaseCreate conflict": 20, "LeaseCreate ok": 300, "LeaseDelete ok": 40, "LeaseSet conflict": 100, "LeaseSet ok": 40,
+		"LeaseSet stale_generation": 25, "lease created": 250, "lease deleted": 30, "lease ended": 15, "lease failed": 8, "lease started": 35,
+		"lease updated": 12, "lease STARTING": 80, "lease DELETING": 200, "lease UPDATING": 100, "Hold ok": 400, "HoldParts ok": 30,
+		"PartAck ok": 50, "Prune ok": 12, "SeriesCreate ok": 90, "SeriesDelete ok": 25, "QuotaSet ok": 35,
+		"LeaseCreate over_quota": 8, "SeriesCreate over_quota": 5, "HoldDecide conflict": 5, "InstanceMove ok": 4, "InstanceChanges ok": 100, "slot": 300, "slot refused": 200, "slot on a spare": 40,
 		"slot under a rule": 60, "part of a slot elsewhere": 50, "consumer with shares": 15,
 	})
 }

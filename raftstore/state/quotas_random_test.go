@@ -176,31 +176,14 @@ func (d *quotaDice) next() (command.Command, bool) {
 	if !ok {
 		return nil, false
 	}
-	switch c := c.(type) {
-	case command.Hold:
+	if c, is := c.(command.Hold); is {
 		if c.Origin == "" && !c.Request.Reserves && c.Request.Within == "" {
 			return nil, false // place draws those
 		}
 		c.Commit = c.Commit || c.Origin == "" && !d.chance(3)
 		return c, true
-	case command.LeaseCreate:
-		c.Terms.Reservations = d.reservations(c.Order)
-		return c, ok
-	case command.LeaseSet:
-		c.Terms.Reservations = d.reservations(c.Order)
-		return c, ok
 	}
 	return c, ok
-}
-
-// reservations returns what an order is for.
-func (d *quotaDice) reservations(o *command.BootTerms) []api.Reservation {
-	g := &o.Request.Groups[0]
-	r := api.Reservation{ID: api.ReservationID(g.Name), Type: api.ReserveInstances, Min: len(o.Instances), Max: len(o.Instances), Resources: g.Resources}
-	if g.Whole {
-		r.Type, r.Resources = api.ReserveHosts, nil
-	}
-	return []api.Reservation{r}
 }
 
 // checkRefusal holds that a command was refused because of a quota only if it is over one.

@@ -29,6 +29,12 @@ func (m *Model) Adopt(c command.Command) {
 	if del, ok := c.(command.LinkDelete); ok {
 		delete(m.Links, del.ID)
 	}
+	if set, ok := c.(command.QuotaSet); ok {
+		m.setLimits(set)
+	}
+	if del, ok := c.(command.QuotaDelete); ok {
+		delete(m.Limits, del.Project)
+	}
 }
 
 func (m *Model) linkSet(c command.LinkSet) {

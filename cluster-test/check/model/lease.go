@@ -90,15 +90,8 @@ func (m *Model) leaseCreate(c command.LeaseCreate) *Refusal {
 			return nil
 		}
 	}
-	if len(m.Leases) >= api.LeasesMax {
-		return &Refusal{promise.Lease, "the zone has too many leases"}
-	}
-	for _, l := range m.Leases {
-		for _, have := range l.Terms.Reservations {
-			if slices.ContainsFunc(c.Terms.Reservations, func(r api.Reservation) bool { return r.ID == have.ID }) {
-				return &Refusal{promise.Once, "reservation " + string(have.ID) + " is there"}
-			}
-		}
+	if not := m.mayMake(&c); not != nil {
+		return not
 	}
 	l := &Lease{Terms: c.Terms, Status: api.LeasePending, Events: slices.Clone(c.Events), Key: c.Key, Digest: c.Digest}
 	if c.Order != nil {
@@ -111,6 +104,21 @@ func (m *Model) leaseCreate(c command.LeaseCreate) *Refusal {
 	m.touch(l)
 	m.tell(l, "created", "")
 	return nil
+}
+
+// mayMake returns why a lease that is not there must be refused.
+func (m *Model) mayMake(c *command.LeaseCreate) *Refusal {
+	if len(m.Leases) >= api.LeasesMax {
+		return &Refusal{promise.Lease, "the zone has too many leases"}
+	}
+	for _, l := range m.Leases {
+		for _, have := range l.Terms.Reservations {
+			if slices.ContainsFunc(c.Terms.Reservations, func(r api.Reservation) bool { return r.ID == have.ID }) {
+				return &Refusal{promise.Once, "reservation " + string(have.ID) + " is there"}
+			}
+		}
+	}
+	return m.checkQuota(c.Terms.Project, nil, useOfLease(&c.Terms))
 }
 
 // leaseOf returns a lease of a project.
@@ -135,6 +143,11 @@ func (m *Model) leaseSet(c command.LeaseSet) *Refusal {
 	case api.LeasePending, api.LeaseActive, api.LeaseTerminated, api.LeaseError:
 	case api.LeaseCreating, api.LeaseStarting, api.LeaseTerminating, api.LeaseUpdating, api.LeaseDeleting:
 		return &Refusal{promise.Lease, "lease " + string(c.Terms.ID) + " is " + string(l.Status)}
+	}
+	if l.Status != api.LeaseTerminated {
+		if not := m.checkQuota(c.Terms.Project, &l.Terms, useOfLease(&c.Terms)); not != nil {
+			return not
+		}
 	}
 	if c.Order == nil {
 		l.Terms, l.Events, l.Updated = c.Terms, slices.Clone(c.Events), c.At

@@ -50,7 +50,7 @@ type Model struct {
 	Index  uint64                 // of the entry that has the command; the caller sets it
 	Leases map[api.LeaseID]*Lease // made at this zone
 	Series map[api.SeriesID]*Series
-	Over   bool                      // the command was refused by a quota, which others judge; the caller sets it
+	Limits map[api.ProjectID]Limits  // "": of projects that have none of their own
 	Kept   map[api.InstanceID]*Claim // slots that an undecided hold takes over, with the claim that does
 	Facts  []LeaseFact               // that this command made
 
@@ -164,7 +164,7 @@ func New() *Model {
 		Bonds: map[RuleID]map[api.InstanceID]Bond{}, Arrived: map[api.InstanceID]bool{}, Evacuated: map[api.InstanceID]bool{},
 		left: map[stayed]bool{}, Returned: map[api.InstanceID]int{},
 		Consumers: map[api.ConsumerID]*Consumer{}, Classes: map[string]bool{}, Traits: map[string]bool{}, Private: map[string]bool{},
-		Webhooks: map[WebhookName]*Webhook{}, Leases: map[api.LeaseID]*Lease{}, Series: map[api.SeriesID]*Series{}, Kept: map[api.InstanceID]*Claim{},
+		Webhooks: map[WebhookName]*Webhook{}, Leases: map[api.LeaseID]*Lease{}, Series: map[api.SeriesID]*Series{}, Limits: map[api.ProjectID]Limits{}, Kept: map[api.InstanceID]*Claim{},
 	}
 	m.beginCommand()
 	return m
@@ -191,10 +191,7 @@ func (m *Model) Apply(c command.Command) *Refusal {
 	}
 	m.passTime(at)
 	m.Now = at
-	no := &Refusal{promise.Model, "a quota refuses it"}
-	if !m.Over {
-		no = m.applyCommand(c)
-	}
+	no := m.applyCommand(c)
 	if _, whole := c.(command.Restore); !whole {
 		m.settle()
 		m.passTime(at)
@@ -502,6 +499,9 @@ func (m *Model) bootCreate(c command.BootCreate) *Refusal {
 		if m.knowsInstance(i.ID) {
 			return &Refusal{promise.Once, "instance id " + string(i.ID) + " is in use"}
 		}
+	}
+	if not := m.checkBootQuota(&c.Request); not != nil {
+		return not
 	}
 	m.Boots[id] = &Boot{ID: id, Key: c.Key, Digest: c.Digest, Least: c.Min, Request: c.Request, Decision: api.DecisionPending}
 	if c.Key != "" {

@@ -54,6 +54,11 @@ func (m *Model) seriesCreate(c command.SeriesCreate) *Refusal {
 	if len(m.Series) >= api.SeriesMax || len(m.Leases)+len(c.Leases) > api.LeasesMax {
 		return &Refusal{promise.Lease, "the zone has too many leases"}
 	}
+	for i := range c.Leases {
+		if not := m.mayMake(&c.Leases[i]); not != nil {
+			return not
+		}
+	}
 	all := &Series{ID: c.ID, Project: c.Project, Key: c.Key, Digest: c.Digest, Status: api.SeriesReady}
 	m.Series[c.ID] = all
 	for i := range c.Leases {

@@ -27,6 +27,7 @@ const (
 	Window     Name = "I26 window"      // room was taken for a parent at another time than now, or of another class than firm
 	Lease      Name = "I27 leases"      // a lease has half of its room, or takes a step twice or out of order
 	Within     Name = "I28 within"      // something is in the room of a lease that may not be there
+	Quota      Name = "I29 quotas"      // a project has more than it may, at some instant
 	Model      Name = "model"           // the state differs from the model in a way that no other rule names
 	Input      Name = "input"           // the evidence has a gap or cannot be read
 	Undecided  Name = "undecided"       // a checker ran out of time

@@ -1,0 +1,207 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"berth/api"
+	"berth/cluster-test/check/promise"
+	"berth/raftstore/command"
+)
+
+// Item is something of which a project may have only so much: leases, hosts, or for families with
+// a class after a point the sum of that class.
+type Item string
+
+// Limits is the most that a project may have of each item; less than 0 is no limit.
+type Limits map[Item]int64
+
+const (
+	leases       Item = "leases"
+	hosts        Item = "hosts"        // whole ones that are reserved
+	reserved     Item = "reserved"     // slots that are reserved
+	instances    Item = "instances"    // firm ones
+	preemptibles Item = "preemptibles" // instances
+)
+
+// setLimits changes the limits of a project, or for "" those of all that have none of their own.
+func (m *Model) setLimits(c command.QuotaSet) {
+	now := maps.Clone(m.Limits[c.Project])
+	if now == nil {
+		now = Limits{}
+	}
+	for i, n := range c.Set {
+		now[Item(i)] = n
+	}
+	for _, i := range c.Unset {
+		delete(now, Item(i))
+	}
+	if m.Limits[c.Project] = now; len(now) == 0 {
+		delete(m.Limits, c.Project)
+	}
+}
+
+// limitOf returns the limit of a project for an item; false for none.
+func (m *Model) limitOf(p api.ProjectID, i Item) (int64, bool) {
+	n, own := m.Limits[p][i]
+	if !own {
+		n, own = m.Limits[""][i]
+	}
+	return n, own && n >= 0
+}
+
+// Use is what something of a project counts over a window.
+type Use struct {
+	Window  api.Window
+	Amounts map[Item]int64
+}
+
+// add adds a number of slots or instances, of a family of items.
+func (u *Use) add(family Item, n int, each api.Resources) {
+	u.Amounts[family] += int64(n)
+	for class, amount := range each {
+		u.Amounts[family+"."+Item(class)] += int64(n) * amount
+	}
+}
+
+// useOfLease returns what a lease of these terms counts: nothing for maintenance.
+func useOfLease(t *api.LeaseTerms) Use {
+	u := Use{t.Window, map[Item]int64{}}
+	if len(t.Hosts) > 0 {
+		return u
+	}
+	u.Amounts[leases] = 1
+	for _, r := range t.Reservations {
+		if r.Type == api.ReserveHosts {
+			u.add(hosts, r.Max, nil)
+		} else {
+			u.add(reserved, r.Max, r.Resources)
+		}
+	}
+	return u
+}
+
+func familyOf(c api.Class) Item {
+	if c == api.Preemptible {
+		return preemptibles
+	}
+	return instances
+}
+
+// Uses returns all that counts for a project. A lease that is being updated counts with each of
+// its terms, as one that has taken the place of the other.
+func (m *Model) Uses(p api.ProjectID) (out [][]Use) {
+	for _, l := range m.Leases {
+		if l.Terms.Project != p {
+			continue
+		}
+		var each []Use
+		if l.Status != api.LeaseTerminated {
+			each = append(each, useOfLease(&l.Terms))
+		}
+		if l.Next != nil {
+			each = append(each, useOfLease(&l.Next.Terms))
+		}
+		out = append(out, each)
+	}
+	for _, b := range m.Boots {
+		if r := &b.Request; r.Project == p && b.Decision == api.DecisionPending && counts(r) {
+			u := useOfBoot(r)
+			u.Window = api.Window{End: api.Forever}
+			out = append(out, []Use{u})
+		}
+	}
+	for _, i := range m.Instances {
+		if r := &i.Hold.Request; r.Project == p && i.Hold.ID.Origin == "" && i.Live() && counts(r) {
+			u := Use{api.Window{End: i.Hold.End}, map[Item]int64{}}
+			u.add(familyOf(r.Class), 1, r.Groups[i.Group].Resources)
+			out = append(out, []Use{u})
+		}
+	}
+	return out
+}
+
+// counts reports whether the instances of a request count: not within leases, and slots of leases count with them.
+func counts(r *api.Request) bool { return !r.Reserves && r.Within == "" }
+
+func useOfBoot(r *api.Request) Use {
+	u := Use{r.Window, map[Item]int64{}}
+	for _, g := range r.Groups {
+		u.add(familyOf(r.Class), g.Count, g.Resources)
+	}
+	return u
+}
+
+// UsedAt returns what a project has at an instant: of the terms of one lease, the greater.
+func UsedAt(uses [][]Use, at api.Instant) map[Item]int64 {
+	out := map[Item]int64{}
+	for _, each := range uses {
+		most := map[Item]int64{}
+		for _, u := range each {
+			if u.Window.Contains(at) {
+				for i, n := range u.Amounts {
+					most[i] = max(most[i], n)
+				}
+			}
+		}
+		for i, n := range most {
+			if n > 0 {
+				out[i] += n
+			}
+		}
+	}
+	return out
+}
+
+// checkQuota returns why a project may not have what it asks for, in place of what it has
+// (nil for nothing): at some instant from now on it would have more than it may, and more than now.
+func (m *Model) checkQuota(p api.ProjectID, has *api.LeaseTerms, ask Use) *Refusal {
+	if len(m.Limits[p])+len(m.Limits[""]) == 0 {
+		return nil
+	}
+	var old Use
+	if has != nil {
+		old = useOfLease(has)
+	}
+	uses := m.Uses(p)
+	from := max(m.Now, ask.Window.Start)
+	for _, at := range append(Instants(uses, from), max(from, old.Window.End)) {
+		if !ask.Window.Contains(at) {
+			continue
+		}
+		now := UsedAt(uses, at)
+		for i, n := range ask.Amounts {
+			had := int64(0)
+			if old.Window.Contains(at) {
+				had = old.Amounts[i]
+			}
+			if most, limited := m.limitOf(p, i); limited && n > had && now[i]-had+n > most {
+				return &Refusal{promise.Quota, fmt.Sprintf("project %s would have %d of %s at %d, and may have %d", p, now[i]-had+n, i, at, most)}
+			}
+		}
+	}
+	return nil
+}
+
+// Instants returns an instant, and all after it at which something of a project begins or ends.
+func Instants(uses [][]Use, from api.Instant) []api.Instant {
+	out := []api.Instant{from}
+	for _, each := range uses {
+		for _, u := range each {
+			out = append(out, max(from, u.Window.Start), max(from, u.Window.End))
+		}
+	}
+	slices.Sort(out)
+	return slices.DeleteFunc(slices.Compact(out), func(at api.Instant) bool { return at == api.Forever })
+}
+
+// checkBootQuota is checkQuota for a boot.
+func (m *Model) checkBootQuota(r *api.Request) *Refusal {
+	if !counts(r) {
+		return nil
+	}
+	ask := useOfBoot(r)
+	ask.Window = r.WindowAt(m.Now)
+	return m.checkQuota(r.Project, nil, ask)
+}
