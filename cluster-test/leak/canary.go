@@ -209,10 +209,25 @@ func addressForms(kind string, ip netip.Addr) []Canary {
 	return out
 }
 
+// nameCanaries returns what callers of a zone call their leases and series of leases.
+func nameCanaries(v *state.State) (out []Canary) {
+	for _, l := range v.Leases("") {
+		if len(l.Terms.Name) >= canaryMinBytes {
+			out = append(out, Canary{Kind: "name of a lease", Text: l.Terms.Name})
+		}
+	}
+	for _, r := range v.AllSeries("") {
+		if len(r.Name) >= canaryMinBytes {
+			out = append(out, Canary{Kind: "name of a series", Text: r.Name})
+		}
+	}
+	return out
+}
+
 // OfState returns the canaries of a zone's replicated state: its hosts and other
-// providers, who claims of them, agents, nodes and their inner addresses, and what
-// its drivers said of instances that failed; of names and faults those that are not
-// too short to look for. Keys and addresses that are not
+// providers, who claims of them, agents, nodes and their inner addresses, what its
+// drivers said of instances that failed, and the names of its leases; of names and
+// faults those that are not too short to look for. Keys and addresses that are not
 // in the state are the caller's to add.
 func OfState(v *state.State) ([]Canary, error) {
 	var out []Canary
@@ -242,6 +257,7 @@ func OfState(v *state.State) ([]Canary, error) {
 	for a := range agents {
 		out = append(out, idCanaries("agent id", a)...)
 	}
+	out = append(out, nameCanaries(v)...)
 	var inner, public []string
 	for _, n := range v.Nodes() {
 		out = append(out, idCanaries("node id", string(n.ID))...)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -270,6 +271,7 @@ func TestNothingLeavesAZone(t *testing.T) {
 	west := w.zone("west", root, 1)
 	edge := w.zone("edge", west, 2)
 	work(t, root)
+	answers := leases(t, root, west, edge)
 	for child, parent := range map[*place]*place{west: root, edge: west} {
 		up := child.door(parent, api.ALPNHTTP)
 		holds(t, up)
@@ -291,6 +293,9 @@ func TestNothingLeavesAZone(t *testing.T) {
 		secrets[p] = p.canaries()
 	}
 	w.end()
+	for p, others := range map[*place][]*place{root: {west, edge}, west: {root, edge}, edge: {root, west}} {
+		checkTold(t, p, answers[p], secrets[p], append(slices.Clone(secrets[others[0]]), secrets[others[1]]...))
+	}
 	for p, below := range map[*place][]*place{root: {west, edge}, west: {edge}, edge: nil} {
 		all := secrets[p]
 		for _, b := range below {

@@ -197,6 +197,9 @@ func (p *place) canaries() []Canary {
 	more, err := addressCanaries("admin address", []string{a.Admin}, []string{a.Gateway})
 	require.NoError(t, err)
 	out = append(out, more...)
+	for _, w := range p.words() {
+		out = append(out, Canary{Kind: "name of a lease", Text: w})
+	}
 	out = append(out, Canary{Kind: "driver's words", Text: wrong}, Canary{Kind: "directory", Text: p.dir})
 	_, secret, found := strings.Cut(strings.TrimPrefix(p.token, "berth_"), "_")
 	require.True(t, found)
