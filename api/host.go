@@ -1,5 +1,7 @@
 package api
 
+import "time"
+
 // HostState is the present ability of a host to run instances.
 type HostState string
 
@@ -44,6 +46,8 @@ type Host struct {
 	// Unserved is set for a host that is down although its agent may be alive: the agent
 	// has registered without it, and does not serve it until it registers it again.
 	Unserved bool `cbor:"23,keyasint,omitempty"`
+	// Cleaning is the time between the end of a window on the host and the start of the next.
+	Cleaning time.Duration `cbor:"26,keyasint,omitempty" form:"4"`
 }
 
 // DrainPolicy is the policy of a drain for the instances of a host.

@@ -4,12 +4,13 @@ import "time"
 
 // Limits of leases.
 const (
-	LeasesMax           = 100_000       // leases of one zone
-	ReservationsMax     = GroupsMax     // reservations of one lease
-	LeaseNameMax        = 80            // characters of a lease's name
-	SharedProjectsMax   = 64            // projects that a lease is shared with
-	LeaseDurationMax    = WindowMax     // of one lease
-	LeaseLeadMax        = WindowMax     // from now to the start of a lease
+	LeasesMax           = 100_000   // leases of one zone
+	ReservationsMax     = GroupsMax // reservations of one lease
+	LeaseNameMax        = 80        // characters of a lease's name
+	SharedProjectsMax   = 64        // projects that a lease is shared with
+	LeaseDurationMax    = WindowMax // of one lease
+	LeaseLeadMax        = WindowMax // from now to the start of a lease
+	CleaningMax         = 24 * time.Hour
 	PropertiesMaxBytes  = QueryMaxBytes // of a condition on hosts, as text
 	ReservedPerLinkMax  = 100_000       // slots of leases that one parent may have here
 	LeaseEventsMax      = 4             // events of one lease
@@ -171,6 +172,9 @@ type LeaseRule struct {
 	Exempt    []ProjectID   `cbor:"3,keyasint,omitempty"` // projects that Longest does not hold for; at most LeaseExemptMax
 	Lead      time.Duration `cbor:"4,keyasint,omitempty"` // from now to the start; 0 for LeaseLeadMax
 	BeforeEnd time.Duration `cbor:"5,keyasint,omitempty"` // default distance of before_end_lease to the end; 0 for DefaultBeforeEnd, below 0 for no such event
+	// Cleaning is how long a host of leases stays free after each window, at most
+	// CleaningMax. A host takes a change of it when nothing is claimed of it.
+	Cleaning time.Duration `cbor:"6,keyasint,omitempty"`
 }
 
 // BeforeEndDistance returns how long before the end of a lease its before_end_lease event is,

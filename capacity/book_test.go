@@ -183,11 +183,11 @@ func (h *history) hold(e *entry, c *api.Claim) bool {
 		for class := range h.total[e.host] {
 			var use, room int64
 			for _, in := range e.inner {
-				if h.covers(&in, e.host, at) {
+				if in.Window.Contains(at) {
 					use += in.Resources[class]
 				}
 			}
-			if h.covers(c, e.host, at) {
+			if c.Window.Contains(at) {
 				room = c.Resources[class]
 			}
 			if use > room {

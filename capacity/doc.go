@@ -28,7 +28,8 @@
 //
 // A claim within another, on the same provider, uses room of the outer claim only. Its
 // window is within that of the outer claim, and at every instant all claims within fit into
-// the outer one. The outer claim must be made before and released after them.
+// the outer one. The outer claim must be made before and released after them. Between them there
+// is no gap: the room is its owner's all the time.
 //
 // A claim is replaced in place by Extend and Shrink: between the two, its provider is charged
 // for both, at each instant and of each class the greater, and the gap of one never counts

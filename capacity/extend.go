@@ -152,7 +152,7 @@ func (d *data) checkRoom(row int, from, to *api.Claim) error {
 	}
 	var start, end api.Instant // of to; nothing may be used outside of it
 	if to != nil {
-		start, end = to.Window.Start, to.Window.End.Add(k.specs.at[i].Gap)
+		start, end = to.Window.Start, to.Window.End
 	}
 	for class, name := range d.classes.list {
 		most := int64(0)

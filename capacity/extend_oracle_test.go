@@ -201,11 +201,11 @@ func (m *model) fitsInstead(id api.HostID, from, to api.Claim) api.Code {
 		for _, class := range testClasses {
 			var inner, most int64
 			for _, o := range m.inner[id] {
-				if o.Within.Consumer == from.Consumer && m.span(id, o).Contains(at) {
+				if o.Within.Consumer == from.Consumer && o.Window.Contains(at) {
 					inner += o.Resources[class]
 				}
 			}
-			if m.span(id, to).Contains(at) {
+			if to.Window.Contains(at) {
 				most = to.Resources[class]
 			}
 			if inner > most {

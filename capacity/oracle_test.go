@@ -130,16 +130,16 @@ func (m *model) fitsWithin(id api.HostID, c api.Claim) api.Code {
 		return api.CodeInvalid
 	}
 	for _, class := range c.Resources.Classes() {
-		instants := []api.Instant{c.Window.Start}
+		instants := []api.Instant{max(c.Window.Start, m.now)}
 		for _, o := range m.inner[id] {
-			if at := o.Window.Start; m.span(id, c).Contains(at) {
+			if at := o.Window.Start; at > m.now && c.Window.Contains(at) {
 				instants = append(instants, at)
 			}
 		}
 		for _, at := range instants {
 			used := c.Resources[class]
 			for _, o := range m.inner[id] {
-				if o.Within.Consumer == outer.Consumer && m.span(id, o).Contains(at) {
+				if o.Within.Consumer == outer.Consumer && o.Window.Contains(at) {
 					used += o.Resources[class]
 				}
 			}
@@ -283,7 +283,11 @@ func step(t *rapid.T, table *Table, m *model) {
 			s.Parent = ""
 		}
 		if old, known := m.specs[s.ID]; known {
-			s.Gap = old.Gap
+			if idle := len(m.held[s.ID])+len(m.swaps[s.ID])+len(m.inner[s.ID]) == 0; idle && rapid.Bool().Draw(t, "regap") {
+				table.SetGap(s.ID, s.Gap)
+			} else {
+				s.Gap = old.Gap
+			}
 		}
 		m.specs[s.ID] = s
 	case 2:

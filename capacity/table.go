@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"berth/api"
 )
@@ -39,7 +40,7 @@ func (t *Table) View() View {
 // Put adds a provider, or replaces its description and keeps its claims. A
 // capacity below the use is allowed: it is over-full until use has fallen. The
 // table keeps copies. Claims are kept under the gap that the provider was first
-// put with; to change it, Remove the provider, Put it and Restore its claims.
+// put with; see SetGap.
 //
 // A child may be put before its parent: until then it is a root. The caller
 // allows no loops; a parent that is below the provider itself does not count.
@@ -54,15 +55,34 @@ func (t *Table) Put(s Spec) {
 	}
 	s = s.copyFrom(&old)
 	c, i := t.ownChunk(row)
-	if gap := api.Instant(s.Gap.Milliseconds()); gap != c.gaps.value(i) {
-		ownBlock(&c.gaps, t.epoch)[i] = gap
-	}
-	ownBlock(&c.specs, t.epoch)[i] = &s
+	t.setSpec(row, &s)
 	t.setInventory(c, i, old.Inventory, s.Inventory)
 	t.applySpec(row, &old, &s)
 	t.updateRelations(row, &old, &s)
 	c.live.set(i, true)
 	t.setHosting(row, !s.Passive)
+}
+
+// SetGap changes the gap of a provider of which nothing is claimed: the caller knows that no
+// claim on it, made or lent, is still to be released, even if its window has passed. An unknown
+// provider is not an error.
+func (t *Table) SetGap(id api.HostID, gap time.Duration) {
+	row, known := t.rowOf(id)
+	if !known || t.specOf(row).Gap == max(gap, 0) {
+		return
+	}
+	s := *t.specOf(row)
+	s.Gap = max(gap, 0)
+	t.setSpec(row, &s)
+}
+
+// setSpec replaces the description of row, and its gap.
+func (t *Table) setSpec(row int, s *Spec) {
+	c, i := t.ownChunk(row)
+	if gap := api.Instant(s.Gap.Milliseconds()); gap != c.gaps.value(i) {
+		ownBlock(&c.gaps, t.epoch)[i] = gap
+	}
+	ownBlock(&c.specs, t.epoch)[i] = s
 }
 
 // setHosting records whether row is a host.

@@ -40,7 +40,7 @@ func (d *data) checkFitWithin(row int, c api.Claim) error {
 	for _, name := range c.Resources.Classes() {
 		want, used := c.Resources[name], int64(0)
 		if class := d.classes.numberOf(name); class >= 0 {
-			used = r.line.peakUse(class, 0, c.Window.Start, c.Window.End.Add(spec.Gap))
+			used = r.line.peakUse(class, 0, max(c.Window.Start, d.now), c.Window.End)
 		}
 		if free := outer.Resources[name] - used; want > free {
 			return api.Errorf(api.CodeNoCapacity, "the claim around it has %d of %s left over the window, %d wanted", max(free, 0), name, want)
@@ -55,7 +55,7 @@ func (d *data) checkFitWithin(row int, c api.Claim) error {
 // sumWithin adds sign times a claim within another to the room of the other.
 func (t *Table) sumWithin(row int, c api.Claim, sign int) {
 	k, i := t.ownChunk(row)
-	end := c.Window.End.Add(t.specOf(row).Gap)
+	end := c.Window.End
 	r, at, found := k.roomOf(i, c.Within)
 	r.claims += sign
 	for _, name := range c.Resources.Classes() {

@@ -12,9 +12,9 @@ import (
 
 // leaseRuleFlags are the flags that change what a zone allows of its leases.
 type leaseRuleFlags struct {
-	longest, extension, lead, beforeEnd time.Duration
-	exempt                              []string
-	noExempt                            bool
+	longest, extension, lead, beforeEnd, cleaning time.Duration
+	exempt                                        []string
+	noExempt                                      bool
 }
 
 const (
@@ -22,6 +22,7 @@ const (
 	flagLeaseExtension = "lease-extension-window"
 	flagLeaseLead      = "lease-max-lead"
 	flagLeaseBeforeEnd = "lease-before-end"
+	flagLeaseCleaning  = "lease-cleaning-time"
 	flagLeaseExempt    = "lease-exempt"
 	flagLeaseNoExempt  = "no-lease-exempt"
 )
@@ -32,6 +33,7 @@ func (r *leaseRuleFlags) addFlags(c *cobra.Command) {
 	f.DurationVar(&r.extension, flagLeaseExtension, 0, "how long before its end a lease may be extended beyond that, 0 for never")
 	f.DurationVar(&r.lead, flagLeaseLead, 0, "how far ahead a lease may start, 0 for ten years")
 	f.DurationVar(&r.beforeEnd, flagLeaseBeforeEnd, 0, "how long before its end those who follow a lease are told, unless it says itself; 0 for not at all")
+	f.DurationVar(&r.cleaning, flagLeaseCleaning, 0, "how long a host of leases stays free after each lease, 0 for not at all; a host takes a change when nothing is claimed of it")
 	f.StringArrayVar(&r.exempt, flagLeaseExempt, nil, "`PROJECT` whose leases may be of any length, replaces the present ones; may be repeated")
 	f.BoolVar(&r.noExempt, flagLeaseNoExempt, false, "remove all such projects")
 	c.MarkFlagsMutuallyExclusive(flagLeaseExempt, flagLeaseNoExempt)
@@ -39,7 +41,7 @@ func (r *leaseRuleFlags) addFlags(c *cobra.Command) {
 
 // changed reports whether any of the flags is given.
 func (r *leaseRuleFlags) changed(c *cobra.Command) bool {
-	for _, name := range []string{flagLeaseLongest, flagLeaseExtension, flagLeaseLead, flagLeaseBeforeEnd, flagLeaseExempt, flagLeaseNoExempt} {
+	for _, name := range []string{flagLeaseLongest, flagLeaseExtension, flagLeaseLead, flagLeaseBeforeEnd, flagLeaseCleaning, flagLeaseExempt, flagLeaseNoExempt} {
 		if c.Flags().Changed(name) {
 			return true
 		}
@@ -54,6 +56,7 @@ func (r *leaseRuleFlags) apply(c *cobra.Command, to *rest.LeaseRule) {
 		from time.Duration
 	}{
 		flagLeaseLongest: {&to.Longest, r.longest}, flagLeaseExtension: {&to.Extension, r.extension}, flagLeaseLead: {&to.Lead, r.lead},
+		flagLeaseCleaning: {&to.Cleaning, r.cleaning},
 	} {
 		if c.Flags().Changed(name) {
 			*one.to = rest.Duration(one.from)
@@ -92,4 +95,5 @@ func addLeaseRule(t *table, r *rest.LeaseRule) {
 	t.addRow("LEASE EXEMPT PROJECTS", strings.Join(exempt, ", "))
 	t.addRow("LEASE MAX LEAD", span(r.Lead, api.LeaseLeadMax.String()))
 	t.addRow("LEASE BEFORE END", span(before, "none"))
+	t.addRow("LEASE CLEANING TIME", span(r.Cleaning, "none"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,6 +66,9 @@ func hostTables(h rest.Host) []table {
 	t.addRow("ENABLED", showBool(h.Enabled))
 	t.addRow("POOL", h.Pool)
 	t.addRow("AVAILABILITY ZONE", h.AZ)
+	if h.Cleaning != 0 {
+		t.addRow("CLEANING TIME", time.Duration(h.Cleaning).String())
+	}
 	if h.Maintenance != "" {
 		t.addRow("MAINTENANCE", h.Maintenance)
 	}

@@ -31,8 +31,9 @@ type Host struct {
 	OwnTraits     []string                        `json:"own_traits,omitempty"`
 	OwnAggregates []string                        `json:"own_aggregates,omitempty"` // UUIDs
 	DownSince     api.Instant                     `json:"down_since,omitzero"`
-	Unserved      bool                            `json:"unserved,omitempty"` // its agent last registered without it
-	Leaving       *Leaving                        `json:"leaving,omitempty"`  // progress of the drain; only for a draining host
+	Unserved      bool                            `json:"unserved,omitempty"`      // its agent last registered without it
+	Cleaning      Duration                        `json:"cleaning_time,omitempty"` // how long it stays free after each window
+	Leaving       *Leaving                        `json:"leaving,omitempty"`       // progress of the drain; only for a draining host
 }
 
 // Inventory is the amount of one resource class that a host has.
@@ -76,7 +77,7 @@ func HostOf(h *api.Host) Host {
 		Pool: h.Pool, State: h.State, Enabled: h.Enabled, Generation: h.Generation, Used: h.Used, Instances: h.Instances,
 		Created: h.Created, Updated: h.Updated, Attributes: h.Attributes, Overrides: h.Overrides, Maintenance: h.Maintenance,
 		Drain: h.Drain, Failures: h.Failures, AZ: h.AZ, OwnInventory: inventories(h.OwnInventory), OwnTraits: h.OwnTraits,
-		OwnAggregates: h.OwnAggregates, DownSince: h.DownSince, Unserved: h.Unserved,
+		OwnAggregates: h.OwnAggregates, DownSince: h.DownSince, Unserved: h.Unserved, Cleaning: Duration(h.Cleaning),
 	}
 }
 

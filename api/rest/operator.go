@@ -89,17 +89,18 @@ type LeaseRule struct {
 	Exempt    []api.ProjectID `json:"exempt_projects,omitempty"`  // projects that max_duration does not hold for
 	Lead      Duration        `json:"max_lead,omitempty"`         // from now to the start of a lease (default: ten years)
 	BeforeEnd *Duration       `json:"before_end,omitempty"`       // default distance of before_end_lease to the end, 0s for no such event (default: 1h)
+	Cleaning  Duration        `json:"cleaning_time,omitempty"`    // how long a host of leases stays free after each window, in whole minutes (default: not at all)
 }
 
 // LeaseRuleOf returns the body of a rule.
 func LeaseRuleOf(r *api.LeaseRule) LeaseRule {
 	before := Duration(r.BeforeEndDistance())
-	return LeaseRule{Longest: Duration(r.Longest), Extension: Duration(r.Extension), Exempt: r.Exempt, Lead: Duration(r.Lead), BeforeEnd: &before}
+	return LeaseRule{Longest: Duration(r.Longest), Extension: Duration(r.Extension), Exempt: r.Exempt, Lead: Duration(r.Lead), BeforeEnd: &before, Cleaning: Duration(r.Cleaning)}
 }
 
 // Rule returns the rule that a body stands for.
 func (r *LeaseRule) Rule() api.LeaseRule {
-	out := api.LeaseRule{Longest: time.Duration(r.Longest), Extension: time.Duration(r.Extension), Exempt: r.Exempt, Lead: time.Duration(r.Lead)}
+	out := api.LeaseRule{Longest: time.Duration(r.Longest), Extension: time.Duration(r.Extension), Exempt: r.Exempt, Lead: time.Duration(r.Lead), Cleaning: time.Duration(r.Cleaning)}
 	if r.BeforeEnd != nil {
 		if out.BeforeEnd = time.Duration(*r.BeforeEnd); out.BeforeEnd == 0 {
 			out.BeforeEnd = -1

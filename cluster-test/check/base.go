@@ -63,7 +63,7 @@ func (r *replay) keepPart(index uint64, c command.Restore) {
 // that are given, and those of holds and of undecided boots.
 func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 	m := model.New()
-	m.Begun, m.Now, m.Zone, m.DefaultAZ = s.Zone != "", s.Now(), s.Name, s.Config.DefaultAZ
+	m.Begun, m.Now, m.Zone, m.DefaultAZ, m.Cleaning = s.Zone != "", s.Now(), s.Name, s.Config.DefaultAZ, s.Config.Leases.Cleaning
 	m.Scheduler = api.Scheduler{Filters: s.Config.Filters, Costs: s.Config.Costs}
 	for _, a := range s.Aggregates() {
 		m.Aggregates[a.ID] = &model.Aggregate{Name: a.Name, AZ: a.Metadata[api.MetaAZ], Metadata: a.Metadata, Hosts: a.Hosts}
@@ -78,7 +78,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 			ID: h.ID, Name: h.Name, Agent: h.Agent, Inventory: raw.Inventory, Traits: raw.Traits, Pool: h.Pool,
 			OwnInventory: raw.OwnInventory, OwnTraits: raw.OwnTraits, OwnAggregates: raw.OwnAggregates,
 			Up: h.State == api.HostUp, DownSince: h.DownSince, Enabled: h.Enabled, Generation: h.Generation,
-			Maintenance: h.Maintenance, Drain: h.Drain, Overrides: h.Overrides, Failures: h.Failures, Unserved: h.Unserved,
+			Maintenance: h.Maintenance, Drain: h.Drain, Overrides: h.Overrides, Failures: h.Failures, Unserved: h.Unserved, Cleaning: h.Cleaning,
 		}
 	}
 	for _, w := range s.Webhooks() {

@@ -233,7 +233,7 @@ func (r *replay) compareHost(index uint64, h *model.Host) {
 		return
 	}
 	switch {
-	case got.Enabled != h.Enabled || got.Pool != h.Pool || (got.State == api.HostUp) != h.Up || got.Agent != h.Agent:
+	case got.Enabled != h.Enabled || got.Cleaning != h.Cleaning || got.Pool != h.Pool || (got.State == api.HostUp) != h.Up || got.Agent != h.Agent:
 		r.addViolation(promise.Model, index, "host %s is %v, enabled %v, of pool %s and agent %s", h.ID, got.State, got.Enabled, got.Pool, got.Agent)
 	case got.Maintenance != h.Maintenance || got.Drain != h.Drain || !maps.Equal(got.Overrides, h.Overrides) || got.Failures != h.Failures || got.Unserved != h.Unserved:
 		r.addViolation(promise.Model, index, "host %s is in maintenance %q, drained %q, with %d failures and %v", h.ID, got.Maintenance, got.Drain, got.Failures, got.Overrides)

@@ -289,7 +289,9 @@ func (w *world) operator() command.Command {
 	case 4:
 		return command.AggregateDelete{Stamp: at, ID: api.AggregateID(id)}
 	case 5:
-		return command.ConfigSet{Stamp: at, Config: api.ZoneConfig{DefaultAZ: pick(w, "", "az1"), Costs: []api.CostWeight{{Name: "x"}}}}
+		return command.ConfigSet{Stamp: at, Config: api.ZoneConfig{
+			DefaultAZ: pick(w, "", "az1"), Costs: []api.CostWeight{{Name: "x"}}, Leases: api.LeaseRule{Cleaning: pick(w, 0, 5*time.Millisecond)},
+		}}
 	case 6:
 		costs := make([]api.CostWeight, pick(w, 1, 2, api.FiltersMax+1))
 		return command.SchedulerSet{Stamp: at, Scheduler: api.Scheduler{Costs: costs}}

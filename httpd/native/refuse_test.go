@@ -373,6 +373,7 @@ func TestConfig(t *testing.T) {
 		c(`"leases":{"max_duration":"59s"}`):                     "leases.max_duration must be 1m0s to",
 		c(`"leases":{"max_duration":"90s"}`):                     "in whole minutes",
 		c(`"leases":{"max_lead":"87601h"}`):                      "leases.max_lead must be 1m0s to 87600h0m0s",
+		c(`"leases":{"cleaning_time":"24h1m"}`):                  "leases.cleaning_time must be 1m0s to 24h0m0s",
 		c(`"leases":{"before_end":"-1m"}`):                       "leases.before_end must not be negative",
 		c(`"leases":{"extension_window":"1h"}`):                  "leases.extension_window needs leases.max_duration",
 		c(`"leases":{"exempt_projects":["a b"]}`):                "leases.exempt_projects must be",
@@ -382,7 +383,7 @@ func TestConfig(t *testing.T) {
 		t, "PUT", "/operator/config", 200,
 		c(``), c(`"plan_ttl":"10s","host_grace":"4s"`), c(`"plan_ttl":"10m","host_grace":"1h"`), c(`"tags":`+words(32, 64)),
 		c(`"default_availability_zone":`+text(64)),
-		c(`"leases":{"max_duration":"1m","extension_window":"1m","max_lead":"87600h","before_end":"0s","exempt_projects":`+words(1000, 3)+`}`),
+		c(`"leases":{"max_duration":"1m","extension_window":"1m","max_lead":"87600h","before_end":"0s","cleaning_time":"24h","exempt_projects":`+words(1000, 3)+`}`),
 	)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -331,6 +332,10 @@ func (d *leaseDice) next() (command.Command, bool) {
 	case 14:
 		return d.moved(at)
 	case 15:
+		if d.chance(2) {
+			cleaning := one(d.dice, []time.Duration{0, 3 * time.Millisecond, 10 * time.Millisecond})
+			return command.ConfigSet{Stamp: at, Config: api.ZoneConfig{Leases: api.LeaseRule{Cleaning: cleaning}}}, true
+		}
 		return command.Tick{Stamp: at}, true
 	case 16, 17:
 		return d.startWithin(at)
@@ -461,16 +466,21 @@ func checkPromises(tb require.TestingT, s *State) {
 }
 
 // promisesOn returns the firm claims on a host as plain records: what keeps a slot and the
-// slot count as the greater of the two at each instant.
+// slot count as the greater of the two at each instant. A claim lasts until the host is clean again.
 func promisesOn(s *State, host api.HostID) []api.Claim {
 	var out []api.Claim
+	h, _ := s.Host(host)
+	cleaned := func(c api.Claim) api.Claim {
+		c.Window.End = c.Window.End.Add(h.Cleaning)
+		return c
+	}
 	kept := map[api.InstanceID]api.Claim{}
 	for _, h := range s.Holds() {
 		if h.Decision != api.DecisionPending {
 			continue
 		}
 		for _, sl := range h.Slots {
-			switch c := s.claimOfSlot(h, sl); {
+			switch c := cleaned(s.claimOfSlot(h, sl)); {
 			case sl.Host != host || sl.Within != "":
 			case sl.Keeps != "":
 				kept[sl.Keeps] = c
@@ -480,7 +490,7 @@ func promisesOn(s *State, host api.HostID) []api.Claim {
 		}
 	}
 	for _, i := range s.allOn(host) {
-		c := s.claimOf(i)
+		c := cleaned(s.claimOf(i))
 		if i.Within != "" || c.Class != api.Firm {
 			continue
 		}

@@ -347,7 +347,9 @@ func (d dice) operator(at command.Stamp) command.Command {
 	case 4:
 		return command.AggregateDelete{Stamp: at, ID: api.AggregateID(id)}
 	case 5:
-		return command.ConfigSet{Stamp: at, Config: api.ZoneConfig{DefaultAZ: one(d, []string{"", "az1", "az3"})}}
+		return command.ConfigSet{Stamp: at, Config: api.ZoneConfig{
+			DefaultAZ: one(d, []string{"", "az1", "az3"}), Leases: api.LeaseRule{Cleaning: one(d, []time.Duration{0, 0, 5 * time.Millisecond})},
+		}}
 	case 6:
 		return command.GroupDelete{Stamp: at, Project: "p", ID: one(d, someRules).ID}
 	}

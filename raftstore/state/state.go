@@ -60,7 +60,7 @@ func (s *State) Clone() *State {
 	for i, t := range c.tables(theirs[:0]) {
 		t.CopyFrom(from[i])
 	}
-	c.hostTable, c.bumped, c.touched, c.facts = nil, nil, nil, nil // a clone is for reading
+	c.hostTable, c.bumped, c.recheck, c.touched, c.facts = nil, nil, nil, nil, nil // a clone is for reading
 	c.view = s.Hosts()
 	return &c
 }
@@ -87,6 +87,7 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 	if _, whole := c.(command.Restore); !whole { // after it the state is that of the backup
 		s.passTime(at)
 	}
+	s.refreshCleaning()
 	if r.Hold != nil { // facts may have changed it
 		r.Hold, _ = s.holds.Get(r.Hold.Key())
 	}

@@ -32,6 +32,7 @@ type stockBook struct {
 	hostTable *capacity.Table         // nil in a clone
 	view      capacity.View           // of a clone
 	bumped    map[api.ProviderID]bool // providers whose generation this command has raised
+	recheck   map[api.HostID]bool     // hosts whose cleaning time this command may change
 }
 
 func (s *stockBook) tables(into []table.Table) []table.Table {

@@ -195,7 +195,7 @@ func (s *stockBook) AZs() []string {
 }
 
 // configSet replaces the configuration except for the scheduler's part. It raises the
-// generation of hosts whose availability zone changes.
+// generation of hosts whose availability zone or cleaning time changes.
 func (s *stockBook) configSet(c command.ConfigSet) {
 	hosts := s.hosts.Values()
 	before := make([]string, len(hosts))
@@ -207,5 +207,6 @@ func (s *stockBook) configSet(c command.ConfigSet) {
 		if s.AZOf(h.ID) != before[i] {
 			s.updateTable(h.ID)
 		}
+		s.recheckCleaning(h.ID)
 	}
 }

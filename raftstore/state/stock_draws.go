@@ -60,6 +60,9 @@ func (s *stockBook) releaseAllocation(host api.HostID, c api.Claim, shares []api
 func (s *stockBook) noteDrawn(host api.HostID, c api.Claim, shares []api.Share, n int, kept ...api.Share) {
 	for id := range allocations(host, c, shares, kept...) {
 		addTally(&s.draws, joinKey(id, c.Consumer), n)
+		if n < 0 {
+			s.recheckCleaning(id)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package state
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"berth/api"
 	"berth/capacity"
@@ -105,11 +106,48 @@ func (s *stockBook) storeHost(h *Host) {
 	}
 	old, known := s.hosts.Get(string(h.ID))
 	s.hostTable.Put(s.specOf(h))
+	s.recheckCleaning(h.ID)
 	s.bumpGeneration(h.ID)
 	s.putHost(h)
 	if !known || old.DownSince != h.DownSince {
 		s.addFact(hostReached{h.ID, h.DownSince})
 	}
+}
+
+// cleaningOf returns the cleaning time that a host should have: that of the configuration,
+// if leases may use the host. A host that something is claimed of keeps what it has, because its
+// claims were admitted with that.
+func (s *stockBook) cleaningOf(h *Host) time.Duration {
+	switch {
+	case s.isClaimed(h.ID):
+		return h.Cleaning
+	case h.Pool == api.PoolOnDemand:
+		return 0
+	}
+	return s.Config.Leases.Cleaning
+}
+
+// recheckCleaning has refreshCleaning look at a host.
+func (s *stockBook) recheckCleaning(id api.HostID) {
+	if s.recheck == nil {
+		s.recheck = map[api.HostID]bool{}
+	}
+	s.recheck[id] = true
+}
+
+// refreshCleaning gives each host that the command has changed or freed the cleaning time
+// that it should have. It is the last step of a command: until then a claim may be released only
+// to be made anew.
+func (s *stockBook) refreshCleaning() {
+	for _, id := range slices.Sorted(maps.Keys(s.recheck)) {
+		if old, ok := s.hosts.Get(string(id)); ok && s.cleaningOf(old) != old.Cleaning {
+			h := *old
+			h.Cleaning = s.cleaningOf(old)
+			s.storeHost(&h)
+			s.hostTable.SetGap(id, h.Cleaning)
+		}
+	}
+	clear(s.recheck)
 }
 
 // driverNeeds returns what the host's driver needs of a flavor.
@@ -130,7 +168,7 @@ func (s *stockBook) specOf(h *Host) capacity.Spec {
 		ID: h.ID, Name: h.Name, Inventory: seen.inventory, Traits: seen.traits, Pool: h.Pool,
 		Up: h.State == api.HostUp, Enabled: h.Enabled, NeedsCommand: h.driverNeeds().Command,
 		Maintenance: h.Maintenance != "", Failures: h.Failures, Attributes: attributes,
-		Aggregates: seen.aggregates, AZ: s.AZOf(h.ID),
+		Aggregates: seen.aggregates, AZ: s.AZOf(h.ID), Gap: h.Cleaning,
 	}
 }
 

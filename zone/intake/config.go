@@ -83,6 +83,7 @@ func checkLeaseRule(r *api.LeaseRule) error {
 		{"extension_window", r.Extension, api.LeaseDurationMax},
 		{"max_lead", r.Lead, api.LeaseLeadMax},
 		{"before_end", max(r.BeforeEnd, 0), api.LeaseDurationMax},
+		{"cleaning_time", r.Cleaning, api.CleaningMax},
 	} {
 		if one.is != 0 && (one.is < leaseRuleMin || one.is > one.most || one.is%time.Minute != 0) {
 			return api.Errorf(api.CodeInvalid, "leases.%s must be %s to %s, in whole minutes", one.name, leaseRuleMin, one.most)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"berth/api"
 	"berth/cluster-test/check/promise"
@@ -30,6 +31,7 @@ type Model struct {
 	Plans     map[api.PlanID]api.Instant // taken up, with their expiry; never forgotten
 
 	Zone, DefaultAZ string
+	Cleaning        time.Duration // that hosts of leases take once nothing is claimed of them
 	Scheduler       api.Scheduler
 	Aggregates      map[api.AggregateID]*Aggregate
 	Groups          map[GroupID]Group
@@ -114,6 +116,7 @@ type Host struct {
 	Unserved    bool // its agent has registered without it
 	Generation  uint64
 	Claims      []*Claim
+	Cleaning    time.Duration // it stays free that long after each claim
 
 	Passive       bool // not a host, but a provider that hosts and others draw from
 	Parent        api.ProviderID
@@ -196,7 +199,23 @@ func (m *Model) Apply(c command.Command) *Refusal {
 		m.settle()
 		m.passTime(at)
 	}
+	m.refreshCleaning()
 	return no
+}
+
+// refreshCleaning gives each host of which nothing is claimed the cleaning time of the zone, if
+// leases may use the host.
+func (m *Model) refreshCleaning() {
+	for _, h := range m.Hosts {
+		want := m.Cleaning
+		if h.Pool == api.PoolOnDemand {
+			want = 0
+		}
+		if !h.Passive && len(h.Claims) == 0 && h.Cleaning != want {
+			h.Cleaning = want
+			m.bumpGeneration(h)
+		}
+	}
 }
 
 func (m *Model) applyCommand(c command.Command) *Refusal {
@@ -229,7 +248,7 @@ func (m *Model) applyMembers(c command.ForMembers) *Refusal {
 		if m.Begun {
 			return &Refusal{promise.Model, "the zone has begun already"}
 		}
-		m.Begun, m.Zone, m.DefaultAZ = true, c.Name, c.Config.DefaultAZ
+		m.Begun, m.Zone, m.DefaultAZ, m.Cleaning = true, c.Name, c.Config.DefaultAZ, c.Config.Leases.Cleaning
 		m.Scheduler = api.Scheduler{Filters: c.Config.Filters, Costs: c.Config.Costs}
 	case command.SchedulerSet:
 		if len(c.Scheduler.Filters) > api.FiltersMax || len(c.Scheduler.Costs) > api.FiltersMax {
@@ -245,7 +264,7 @@ func (m *Model) applyMembers(c command.ForMembers) *Refusal {
 func (m *Model) applyStock(c command.ForStock) *Refusal {
 	switch c := c.(type) {
 	case command.ConfigSet:
-		m.rearrange(func() { m.DefaultAZ = c.Config.DefaultAZ })
+		m.rearrange(func() { m.DefaultAZ, m.Cleaning = c.Config.DefaultAZ, c.Config.Leases.Cleaning })
 	case command.HostsPut:
 		return m.hostsPut(c)
 	case command.HostsState:

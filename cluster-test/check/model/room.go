@@ -24,11 +24,11 @@ func admitsUnits(v api.Inventory, n int64) bool {
 func (h *Host) useAt(class api.ResourceClass, t api.Instant) (firm, preemptible int64) {
 	for _, c := range h.Claims {
 		switch {
-		case c.Within != "" || c.End <= t:
+		case c.Within != "" || h.until(c) <= t:
 		case c.Class == api.Preemptible:
 			preemptible += c.Amounts[class]
 		case c.Start <= t:
-			firm += c.beyond(class, t)
+			firm += h.beyond(c, class, t)
 		}
 	}
 	return firm, preemptible
@@ -37,39 +37,49 @@ func (h *Host) useAt(class api.ResourceClass, t api.Instant) (firm, preemptible 
 // covers reports whether the window of c holds t.
 func (c *Claim) covers(t api.Instant) bool { return c != nil && c.Start <= t && t < c.End }
 
-// beyond returns what c needs of a class at t beyond the claim that it is to replace.
-func (c *Claim) beyond(class api.ResourceClass, t api.Instant) int64 {
+// until returns when the room of a claim on h is free again, and clean.
+func (h *Host) until(c *Claim) api.Instant { return c.End.Add(h.Cleaning) }
+
+// occupies reports whether c keeps others out of its room on h at t.
+func (h *Host) occupies(c *Claim, t api.Instant) bool {
+	return c != nil && c.Start <= t && t < h.until(c)
+}
+
+// beyond returns what c needs of a class on h at t beyond the claim that it is to replace.
+func (h *Host) beyond(c *Claim, class api.ResourceClass, t api.Instant) int64 {
 	n := c.Amounts[class]
-	if c.Instead.covers(t) {
+	if h.occupies(c.Instead, t) {
 		n = max(0, n-c.Instead.Amounts[class])
 	}
 	return n
 }
 
-// overlaps reports whether two windows have an instant in common from now on.
-func (c *Claim) overlaps(o *Claim, now api.Instant) bool {
-	return max(c.Start, o.Start, now) < min(c.End, o.End)
+// occupiesAny reports whether c keeps others out of its room on h at an instant of [from, to)
+// from now on.
+func (h *Host) occupiesAny(c *Claim, from, to, now api.Instant) bool {
+	return max(c.Start, from, now) < min(h.until(c), to)
 }
 
 // isReserved reports whether all of h is claimed at an instant that counts for c.
 func (h *Host) isReserved(c *Claim, now api.Instant) bool {
 	for _, o := range h.Claims {
-		if o.Whole && (c.Class == api.Preemptible && o.covers(now) || c.Class != api.Preemptible && o.overlaps(c, now)) {
+		if o.Whole && (c.Class == api.Preemptible && h.occupies(o, now) ||
+			c.Class != api.Preemptible && h.occupiesAny(o, c.Start, h.until(c), now)) {
 			return true
 		}
 	}
 	return false
 }
 
-// isIdle reports whether nothing is claimed on h over the window of c, from now on.
-// Preemptibles count if it has begun.
-func (h *Host) isIdle(c *Claim, now api.Instant) bool {
+// isIdle reports whether nothing is claimed on h over [from, to), from now on. Preemptibles
+// count if it has begun.
+func (h *Host) isIdle(from, to, now api.Instant) bool {
 	for _, o := range h.Claims {
 		switch {
 		case o.Within != "":
-		case o.Class == api.Preemptible && c.Start <= now && now < o.End:
+		case o.Class == api.Preemptible && from <= now && now < h.until(o):
 			return false
-		case o.Class != api.Preemptible && o.overlaps(c, now):
+		case o.Class != api.Preemptible && h.occupiesAny(o, from, to, now):
 			return false
 		}
 	}
@@ -81,11 +91,10 @@ func (h *Host) changeInstants(c *Claim, now api.Instant) []api.Instant {
 	from := max(c.Start, now)
 	at := []api.Instant{from}
 	for _, o := range h.Claims {
-		if o.Start > from && o.Start < c.End {
-			at = append(at, o.Start)
-		}
-		if o.End > from && o.End < c.End {
-			at = append(at, o.End)
+		for _, t := range []api.Instant{o.Start, h.until(o)} {
+			if t > from && t < h.until(c) {
+				at = append(at, t)
+			}
 		}
 	}
 	return at
@@ -142,7 +151,7 @@ func (h *Host) Oversold(c *Claim, now api.Instant) (api.ResourceClass, api.Insta
 	}
 	for _, class := range c.Amounts.Classes() {
 		for _, t := range instants {
-			if had := c.Replaced; c.Within != "" || had.covers(t) && had.Amounts[class] >= c.Amounts[class] {
+			if had := c.Replaced; c.Within != "" || h.occupies(had, t) && had.Amounts[class] >= c.Amounts[class] {
 				continue // it takes nothing that was not taken before
 			}
 			firm, preemptible := h.useAt(class, t)

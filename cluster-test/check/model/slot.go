@@ -99,7 +99,7 @@ func (m *Model) fitsWithin(h *Hold, c *Claim, group int, id api.InstanceID) bool
 	}
 	for class, n := range c.Amounts {
 		v, has := host.Stock()[class]
-		if !has || !admitsUnits(v, n) || m.mostInside(id, class, c.Start, c.End)+n > outer.Amounts[class] {
+		if !has || !admitsUnits(v, n) || m.mostInside(id, class, max(c.Start, m.Now), c.End)+n > outer.Amounts[class] {
 			return false
 		}
 	}
@@ -177,7 +177,7 @@ func (m *Model) fitsWhole(h *Host, c *Claim) bool {
 		return false
 	}
 	for _, p := range append(m.hostsBelow(h), h) {
-		if !p.isIdle(c, m.Now) {
+		if !p.isIdle(c.Start, p.until(c), m.Now) {
 			return false
 		}
 	}
@@ -299,8 +299,7 @@ func (h *Host) hasBeyond(c *Claim, now api.Instant) bool {
 		return false
 	}
 	for _, at := range h.changeInstants(c, now) {
-		moment := &Claim{Start: at, End: at + 1}
-		if c.Whole && c.covers(at) && !c.Instead.covers(at) && !h.isIdle(moment, now) {
+		if c.Whole && h.occupies(c, at) && !h.occupies(c.Instead, at) && !h.isIdle(at, at+1, now) {
 			return false
 		}
 	}
@@ -317,8 +316,8 @@ func (h *Host) hasBeyond(c *Claim, now api.Instant) bool {
 // needs beyond the one that it replaces.
 func (h *Host) hasMore(class api.ResourceClass, c *Claim, now api.Instant) bool {
 	for _, at := range h.changeInstants(c, now) {
-		more := c.beyond(class, at)
-		if !c.covers(at) || more == 0 {
+		more := h.beyond(c, class, at)
+		if !h.occupies(c, at) || more == 0 {
 			continue
 		}
 		firm, preemptible := h.useAt(class, at)
