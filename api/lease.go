@@ -186,6 +186,10 @@ func (r *LeaseRule) BeforeEndDistance() time.Duration {
 	return max(r.BeforeEnd, 0)
 }
 
+// StartWithin is how long the room of a lease may stay in use by others after the start of the
+// window. After that it counts as missing, and other room is looked for.
+const StartWithin = 10 * time.Minute
+
 // DefaultBeforeEnd is how long before its end a lease has its before_end_lease event,
 // unless its owner or the zone's configuration says otherwise.
 const DefaultBeforeEnd = time.Hour

@@ -166,6 +166,35 @@ func TestLeaseIsHealed(t *testing.T) {
 	})
 }
 
+// TestLeaseStartsElsewhere gives a lease other room if what used its room before it does not leave.
+func TestLeaseStartsElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		deaf := root.agent("deaf", 2)
+		deaf.m.set(func(*member) { deaf.deaf = true })
+		o := order("guests", 2, 2)
+		o.Request.Lifetime = 20 * time.Minute
+		require.Equal(t, api.BootActive, root.run(o).State())
+		id, err := root.lease(leaseOf("owner", 30*time.Minute, 2*time.Hour, 2))
+		require.NoError(t, err)
+		begin := root.untilLease(id, api.LeasePending).Terms.Window.Start.Time()
+
+		time.Sleep(time.Until(begin.Add(time.Minute)))
+		root.untilLease(id, api.LeaseStarting)
+		root.agent("spare", 2)
+		time.Sleep(time.Until(begin.Add(api.StartWithin - time.Minute)))
+		root.untilLease(id, api.LeaseStarting)
+		root.untilLease(id, api.LeaseActive)
+		assert.WithinDuration(t, begin.Add(api.StartWithin), time.Now(), time.Minute)
+		l, _ := root.view().Lease(id)
+		for _, slot := range root.view().LeaseSlots(l) {
+			h, _ := root.view().Host(slot.Host)
+			assert.Equal(t, "root-host-spare1", h.Name)
+		}
+	})
+}
+
 // TestMaintenanceStaysOnItsHosts: what cannot leave the hosts keeps them from maintenance;
 // slots in which nothing runs leave; and maintenance stays although its host is lost.
 func TestMaintenanceStaysOnItsHosts(t *testing.T) {

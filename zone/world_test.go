@@ -507,6 +507,11 @@ func (l *log) applyLocked(cs []command.Command) ([]state.Result, error) {
 	for _, h := range l.view.AllHosts() {
 		full, _ := l.view.Host(h.ID)
 		for c, used := range full.Used {
+			for _, i := range l.view.OnHost(h.ID) {
+				if i.Overdue {
+					used -= i.Resources[c] // it is promised to nobody any more
+				}
+			}
 			assert.LessOrEqual(l.t, used, h.Inventory[c].Capacity(), "zone %s: %s of %s at index %d", l.name, c, h.Name, index)
 		}
 	}
@@ -634,6 +639,7 @@ type agent struct {
 	heard time.Time                 // when the zone last answered
 	runs  map[api.InstanceID]fenced // what runs, as far as it has a fence
 	quiet bool                      // says nothing; guarded by m.mu
+	deaf  bool                      // stops nothing; guarded by m.mu
 }
 
 func (a *agent) id() api.AgentID { return api.AgentID("agent-" + a.m.name + a.name) }
@@ -663,6 +669,12 @@ func (a *agent) run(ctx context.Context) {
 	}
 }
 
+func (a *agent) isDeaf() bool {
+	a.m.mu.Lock()
+	defer a.m.mu.Unlock()
+	return a.deaf
+}
+
 // fallSilent lets the agent say nothing any more, and waits until the poll that it may
 // have made has ended.
 func (a *agent) fallSilent() {
@@ -688,10 +700,13 @@ func (a *agent) serve(ctx context.Context, z *conduct, after, term *uint64) erro
 		for _, i := range h.Instances {
 			item := api.InstanceReport{Host: h.Host, Instance: i.Instance, Status: api.StatusDeleted, Stay: i.Stay}
 			where := a.m.name + "/" + string(h.Host)
-			if i.Stop {
+			switch {
+			case i.Stop && a.isDeaf():
+				continue
+			case i.Stop:
 				a.m.w.stopped(i.Instance, where)
 				delete(a.runs, i.Instance)
-			} else {
+			default:
 				if i.Fence > 0 {
 					a.runs[i.Instance] = fenced{where, i.Fence}
 				}

@@ -148,7 +148,8 @@ func leaseFrom(v *state.State, l *state.Lease) *Lease {
 }
 
 // stateOf returns what has become of a reservation of a lease that has a stable status, or
-// is on its way to one. A slot that cannot be reached is missing as long as it cannot.
+// is on its way to one. A slot is missing as long as it cannot be reached, and while others have
+// not left its room in time.
 func stateOf(v *state.State, r *api.Reservation, status api.LeaseStatus, slots []*api.Instance) ReservationState {
 	var waiting, usable, lost int
 	out := ReservationState{Status: api.ReservationPending}
@@ -157,7 +158,8 @@ func stateOf(v *state.State, r *api.Reservation, status api.LeaseStatus, slots [
 			continue
 		}
 		out.Changed = out.Changed || i.Replaced
-		if v.UnreachableSince(i) > 0 {
+		late := i.Status == api.StatusBuild && i.Window.Start.Add(api.StartWithin) <= v.Now()
+		if late || v.UnreachableSince(i) > 0 {
 			lost++
 		}
 		switch i.Status { //nolint:exhaustive // a slot in another status is room of nobody

@@ -15,8 +15,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"berth/api"
 	"berth/httpd/door"
 	"berth/internal/script"
+	"berth/raftstore/command"
 	"berth/zone/estimate"
 	"berth/zone/fleet"
 	"berth/zone/leases"
@@ -26,7 +28,7 @@ import (
 // lively are the conversations with a zone whose leader works: its leases are real. In a path,
 // {NAME} is the id of the lease or the series with that name, which is never shown, and
 // {NAME:2} that of the second lease of a series.
-var lively = []string{"plans", "series", "shared", "repeats", "maintenance", "availability", "quotas", "cleaning", "policies"}
+var lively = []string{"plans", "series", "shared", "repeats", "maintenance", "availability", "quotas", "cleaning", "late", "policies"}
 
 func TestLivelyConversations(t *testing.T) {
 	for _, name := range lively {
@@ -65,6 +67,10 @@ func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
 		time.Sleep(time.Duration(c.Int(tb, 0)) * time.Minute)
 		return "", nil
 	}
+	if c.Name == "boot" { // an instance into a lease, on a host without an agent
+		w.bootInto(tb, c.Arg(0))
+		return "", nil
+	}
 	if c.Name == "on" { // the hosts on which leases have slots
 		return w.slotsOn(), nil
 	}
@@ -81,6 +87,22 @@ func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
 		require.Equal(tb, before, w.store.View().Index(), "%s: a call that promises to change nothing has changed the state", c.Pos)
 	}
 	return ids.ReplaceAllString(out, "UUID"), err
+}
+
+// bootInto boots an instance of one CPU into the first reservation of a lease, for its project.
+func (w *talk) bootInto(tb testing.TB, name string) {
+	tb.Helper()
+	v := w.store.View()
+	l, _ := v.Lease(api.LeaseID(w.idNamed(tb, false, name)))
+	r := api.Request{
+		Reservation: "boot-of-" + api.ReservationID(name), Project: l.Terms.Project, User: "u", Class: api.Firm, Within: l.Terms.Reservations[0].ID,
+		Window: api.Window{Start: w.zone.Instant(), End: l.Terms.Window.End},
+		Groups: []api.Group{{Count: 1, Min: 1, Flavor: "small", Resources: api.Resources{api.VCPU: 1}}},
+	}
+	terms := command.BootTerms{Digest: []byte{1}, Name: name, Request: r, Min: 1, Instances: []api.InstanceSpec{{ID: "instance-in-" + api.InstanceID(name), Name: name}}}
+	w.store.Must(tb, command.BootCreate{Stamp: w.zone.Stamp(), BootTerms: terms})
+	synctest.Wait()
+	require.Len(tb, w.store.View().Within(v.LeaseSlots(l)[0].ID), 1)
 }
 
 // ids are those that the zone draws.

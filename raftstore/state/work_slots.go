@@ -44,6 +44,21 @@ func (s *workBook) beginSlot(i *api.Instance) {
 	s.listWaiting(i)
 }
 
+// LateSlots returns, by id, the slots whose window has begun by then and whose room is still
+// in use by others.
+func (s *workBook) LateSlots(then api.Instant) []*api.Instance {
+	var out []*api.Instance
+	s.waiting.Scan(func(k string) bool {
+		host, id, _ := strings.Cut(k, "\x00")
+		if i, ok := s.instances.Get(id); ok && host == string(i.Host) && i.Window.Start <= then {
+			out = append(out, i)
+		}
+		return true
+	})
+	slices.SortFunc(out, func(a, b *api.Instance) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return out
+}
+
 // beginAdded begins a new slot whose window has begun already.
 func (s *workBook) beginAdded(i *api.Instance) {
 	if s.waiting.Contains(waitingKey(i)) && s.isRoomFree(i) {

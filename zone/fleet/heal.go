@@ -15,14 +15,14 @@ import (
 // the host may come back.
 const HealWithin = time.Hour
 
-// dueHeals returns the jobs that move slots of leases off hosts that are lost or being
-// drained by moving, those whose window begins first. What runs in a slot keeps it where it
-// is.
+// dueHeals returns the jobs that move slots of leases off hosts that are lost, being drained by
+// moving, or whose room others have not left in time, those whose window begins first. What
+// runs in a slot keeps it where it is.
 func (f *Fleet) dueHeals(v *state.State) []zone.Job {
 	var slots []*api.Instance
 	until := f.zone.Instant().Add(HealWithin)
-	leave := func(host api.HostID, until api.Instant) {
-		for _, i := range v.SlotsOn(host) {
+	leave := func(from []*api.Instance, until api.Instant) {
+		for _, i := range from {
 			if isRunning(i) && v.IsEmpty(i) && i.Window.Start <= until && !maintains(v, i) {
 				slots = append(slots, i)
 			}
@@ -32,18 +32,19 @@ func (f *Fleet) dueHeals(v *state.State) []zone.Job {
 	lost := hosts.Hosts()
 	lost.AndNot(hosts.Up())
 	for row := range lost.All() {
-		leave(hosts.ID(row), until)
+		leave(v.SlotsOn(hosts.ID(row)), until)
 	}
 	for _, h := range v.Draining() {
 		if h.Drain == api.DrainMove && h.State == api.HostUp {
-			leave(h.ID, api.Forever)
+			leave(v.SlotsOn(h.ID), api.Forever)
 		}
 	}
+	leave(v.LateSlots(f.zone.Instant().Add(-api.StartWithin)), api.Forever)
 	slices.SortFunc(slots, func(a, b *api.Instance) int {
 		return cmp.Or(cmp.Compare(a.Window.Start, b.Window.Start), cmp.Compare(a.ID, b.ID))
 	})
 	var out []zone.Job
-	for _, i := range slots {
+	for _, i := range slices.Compact(slots) {
 		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return f.healSlot(ctx, i) }})
 	}
 	return out
