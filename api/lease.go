@@ -175,6 +175,7 @@ type LeaseRule struct {
 	// Cleaning is how long a host of leases stays free after each window, at most
 	// CleaningMax. A host takes a change of it when nothing is claimed of it.
 	Cleaning time.Duration `cbor:"6,keyasint,omitempty"`
+	Check    LeaseCheck    `cbor:"7,keyasint,omitzero"` // asked before a lease is made or changed
 }
 
 // BeforeEndDistance returns how long before the end of a lease its before_end_lease event is,

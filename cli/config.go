@@ -29,6 +29,7 @@ func configTables(z rest.ZoneConfig) []table {
 	t.addRow("HOST GRACE", time.Duration(z.HostGrace))
 	t.addRow("TAGS", strings.Join(z.Tags, ", "))
 	t.addRow("DEFAULT AVAILABILITY ZONE", z.DefaultAZ)
+	addNetworks(&t, z.WebhookNetworks)
 	addLeaseRule(&t, &z.Leases)
 	return []table{t}
 }
@@ -39,16 +40,20 @@ func configSet(e *env) *cobra.Command {
 	var planTTL, hostGrace time.Duration
 	var noTags bool
 	var rule leaseRuleFlags
+	var nets networkFlags
 	c := &cobra.Command{
 		Use:   "set",
 		Short: "Change settings of the zone",
 		Long: `Change settings of the zone; those without a flag stay as they are. The settings are
 read and written back as a whole: of two concurrent changes the later one wins. The
 filters and costs of the zone are changed with "berth scheduler set". Rules for leases
-hold for leases that are made or changed from then on; 0 takes a limit away.`,
+hold for leases that are made or changed from then on; 0 takes a limit away. Other inner
+addresses than those of --webhook-network cannot be reached, neither by webhooks nor by
+checks of leases. A token of a service is kept unless its URL changes, and never shown.`,
 		Example: `  berth operator config set --plan-ttl 90s --default-az az1
   berth operator config set --tag ssd --tag gpu
-  berth operator config set --lease-max-duration 168h --lease-extension-window 48h --lease-exempt ops`,
+  berth operator config set --lease-max-duration 168h --lease-extension-window 48h --lease-exempt ops
+  berth operator config set --webhook-network 10.1.0.0/16 --lease-check-url https://10.1.0.7/leases --lease-check-token-file token`,
 		Args: exactArgs(),
 	}
 	f := c.Flags()
@@ -57,10 +62,11 @@ hold for leases that are made or changed from then on; 0 takes a limit away.`,
 	f.StringVar(&az, "default-az", "", "availability zone of hosts that get none from an aggregate; empty for the zone's name")
 	f.StringArrayVar(&tags, "tag", nil, "affinity `TAG` of the zone, replaces the present ones; may be repeated")
 	f.BoolVar(&noTags, "no-tags", false, "remove all affinity tags")
+	nets.addFlags(c)
 	rule.addFlags(c)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		switch {
-		case !rule.changed(c) && !c.Flags().Changed("default-az") && len(tags) == 0 && !noTags && planTTL == 0 && hostGrace == 0:
+		case !rule.changed(c) && !nets.changed(c) && !c.Flags().Changed("default-az") && len(tags) == 0 && !noTags && planTTL == 0 && hostGrace == 0:
 			return usageError(c, "%q needs something to set", c.CommandPath())
 		case len(tags) > 0 && noTags:
 			return usageError(c, "give --tag or --no-tags, not both")
@@ -81,7 +87,10 @@ hold for leases that are made or changed from then on; 0 takes a limit away.`,
 		if c.Flags().Changed("default-az") {
 			z.DefaultAZ = az
 		}
-		rule.apply(c, &z.Leases)
+		nets.apply(c, &z)
+		if err = rule.apply(e, c, &z.Leases); err != nil {
+			return err
+		}
 		return showAnswer(ctx, e, func(ctx context.Context) (rest.ZoneConfig, error) { return cl.SetConfig(ctx, z) }, configTables)
 	})
 	return c

@@ -15,6 +15,7 @@ type leaseRuleFlags struct {
 	longest, extension, lead, beforeEnd, cleaning time.Duration
 	exempt                                        []string
 	noExempt                                      bool
+	check                                         leaseCheckFlags
 }
 
 const (
@@ -37,20 +38,16 @@ func (r *leaseRuleFlags) addFlags(c *cobra.Command) {
 	f.StringArrayVar(&r.exempt, flagLeaseExempt, nil, "`PROJECT` whose leases may be of any length, replaces the present ones; may be repeated")
 	f.BoolVar(&r.noExempt, flagLeaseNoExempt, false, "remove all such projects")
 	c.MarkFlagsMutuallyExclusive(flagLeaseExempt, flagLeaseNoExempt)
+	r.check.addFlags(c)
 }
 
 // changed reports whether any of the flags is given.
 func (r *leaseRuleFlags) changed(c *cobra.Command) bool {
-	for _, name := range []string{flagLeaseLongest, flagLeaseExtension, flagLeaseLead, flagLeaseBeforeEnd, flagLeaseCleaning, flagLeaseExempt, flagLeaseNoExempt} {
-		if c.Flags().Changed(name) {
-			return true
-		}
-	}
-	return false
+	return anyChanged(c, flagLeaseLongest, flagLeaseExtension, flagLeaseLead, flagLeaseBeforeEnd, flagLeaseCleaning, flagLeaseExempt, flagLeaseNoExempt) || r.check.changed(c)
 }
 
 // apply changes in a rule what is given.
-func (r *leaseRuleFlags) apply(c *cobra.Command, to *rest.LeaseRule) {
+func (r *leaseRuleFlags) apply(e *env, c *cobra.Command, to *rest.LeaseRule) error {
 	for name, one := range map[string]struct {
 		to   *rest.Duration
 		from time.Duration
@@ -72,6 +69,7 @@ func (r *leaseRuleFlags) apply(c *cobra.Command, to *rest.LeaseRule) {
 			to.Exempt = append(to.Exempt, api.ProjectID(p))
 		}
 	}
+	return r.check.apply(e, c, to)
 }
 
 // addLeaseRule adds the rows of a rule to those of a configuration.
@@ -96,4 +94,5 @@ func addLeaseRule(t *table, r *rest.LeaseRule) {
 	t.addRow("LEASE MAX LEAD", span(r.Lead, api.LeaseLeadMax.String()))
 	t.addRow("LEASE BEFORE END", span(before, "none"))
 	t.addRow("LEASE CLEANING TIME", span(r.Cleaning, "none"))
+	addLeaseCheck(t, r.Check)
 }

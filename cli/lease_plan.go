@@ -100,6 +100,9 @@ func leasePlanTables(p rest.LeasePlan) []table {
 	}
 	t.addRow("START", showMinute(p.Start))
 	t.addRow("END", fmt.Sprintf("%s (%s)", showMinute(p.End), showSpan(time.Duration(p.End-p.Start)*time.Millisecond)))
+	if p.Unasked {
+		t.addRow("NOT CHECKED", "by the external service of the zone, which may refuse it")
+	}
 	if p.Held {
 		t.addRow("ROOM", "needs no other room than the lease has")
 		return []table{t}

@@ -29,3 +29,24 @@ func (k *Keys) WebhookSecret(w *api.Webhook) (string, error) {
 	}
 	return string(plain), nil
 }
+
+// labelLeaseCheck binds the token of the external service of leases to its use, together with
+// the address that it is for.
+const labelLeaseCheck = "berth/lease-check/"
+
+// WrapLeaseToken wraps the token that an external service of leases is shown at an address.
+func (f *Federation) WrapLeaseToken(url, token string) []byte {
+	return seal.Wrap(f.keys.kek, labelLeaseCheck+url, []byte(token), newNonce())
+}
+
+// LeaseToken returns the token of an external service of leases, "" for none.
+func (k *Keys) LeaseToken(c *api.LeaseCheck) (string, error) {
+	if len(c.Token) == 0 {
+		return "", nil
+	}
+	plain, err := seal.Unwrap(k.kek, labelLeaseCheck+c.URL, c.Token)
+	if err != nil {
+		return "", fmt.Errorf("opening the token of the external service of leases: is kek of another zone? %w", err)
+	}
+	return string(plain), nil
+}

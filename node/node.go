@@ -47,6 +47,7 @@ import (
 	"berth/zone/estimate"
 	"berth/zone/fleet"
 	"berth/zone/hooks"
+	"berth/zone/leasecheck"
 	"berth/zone/leases"
 	"berth/zone/saga"
 )
@@ -100,6 +101,7 @@ type Node struct {
 	fleet     *fleet.Fleet
 	leases    *leases.Leases
 	hooks     *hooks.Hooks
+	checks    *leasecheck.Check
 	streams   *httpevents.Streams
 	egress    *webhook.Sender
 
@@ -187,8 +189,8 @@ func (n *Node) buildZone() error {
 	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys})
 	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p})
 	n.fleet = fleet.New(n.zone, n.estimator)
-	n.leases = leases.New(n.zone, n.estimator, n.fleet)
 	n.buildWatching()
+	n.leases = leases.New(n.zone, n.estimator, n.fleet).WithCheck(n.checks)
 	n.federation = federation.New(federation.Config{
 		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.estimator.Digest, Keys: n.keys,
 		Enrol: n.sendEnrolment, Alive: p.livenessOf, Now: n.now, Log: n.log,
@@ -448,6 +450,7 @@ func (n *Node) runLeader(ctx context.Context) {
 	wg.Go(func() { n.fleet.Lead(ctx) })
 	wg.Go(func() { n.leases.Lead(ctx) })
 	wg.Go(func() { n.hooks.Lead(ctx) })
+	wg.Go(func() { n.checks.Lead(ctx) })
 	wg.Wait()
 }
 

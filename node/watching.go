@@ -8,9 +8,11 @@ import (
 	httpevents "berth/httpd/events"
 	"berth/webhook"
 	"berth/zone/hooks"
+	"berth/zone/leasecheck"
 )
 
-// buildWatching builds what tells others of the zone's events: streams and webhooks.
+// buildWatching builds what tells others of the zone's events: streams, webhooks, and the
+// external service for leases.
 func (n *Node) buildWatching() {
 	n.streams = httpevents.New(httpevents.Config{Zone: n.zone, Led: n.led, Closing: n.closing})
 	n.egress = webhook.New(webhook.Config{
@@ -22,12 +24,17 @@ func (n *Node) buildWatching() {
 		},
 	})
 	n.hooks = hooks.New(hooks.Config{Zone: n.zone, Sender: n.egress, Secret: n.keys.WebhookSecret})
+	n.checks = leasecheck.New(leasecheck.Config{Zone: n.zone, Sender: n.egress, Token: n.keys.LeaseToken})
 }
 
 // watching returns what this process does for those who watch events.
 func (n *Node) watching() admin.Watching {
 	sent := n.hooks.Counts()
-	return admin.Watching{Delivered: sent.Delivered, Failed: sent.Failed, Lag: n.hooks.Lag(), Streams: n.streams.Open()}
+	asked := n.checks.Counts()
+	return admin.Watching{
+		Delivered: sent.Delivered, Failed: sent.Failed, Lag: n.hooks.Lag(), Streams: n.streams.Open(),
+		ChecksAllowed: asked.Allowed, ChecksRefused: asked.Refused, ChecksUnanswered: asked.Unanswered, EndsTold: asked.Told, EndsUntold: asked.Untold,
+	}
 }
 
 // led reports whether this node knows a leader of the zone.

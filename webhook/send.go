@@ -1,8 +1,8 @@
 // Package webhook calls addresses outside of a zone: it signs what it sends, and refuses
 // addresses that are not public unless the operator allows them, at the moment of the call.
 //
-// It knows neither events nor who owns a webhook, retries nothing, follows no redirect and
-// reads no answer.
+// It knows neither events nor who owns a webhook, retries nothing, follows no redirect, and
+// reads an answer only up to a limit.
 package webhook
 
 import (
@@ -83,31 +83,70 @@ type Delivery struct {
 // answered with a status of 200 to 299. Errors are *api.Error, with a sentence for the owner
 // of the webhook that names nothing inside the zone; a call that failed may have arrived.
 func (s *Sender) Send(ctx context.Context, d *Delivery) error {
-	ctx, cancel := context.WithTimeout(ctx, api.WebhookTimeout)
-	defer cancel()
-	if err := s.conf.Networks().CheckURL(d.URL); err != nil { // what is allowed may have changed
+	answer, err := s.Ask(ctx, &Question{
+		URL: d.URL, Secret: d.Secret, Body: d.Body, Wait: api.WebhookTimeout,
+		Header: map[string]string{HeaderEventID: d.EventID, HeaderKind: d.Kind, HeaderWebhook: string(d.Webhook)},
+	})
+	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URL, bytes.NewReader(d.Body))
+	return answer.CheckDone()
+}
+
+// Question is a call whose answer counts.
+type Question struct {
+	URL    string
+	Secret string            // signs the call; "" for no signature
+	Header map[string]string // besides those that every call has
+	Body   []byte            // JSON
+	Wait   time.Duration     // for the answer
+}
+
+// Answer is the answer to a call.
+type Answer struct {
+	Status int
+	Body   []byte // at most api.WebhookAnswerMaxBytes of it
+}
+
+// CheckDone returns nil if the other side has done what it was told, by a status of 200 to
+// 299, and else an error with a sentence for the owner of the call.
+func (a *Answer) CheckDone() error {
+	if a.Status/100 != 2 {
+		return api.Errorf(api.CodeUnavailable, "it answered with status %d", a.Status)
+	}
+	return nil
+}
+
+// Ask makes one call, and returns its answer whatever the status. Errors are as those of Send:
+// there was no answer.
+func (s *Sender) Ask(ctx context.Context, q *Question) (*Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, q.Wait)
+	defer cancel()
+	if err := s.conf.Networks().CheckURL(q.URL); err != nil { // what is allowed may have changed
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.URL, bytes.NewReader(q.Body))
 	if err != nil {
-		return api.Errorf(api.CodeInvalid, "the address cannot be called")
+		return nil, api.Errorf(api.CodeInvalid, "the address cannot be called")
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "berth-webhook/1")
-	req.Header.Set(HeaderSignature, Sign(d.Secret, s.conf.Now(), d.Body))
-	req.Header.Set(HeaderEventID, d.EventID)
-	req.Header.Set(HeaderKind, d.Kind)
-	req.Header.Set(HeaderWebhook, string(d.Webhook))
+	if q.Secret != "" {
+		req.Header.Set(HeaderSignature, Sign(q.Secret, s.conf.Now(), q.Body))
+	}
+	for name, value := range q.Header {
+		req.Header.Set(name, value)
+	}
 	res, err := s.http.Do(req)
 	if err != nil {
-		return failure(ctx, err)
+		return nil, failure(ctx, q.Wait, err)
 	}
-	defer func() { _ = res.Body.Close() }()                          // it is ignored
-	_, _ = io.CopyN(io.Discard, res.Body, api.WebhookAnswerMaxBytes) // so that the connection can be used again
-	if res.StatusCode/100 != 2 {
-		return api.Errorf(api.CodeUnavailable, "it answered with status %d", res.StatusCode)
+	defer func() { _ = res.Body.Close() }() // all that counts was read
+	body, err := io.ReadAll(io.LimitReader(res.Body, api.WebhookAnswerMaxBytes))
+	if err != nil {
+		return nil, failure(ctx, q.Wait, err)
 	}
-	return nil
+	return &Answer{Status: res.StatusCode, Body: body}, nil
 }
 
 // dial connects to a host, by one of its addresses that is allowed. All addresses must be:
@@ -139,7 +178,7 @@ func (s *Sender) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 }
 
 // failure returns the error of a call without an answer.
-func failure(ctx context.Context, err error) error {
+func failure(ctx context.Context, wait time.Duration, err error) error {
 	var own *api.Error
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -148,7 +187,7 @@ func failure(ctx context.Context, err error) error {
 	case errors.As(err, &own):
 		return own
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return api.Wrap(api.CodeTimeout, "webhook.Send", fmt.Sprintf("it did not answer within %s", api.WebhookTimeout), err)
+		return api.Wrap(api.CodeTimeout, "webhook.Send", fmt.Sprintf("it did not answer within %s", wait), err)
 	case errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid):
 		return api.Wrap(api.CodeUnavailable, "webhook.Send", "its certificate is not valid", err)
 	}

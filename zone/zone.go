@@ -148,6 +148,7 @@ var steps = map[command.Kind]struct{ before, after crash.Point }{
 	command.KindInstanceReport:  {crash.ReportLogging, crash.ReportLogged},
 	command.KindInstanceChanges: {crash.FollowLogging, crash.FollowLogged},
 	command.KindWebhooksTold:    {crash.WebhookLogging, crash.WebhookLogged},
+	command.KindLeaseEndsTold:   {crash.LeaseEndLogging, crash.LeaseEndLogged},
 	command.KindLeaseCreate:     {crash.LeaseLogging, crash.LeaseLogged},
 	command.KindLeaseSet:        {crash.ChangeLogging, crash.ChangeLogged},
 	command.KindLeaseDelete:     {crash.EndLogging, crash.EndLogged},

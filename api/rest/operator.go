@@ -90,15 +90,36 @@ type LeaseRule struct {
 	Lead      Duration        `json:"max_lead,omitempty"`         // from now to the start of a lease (default: ten years)
 	BeforeEnd *Duration       `json:"before_end,omitempty"`       // default distance of before_end_lease to the end, 0s for no such event (default: 1h)
 	Cleaning  Duration        `json:"cleaning_time,omitempty"`    // how long a host of leases stays free after each window, in whole minutes (default: not at all)
+	Check     *LeaseCheck     `json:"check,omitempty"`            // asked before a lease is made or changed (default: nobody)
+}
+
+// LeaseCheck is the external service of a zone that may refuse leases.
+type LeaseCheck struct {
+	URL      string   `json:"url"`                 // its calls are below it; https://, and http:// only for loopback addresses in webhook_networks
+	Token    *string  `json:"token,omitempty"`     // that it is shown, at most 1024 characters; never returned
+	HasToken bool     `json:"has_token,omitempty"` // a token is set; without a new one the present one is kept, and the url must stay the same
+	Timeout  Duration `json:"timeout,omitempty"`   // of one call, 1s to 30s (default: 5s)
+	FailOpen bool     `json:"fail_open,omitempty"` // what it does not answer is allowed (default: refused)
 }
 
 // LeaseRuleOf returns the body of a rule.
 func LeaseRuleOf(r *api.LeaseRule) LeaseRule {
 	before := Duration(r.BeforeEndDistance())
-	return LeaseRule{Longest: Duration(r.Longest), Extension: Duration(r.Extension), Exempt: r.Exempt, Lead: Duration(r.Lead), BeforeEnd: &before, Cleaning: Duration(r.Cleaning)}
+	return LeaseRule{
+		Check:   leaseCheckOf(&r.Check),
+		Longest: Duration(r.Longest), Extension: Duration(r.Extension), Exempt: r.Exempt, Lead: Duration(r.Lead), BeforeEnd: &before, Cleaning: Duration(r.Cleaning),
+	}
 }
 
-// Rule returns the rule that a body stands for.
+// leaseCheckOf returns the body of a service, without its token; nil for none.
+func leaseCheckOf(c *api.LeaseCheck) *LeaseCheck {
+	if c.URL == "" {
+		return nil
+	}
+	return &LeaseCheck{URL: c.URL, HasToken: len(c.Token) > 0, Timeout: Duration(c.WaitMax()), FailOpen: c.Open}
+}
+
+// Rule returns the rule that a body stands for, without its service.
 func (r *LeaseRule) Rule() api.LeaseRule {
 	out := api.LeaseRule{Longest: time.Duration(r.Longest), Extension: time.Duration(r.Extension), Exempt: r.Exempt, Lead: time.Duration(r.Lead), Cleaning: time.Duration(r.Cleaning)}
 	if r.BeforeEnd != nil {

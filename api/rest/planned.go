@@ -10,6 +10,7 @@ type LeasePlan struct {
 	End          LeaseTime         `json:"end_date"`
 	Held         bool              `json:"needs_no_room"` // beside what the lease has: nothing was planned
 	Contended    bool              `json:"contended"`     // undecided requests of others hold room that it could use
+	Unasked      bool              `json:"not_checked"`   // the external service of the zone, which may refuse it, was not asked
 	Reservations []ReservationPlan `json:"reservations"`
 	Zones        []PlanZone        `json:"zones"` // this zone first, then its children
 }

@@ -259,6 +259,10 @@ func addLeases(m *model.Model, s *state.State) {
 			m.Limits[p] = limitsOf(limits)
 		}
 	}
+	m.Asks = s.Config.Leases.Check.URL != ""
+	for _, e := range s.LeaseEnds(api.LeaseEndName{}, api.LeaseEndsMax) {
+		m.Ends[e.Name()] = e.Outcome
+	}
 	for _, all := range s.AllSeries("") {
 		m.Series[all.ID] = &model.Series{ID: all.ID, Project: all.Project, Key: all.Key, Digest: all.Digest, Status: all.Status}
 	}

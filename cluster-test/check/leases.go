@@ -140,6 +140,7 @@ func (r *replay) compareAllLeases(index uint64) {
 		}
 	}
 	r.compareSeries(index)
+	r.compareLeaseEnds(index)
 	if got := r.s.NextDue(); r.form >= api.FormFourth && got != r.m.NextDue() {
 		r.addViolation(promise.Lease, index, "something is due at %d, not at %d", got, r.m.NextDue())
 	}
@@ -169,6 +170,22 @@ func sameUse(got quota.Amounts, want map[model.Item]int64) bool {
 		}
 	}
 	return len(got) == len(want)
+}
+
+// compareLeaseEnds compares the ends of leases that the external service is to be told.
+func (r *replay) compareLeaseEnds(index uint64) {
+	got := r.s.LeaseEnds(api.LeaseEndName{}, api.LeaseEndsMax+1)
+	want := r.m.OwedEnds()
+	if len(got) != len(want) {
+		r.addViolation(promise.Lease, index, "%d ends of leases are to be told, not %d", len(got), len(want))
+		return
+	}
+	for i, e := range got {
+		if e.Name() != want[i] || e.Outcome != r.m.Ends[want[i]] {
+			r.addViolation(promise.Lease, index, "the end of lease %s at %d as %s is to be told, not that of %v as %s",
+				e.Terms.ID, e.At, e.Outcome, want[i], r.m.Ends[want[i]])
+		}
+	}
 }
 
 // compareSeries compares the series of leases.

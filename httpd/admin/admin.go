@@ -99,12 +99,16 @@ var (
 	leased    = prometheus.NewDesc("berth_leases", "Leases of this zone by status.", []string{"status"}, nil)
 	happened  = prometheus.NewDesc("berth_lease_events_total", "Events of leases that have happened, since this process started.", []string{"event"}, nil)
 	late      = prometheus.NewDesc("berth_lease_lag_seconds", "How late the oldest event of a lease or end of a window is that has not begun.", nil, nil)
+	checked   = prometheus.NewDesc("berth_lease_checks_total", "Questions that this process has asked the external service for leases.", []string{"outcome"}, nil)
+	endsTold  = prometheus.NewDesc("berth_lease_ends_told_total", "Calls by which this process has told the external service of ends of leases.", []string{"outcome"}, nil)
+	endsOwed  = prometheus.NewDesc("berth_lease_ends_owed", "Ends of leases that the external service has not confirmed.", nil, nil)
+	endsLag   = prometheus.NewDesc("berth_lease_ends_lag_seconds", "Age of the oldest of them.", nil, nil)
 	total     = prometheus.NewDesc("berth_capacity_total", "Capacity by resource class, on hosts that are up.", []string{"class"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late} {
+	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, checked, endsTold, endsOwed, endsLag} {
 		ch <- d
 	}
 }
@@ -160,6 +164,7 @@ func (c *collector) collectWatching(ch chan<- prometheus.Metric, v *state.State,
 	}
 	gauge(lag, w.Lag.Seconds())
 	gauge(streams, float64(w.Streams))
+	c.collectChecks(ch, v, &w, gauge)
 }
 
 // Watching is what this process does for those who watch events.
@@ -167,4 +172,7 @@ type Watching struct {
 	Delivered, Failed uint64        // deliveries to webhooks
 	Lag               time.Duration // age of the oldest event that waits for one
 	Streams           int           // open ones
+
+	ChecksAllowed, ChecksRefused, ChecksUnanswered uint64 // questions to the external service for leases
+	EndsTold, EndsUntold                           uint64 // calls that tell it of ends, confirmed and not
 }

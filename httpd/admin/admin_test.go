@@ -62,9 +62,14 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 	return New(Config{
 		Ready: func() bool { return true },
 		View:  func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
-		Form:     func() api.Form { return api.FormNewest },
-		Now:      func() api.Instant { return 100_000 },
-		Watching: func() Watching { return Watching{Delivered: 7, Failed: 2, Lag: 90 * time.Second, Streams: 3} },
+		Form: func() api.Form { return api.FormNewest },
+		Now:  func() api.Instant { return 100_000 },
+		Watching: func() Watching {
+			return Watching{
+				Delivered: 7, Failed: 2, Lag: 90 * time.Second, Streams: 3,
+				ChecksAllowed: 4, ChecksRefused: 5, ChecksUnanswered: 6, EndsTold: 8, EndsUntold: 9,
+			}
+		},
 	})
 }
 
@@ -99,6 +104,8 @@ func TestMetrics(t *testing.T) {
 		"berth_webhook_deliveries_total delivered": 7, "berth_webhook_deliveries_total failed": 2, "berth_webhook_lag_seconds": 90,
 		"berth_lease_events_total before_start_lease": 0, "berth_lease_events_total start_lease": 0, "berth_lease_events_total before_end_lease": 0,
 		"berth_lease_events_total end_lease": 0, "berth_lease_lag_seconds": 0,
+		"berth_lease_checks_total allowed": 4, "berth_lease_checks_total refused": 5, "berth_lease_checks_total unanswered": 6,
+		"berth_lease_ends_told_total confirmed": 8, "berth_lease_ends_told_total failed": 9, "berth_lease_ends_owed": 0, "berth_lease_ends_lag_seconds": 0,
 		"berth_leases CREATING": 0, "berth_leases PENDING": 0, "berth_leases STARTING": 0, "berth_leases ACTIVE": 0, "berth_leases UPDATING": 0,
 		"berth_leases TERMINATING": 0, "berth_leases TERMINATED": 0, "berth_leases DELETING": 0, "berth_leases ERROR": 0,
 	}, got)

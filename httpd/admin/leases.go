@@ -81,3 +81,20 @@ func (c *collector) collectLeases(ch chan<- prometheus.Metric, v *state.State, g
 	}
 	gauge(late, lag.Seconds())
 }
+
+// collectChecks collects what is known of the external service for leases.
+func (c *collector) collectChecks(ch chan<- prometheus.Metric, v *state.State, w *Watching, gauge func(d *prometheus.Desc, v float64, labels ...string)) {
+	for outcome, n := range map[string]uint64{"allowed": w.ChecksAllowed, "refused": w.ChecksRefused, "unanswered": w.ChecksUnanswered} {
+		ch <- prometheus.MustNewConstMetric(checked, prometheus.CounterValue, float64(n), outcome)
+	}
+	for outcome, n := range map[string]uint64{"confirmed": w.EndsTold, "failed": w.EndsUntold} {
+		ch <- prometheus.MustNewConstMetric(endsTold, prometheus.CounterValue, float64(n), outcome)
+	}
+	owed, first := v.CountLeaseEnds()
+	gauge(endsOwed, float64(owed))
+	age := time.Duration(0)
+	if owed > 0 {
+		age = time.Duration(max(0, c.Now()-first)) * time.Millisecond
+	}
+	gauge(endsLag, age.Seconds())
+}

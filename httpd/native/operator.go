@@ -128,9 +128,14 @@ func (d *dialect) setConfig(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	err := intake.SetConfig(r.Context(), d.Zone, api.ZoneConfig{
+	rule := b.Config.Leases.Rule()
+	var err error
+	if rule.Check, err = intake.LeaseCheck(d.Zone, b.Config.Leases.Check, d.Authority.WrapLeaseToken); err != nil {
+		return err
+	}
+	err = intake.SetConfig(r.Context(), d.Zone, api.ZoneConfig{
 		PlanTTL: time.Duration(b.Config.PlanTTL), HostGrace: time.Duration(b.Config.HostGrace), Tags: b.Config.Tags, DefaultAZ: b.Config.DefaultAZ,
-		WebhookNetworks: b.Config.WebhookNetworks, Leases: b.Config.Leases.Rule(),
+		WebhookNetworks: b.Config.WebhookNetworks, Leases: rule,
 	})
 	if err != nil {
 		return err

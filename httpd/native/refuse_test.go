@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/api/rest"
@@ -378,13 +379,58 @@ func TestConfig(t *testing.T) {
 		c(`"leases":{"extension_window":"1h"}`):                  "leases.extension_window needs leases.max_duration",
 		c(`"leases":{"exempt_projects":["a b"]}`):                "leases.exempt_projects must be",
 		c(`"leases":{"exempt_projects":` + words(1001, 3) + `}`): "at most 1000 projects, got 1001",
+
+		c(`"leases":{"check":{}}`):                                                 "leases.check.url is needed",
+		c(`"leases":{"check":{"url":"http://example.org"}}`):                       "leases.check.url: url must begin with https://",
+		c(`"leases":{"check":{"url":"https://10.1.0.7"}}`):                         "the operator of the zone may allow networks",
+		c(`"leases":{"check":{"url":"https://e.org/?x"}}`):                         "must not have a query",
+		c(`"leases":{"check":{"url":"https://e.org/` + long(2_035) + `"}}`):        "url has 2049 bytes",
+		c(`"leases":{"check":{"url":"https://e.org","timeout":"0.9s"}}`):           "leases.check.timeout must be 1s to 30s",
+		c(`"leases":{"check":{"url":"https://e.org","timeout":"31s"}}`):            "leases.check.timeout must be",
+		c(`"leases":{"check":{"url":"https://e.org","has_token":true}}`):           "there is none",
+		c(`"leases":{"check":{"url":"https://e.org","token":` + text(1025) + `}}`): "leases.check.token has 1025 characters",
+		c(`"leases":{"check":{"url":"https://e.org","token":"a b"}}`):              "printable characters",
+		c(`"leases":{"check":{"url":"https://e.org","fail_closed":true}}`):         "unknown field",
 	})
 	accepts(
 		t, "PUT", "/operator/config", 200,
 		c(``), c(`"plan_ttl":"10s","host_grace":"4s"`), c(`"plan_ttl":"10m","host_grace":"1h"`), c(`"tags":`+words(32, 64)),
 		c(`"default_availability_zone":`+text(64)),
 		c(`"leases":{"max_duration":"1m","extension_window":"1m","max_lead":"87600h","before_end":"0s","cleaning_time":"24h","exempt_projects":`+words(1000, 3)+`}`),
+		c(`"leases":{"check":{"url":"https://e.org/`+long(2_034)+`","timeout":"1s","token":`+text(1024)+`}}`),
+		c(`"webhook_networks":["10.1.0.0/16"],"leases":{"check":{"url":"https://10.1.0.7","timeout":"30s","fail_open":true}}`),
 	)
+}
+
+func long(n int) string { return strings.Repeat("x", n) }
+
+// TestLeaseCheckToken: a token is never shown, and kept for the same address only.
+func TestLeaseCheckToken(t *testing.T) {
+	w := newWorld(t)
+	put := func(check string) call {
+		return call{method: "PUT", target: "/operator/config", token: admin, body: `{"config":{"leases":{"check":` + check + `}}}`}
+	}
+	stored := func() string { return string(w.store.View().Config.Leases.Check.Token) }
+	for _, one := range []struct{ check, stored string }{
+		{`{"url":"https://a.org","token":"hidden-1"}`, "https://a.org hidden-1"},
+		{`{"url":"https://a.org","has_token":true,"fail_open":true}`, "https://a.org hidden-1"},
+		{`{"url":"https://b.org","has_token":true,"token":"hidden-2"}`, "https://b.org hidden-2"},
+		{`{"url":"https://b.org"}`, ""},
+		{`{"url":"https://b.org","token":"hidden-3"}`, "https://b.org hidden-3"},
+		{`{"url":"https://b.org","has_token":true,"token":""}`, ""},
+		{`{"url":"https://b.org","token":"hidden-4"}`, "https://b.org hidden-4"},
+	} {
+		var out rest.ConfigBody
+		w.answered(t, put(one.check), 200, &out)
+		assert.Equal(t, one.stored, stored(), one.check)
+		require.NotNil(t, out.Config.Leases.Check)
+		assert.Nil(t, out.Config.Leases.Check.Token)
+		assert.Equal(t, one.stored != "", out.Config.Leases.Check.HasToken)
+	}
+	w.refused(t, put(`{"url":"https://c.org","has_token":true}`), api.CodeInvalid, "for the same url only")
+	assert.Equal(t, "https://b.org hidden-4", stored())
+	w.answered(t, call{method: "PUT", target: "/operator/config", token: admin, body: `{"config":{}}`}, 200, nil)
+	assert.Empty(t, w.store.View().Config.Leases.Check)
 }
 
 func TestPagesAndWaits(t *testing.T) {

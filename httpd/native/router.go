@@ -39,6 +39,7 @@ type Authority interface {
 	Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnswer, error)
 	NewToken(ctx context.Context, t api.Token) (text string, id api.TokenID, err error)
 	NewWebhook(ctx context.Context, w api.Webhook, secret string) (api.WebhookID, error)
+	WrapLeaseToken(url, token string) []byte
 	RotateKeyring(ctx context.Context) error
 	Members() []api.Node
 	RemoveMember(ctx context.Context, id api.NodeID) error

@@ -119,6 +119,8 @@ func (a *authority) NewToken(_ context.Context, t api.Token) (string, api.TokenI
 	return "berth_new", "new", a.note("token " + string(t.User) + " " + t.Expires.String())
 }
 
+func (a *authority) WrapLeaseToken(url, token string) []byte { return []byte(url + " " + token) }
+
 func (a *authority) NewWebhook(_ context.Context, w api.Webhook, secret string) (api.WebhookID, error) {
 	return "hook-new", a.note("webhook " + w.URL + " " + secret)
 }

@@ -28,7 +28,7 @@ import (
 // lively are the conversations with a zone whose leader works: its leases are real. In a path,
 // {NAME} is the id of the lease or the series with that name, which is never shown, and
 // {NAME:2} that of the second lease of a series.
-var lively = []string{"plans", "series", "shared", "repeats", "maintenance", "availability", "quotas", "cleaning", "late", "policies"}
+var lively = []string{"plans", "series", "shared", "repeats", "maintenance", "availability", "quotas", "cleaning", "late", "policies", "checks"}
 
 func TestLivelyConversations(t *testing.T) {
 	for _, name := range lively {
@@ -49,7 +49,9 @@ func (w *talk) enliven(tb testing.TB) (stop func()) {
 	w.alive = true
 	log := slog.New(slog.DiscardHandler)
 	e := estimate.New(estimate.Config{Zone: w.zone, Keys: ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}})
-	l := leases.New(w.zone, e, fleet.New(w.zone, e))
+	w.service = newService()
+	check, stopService := w.service.check(tb, w)
+	l := leases.New(w.zone, e, fleet.New(w.zone, e)).WithCheck(check)
 	s := saga.New(saga.Config{Zone: w.zone, Estimator: e})
 	w.Handler = New(Config{Leases: l, Book: Records{}, Door: door.Config{
 		Zone: w.zone, Tokens: secrets{}, Log: log, Now: time.Now, Leader: func() bool { return true },
@@ -58,7 +60,8 @@ func (w *talk) enliven(tb testing.TB) (stop func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.Lead(ctx) })
 	wg.Go(func() { l.Lead(ctx) })
-	return func() { cancel(); wg.Wait() }
+	wg.Go(func() { check.Lead(ctx) })
+	return func() { cancel(); wg.Wait(); stopService() }
 }
 
 func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
@@ -67,9 +70,16 @@ func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
 		time.Sleep(time.Duration(c.Int(tb, 0)) * time.Minute)
 		return "", nil
 	}
-	if c.Name == "boot" { // an instance into a lease, on a host without an agent
+	switch c.Name {
+	case "boot": // an instance into a lease, on a host without an agent
 		w.bootInto(tb, c.Arg(0))
 		return "", nil
+	case "service": // how the external service answers from now on: a status, slow or gone, and a body
+		w.service.set(c.Arg(0), strings.Join(c.Args[1:], " "))
+		return "", nil
+	case "asked": // what the service was asked and told
+		synctest.Wait()
+		return w.service.show(), nil
 	}
 	if c.Name == "on" { // the hosts on which leases have slots
 		return w.slotsOn(), nil

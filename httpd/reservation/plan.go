@@ -58,6 +58,7 @@ func (d *dialect) planUpdate(w http.ResponseWriter, r *http.Request) error {
 func sendPlan(w http.ResponseWriter, p *leases.Planned, named, whole bool) error {
 	out := rest.LeasePlan{
 		Fits: p.Fits, Start: rest.LeaseTime(p.Terms.Window.Start), End: rest.LeaseTime(p.Terms.Window.End), Held: p.Held, Contended: p.Contended,
+		Unasked:      p.Unasked,
 		Reservations: make([]rest.ReservationPlan, 0, len(p.Reservations)), Zones: rest.PlanZonesOf(p.Zones),
 	}
 	if p.Reason != "" {

@@ -73,6 +73,14 @@ const (
 	TickLogged    Point = "tick.logged"    // and after: it has happened
 )
 
+// The points of telling the external service of leases that one has ended.
+const (
+	LeaseEndTelling Point = "lease.end.telling" // before it is told
+	LeaseEndTold    Point = "lease.end.told"    // it has answered, and that is not recorded
+	LeaseEndLogging Point = "lease.end.logging" // before it is recorded
+	LeaseEndLogged  Point = "lease.end.logged"  // and after
+)
+
 // The points of the disk.
 const (
 	LogWriting      Point = "log.writing"      // before entries are written
@@ -120,6 +128,11 @@ func WebhookPoints() []Point {
 // LeasePoints returns every point of leases.
 func LeasePoints() []Point {
 	return []Point{LeaseLogging, LeaseLogged, ChangeLogging, ChangeLogged, EndLogging, EndLogged, TickLogging, TickLogged}
+}
+
+// LeaseEndPoints returns every point of telling the ends of leases, on a leader.
+func LeaseEndPoints() []Point {
+	return []Point{LeaseEndTelling, LeaseEndTold, LeaseEndLogging, LeaseEndLogged}
 }
 
 // AgentPoints returns every point of an agent.

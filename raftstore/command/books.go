@@ -126,12 +126,13 @@ func (BootCreate) forBoots()  {}
 func (BootDecide) forBoots()  {}
 func (BootRelease) forBoots() {}
 
-func (LeaseCreate) forLeases()  {}
-func (LeaseSet) forLeases()     {}
-func (LeaseDelete) forLeases()  {}
-func (SeriesCreate) forLeases() {}
-func (SeriesDelete) forLeases() {}
-func (Tick) forLeases()         {}
+func (LeaseCreate) forLeases()   {}
+func (LeaseSet) forLeases()      {}
+func (LeaseDelete) forLeases()   {}
+func (SeriesCreate) forLeases()  {}
+func (SeriesDelete) forLeases()  {}
+func (LeaseEndsTold) forLeases() {}
+func (Tick) forLeases()          {}
 
 func (WebhookPut) forEvents()    {}
 func (WebhookDelete) forEvents() {}

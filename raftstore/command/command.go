@@ -80,6 +80,7 @@ const (
 	KindQuotaDelete     Kind = 58
 	KindSeriesCreate    Kind = 59
 	KindSeriesDelete    Kind = 60
+	KindLeaseEndsTold   Kind = 61
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -97,6 +98,7 @@ var since = map[Kind]api.Form{
 	KindQuotaDelete:   api.FormFourth,
 	KindSeriesCreate:  api.FormFourth,
 	KindSeriesDelete:  api.FormFourth,
+	KindLeaseEndsTold: api.FormFourth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -250,4 +252,5 @@ var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindQuotaDelete:     reader[QuotaDelete],
 	KindSeriesCreate:    reader[SeriesCreate],
 	KindSeriesDelete:    reader[SeriesDelete],
+	KindLeaseEndsTold:   reader[LeaseEndsTold],
 }

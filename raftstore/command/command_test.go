@@ -81,10 +81,11 @@ var kinds = []command.Command{
 	command.QuotaDelete{},
 	command.SeriesCreate{},
 	command.SeriesDelete{},
+	command.LeaseEndsTold{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindSeriesDelete)
+const kindMax = int(command.KindLeaseEndsTold)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

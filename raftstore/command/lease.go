@@ -51,6 +51,13 @@ type SeriesDelete struct {
 	ID      api.SeriesID  `cbor:"3,keyasint"`
 }
 
+// LeaseEndsTold records that the external service of the zone was told of ends of leases, or
+// that there is none to tell any more. One that is not there is passed over.
+type LeaseEndsTold struct {
+	Stamp
+	Ends []api.LeaseEndName `cbor:"2,keyasint"` // at most LeaseEndsToldMax
+}
+
 // Tick moves the zone's time, so that what is due happens although nothing else is written.
 type Tick struct {
 	Stamp
@@ -70,6 +77,9 @@ func (SeriesCreate) Kind() Kind { return KindSeriesCreate }
 
 // Kind returns KindSeriesDelete.
 func (SeriesDelete) Kind() Kind { return KindSeriesDelete }
+
+// Kind returns KindLeaseEndsTold.
+func (LeaseEndsTold) Kind() Kind { return KindLeaseEndsTold }
 
 // Kind returns KindTick.
 func (Tick) Kind() Kind { return KindTick }

@@ -31,19 +31,22 @@ type leasesBook struct {
 	seriesKeys table.Map[api.SeriesID] // project, idempotency key
 	bySeries   table.Set               // series, start, lease
 
+	leaseEnds table.Map[*api.LeaseEnd] // that the external service was not told, by time and lease
+
 	unsettled []api.LeaseID // to be settled when the facts are done; empty between commands
 }
 
 func (s *leasesBook) tables(into []table.Table) []table.Table {
 	return append(s.bootsBook.tables(into), &s.leases, &s.byProject, &s.sharedWith, &s.leaseOf, &s.reservedBy, &s.leaseKeys, &s.due, &s.endedLeases,
-		&s.series, &s.seriesKeys, &s.bySeries)
+		&s.series, &s.seriesKeys, &s.bySeries, &s.leaseEnds)
 }
 
 func (s *leasesBook) sections() []section {
 	leases := sectionOf("leases", s.leases.Values, s.loadLease)
 	series := sectionOf("series of leases", s.series.Values, s.loadSeries)
-	leases.form, series.form = api.FormFourth, api.FormFourth
-	return append(s.bootsBook.sections(), leases, series)
+	ends := sectionOf("ends of leases", s.leaseEnds.Values, func(e *api.LeaseEnd) { s.leaseEnds.Set(leaseEndKey(e.Name()), e) })
+	leases.form, series.form, ends.form = api.FormFourth, api.FormFourth, api.FormFourth
+	return append(s.bootsBook.sections(), leases, series, ends)
 }
 
 // apply applies a command that is for this book.
@@ -59,6 +62,8 @@ func (s *leasesBook) apply(c command.ForLeases) Result {
 		return s.seriesCreate(c)
 	case command.SeriesDelete:
 		return s.seriesDelete(c)
+	case command.LeaseEndsTold:
+		return s.leaseEndsTold(c)
 	case command.Tick: // time has moved already
 	}
 	return Result{}
@@ -228,6 +233,9 @@ func (s *leasesBook) endLease(old *Lease) *Lease {
 	l := *old
 	l.Status = api.LeaseDeleting
 	s.storeLease(old, &l)
+	if outcome := old.outcomeOf(); outcome != "" {
+		s.oweEnd(&l, outcome)
+	}
 	orders := l.orders()
 	for n := len(orders) - 1; n >= 0; n-- { // the newest first: it may keep slots of the one before
 		s.releaseOrder(l.boot(orders[n]))

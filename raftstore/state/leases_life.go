@@ -65,6 +65,7 @@ func (s *leasesBook) settleCreating(l *Lease) {
 	case !ok || b.Decision == api.DecisionAbort:
 		s.deleteLease(l)
 		s.noteLease(EventLeaseFailed, l, "")
+		s.oweEnd(l, api.LeaseOutcomeFailed)
 		s.failSeries(l.Terms.Series)
 	case b.Decision == api.DecisionCommit && l.Terms.Series != "":
 		s.holdSeries(l)
@@ -166,6 +167,7 @@ func (s *leasesBook) beginEvent(l *Lease, t api.LeaseEventType) {
 			l.Reason = "its room was not free before its end"
 		}
 		now := s.setEvent(l, t, api.EventInProgress, api.LeaseTerminating)
+		s.oweEnd(now, api.LeaseOutcomeEnded)
 		for _, order := range now.orders() {
 			s.releaseOrder(now.boot(order))
 		}

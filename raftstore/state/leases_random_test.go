@@ -281,7 +281,7 @@ func (d *leaseDice) first() []command.Command {
 	for _, h := range leasedHosts {
 		out = append(out, hostPut(d.w.stamp(), "a1", h, leasedCPUs))
 	}
-	return out
+	return append(out, askingConfig(d.w))
 }
 
 // next draws a command; false if there is nothing that it could be about.
@@ -333,8 +333,15 @@ func (d *leaseDice) next() (command.Command, bool) {
 		return d.moved(at)
 	case 15:
 		if d.chance(2) {
-			cleaning := one(d.dice, []time.Duration{0, 3 * time.Millisecond, 10 * time.Millisecond})
-			return command.ConfigSet{Stamp: at, Config: api.ZoneConfig{Leases: api.LeaseRule{Cleaning: cleaning}}}, true
+			config := askingConfig(d.w)
+			config.Config.Leases.Cleaning = one(d.dice, []time.Duration{0, 3 * time.Millisecond, 10 * time.Millisecond})
+			if d.chance(4) {
+				config.Config.Leases.Check = api.LeaseCheck{}
+			}
+			return config, true
+		}
+		if ends := d.w.s.LeaseEnds(api.LeaseEndName{}, 3); len(ends) > 0 && d.chance(2) {
+			return command.LeaseEndsTold{Stamp: at, Ends: []api.LeaseEndName{one(d.dice, ends).Name(), {Lease: "none"}}}, true
 		}
 		return command.Tick{Stamp: at}, true
 	case 16, 17:

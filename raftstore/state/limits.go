@@ -11,11 +11,12 @@ import (
 // refused on every node, for ever. They are counts, except faultBytes in bytes and
 // providerName in characters. Before api.FormThird no events are kept.
 type limits struct {
-	leases   int           // of the zone; 0 where nothing happens by time alone
-	series   int           // of leases, of the zone
-	reserved int           // slots of leases that one parent may have
-	events   int           // kept
-	eventAge time.Duration // how long they are kept
+	leases                   int           // of the zone; 0 where nothing happens by time alone
+	series                   int           // of leases, of the zone
+	leaseEnds, leaseEndsTold int           // ends of leases that are to be told, and those of one command
+	reserved                 int           // slots of leases that one parent may have
+	events                   int           // kept
+	eventAge                 time.Duration // how long they are kept
 
 	quotas, quotaItems int           // projects with limits of their own, and limits of each
 	quotaAhead         time.Duration // how far ahead a refusal looks for room
@@ -59,6 +60,7 @@ func (l limits) withEvents(most int, age time.Duration) limits {
 // withLeases returns l with limits of leases.
 func (l limits) withLeases(most int) limits {
 	l.leases, l.series, l.reserved = most, 10_000, 100_000
+	l.leaseEnds, l.leaseEndsTold = 10_000, 100
 	return l
 }
 

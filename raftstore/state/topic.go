@@ -20,6 +20,7 @@ const (
 	topicSeries
 	topicEvents
 	topicWebhooks
+	topicLeaseEnds
 )
 
 // Everything is the zero Topic. A command that replaces the whole state touches it: all who
@@ -50,6 +51,9 @@ func EventsTopic(p api.ProjectID) Topic { return Topic{kind: topicEvents, a1: st
 
 // WebhooksTopic names which webhooks there are, and whether they are paused. See Webhooks.
 func WebhooksTopic() Topic { return Topic{kind: topicWebhooks} }
+
+// LeaseEndsTopic names the ends of leases that the external service is to be told. See LeaseEnds.
+func LeaseEndsTopic() Topic { return Topic{kind: topicLeaseEnds} }
 
 // Touched returns the topics that the last command has touched, in order and possibly with
 // repeats. The slice is valid until the next Apply.

@@ -21,6 +21,7 @@ type DryRun struct {
 type DryGroup struct {
 	Offered  int          // slots in all zones
 	Places   []ZoneCount  // those of them by zone, this one first; zones without slots are left out
+	Hosts    []api.HostID // own hosts of the slots here, one for each
 	Refusals api.Refusals // of this zone's own hosts; it names some of them if the group is short
 }
 
@@ -51,6 +52,11 @@ func (e *Estimator) DryRun(ctx context.Context, v *state.State, req *api.Request
 				name = p.heard[source-1].link.Name
 			}
 			one.Places = append(one.Places, ZoneCount{name, n})
+			if source == buildplan.Own {
+				for _, s := range p.Layer.Groups[g].Slots[:n] {
+					one.Hosts = append(one.Hosts, s.Host)
+				}
+			}
 		}
 		out.Groups = append(out.Groups, one)
 	}

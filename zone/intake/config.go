@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/costs"
 	"berth/filters"
 	"berth/raftstore/command"
@@ -42,13 +43,17 @@ func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
 			return err
 		}
 	}
-	if _, err := webhook.ParseNetworks(c.WebhookNetworks); err != nil {
+	networks, err := webhook.ParseNetworks(c.WebhookNetworks)
+	if err != nil {
 		return err
 	}
-	if err := checkLeaseRule(&c.Leases); err != nil {
+	if err = checkLeaseRule(&c.Leases); err != nil {
 		return err
 	}
-	_, err := z.Propose(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c})
+	if err = checkLeaseService(&c.Leases.Check, networks); err != nil {
+		return err
+	}
+	_, err = z.Propose(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c})
 	return err
 }
 
@@ -102,6 +107,52 @@ func checkLeaseRule(r *api.LeaseRule) error {
 	}
 	if r.Extension != 0 && r.Longest == 0 {
 		return api.Errorf(api.CodeInvalid, "leases.extension_window needs leases.max_duration")
+	}
+	return nil
+}
+
+// LeaseCheck returns the external service of leases that an operator wants, nil for none. wrap
+// wraps the token that it is shown at an address.
+func LeaseCheck(z *zone.Zone, c *rest.LeaseCheck, wrap func(url, token string) []byte) (api.LeaseCheck, error) {
+	if c == nil {
+		return api.LeaseCheck{}, nil
+	}
+	out := api.LeaseCheck{URL: c.URL, Timeout: time.Duration(c.Timeout), Open: c.FailOpen}
+	if c.URL == "" {
+		return out, api.Errorf(api.CodeInvalid, "leases.check.url is needed")
+	}
+	now := &z.View().Config.Leases.Check
+	switch {
+	case c.Token != nil && len(*c.Token) > api.LeaseCheckTokenMaxBytes:
+		return out, api.Errorf(api.CodeInvalid, "leases.check.token has %d characters; at most %d are allowed", len(*c.Token), api.LeaseCheckTokenMaxBytes)
+	case c.Token != nil && strings.ContainsFunc(*c.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return out, api.Errorf(api.CodeInvalid, "leases.check.token must be printable characters of ASCII without spaces")
+	case c.Token != nil && *c.Token != "":
+		out.Token = wrap(c.URL, *c.Token)
+	case c.Token != nil || !c.HasToken:
+	case len(now.Token) == 0:
+		return out, api.Errorf(api.CodeInvalid, "leases.check.has_token keeps a token, and there is none: give leases.check.token")
+	case now.URL != c.URL:
+		return out, api.Errorf(api.CodeInvalid, "leases.check.token is kept for the same url only: give it again")
+	default:
+		out.Token = now.Token
+	}
+	return out, nil
+}
+
+// checkLeaseService refuses an external service that cannot be called.
+func checkLeaseService(c *api.LeaseCheck, allowed webhook.Networks) error {
+	if c.URL == "" {
+		return nil
+	}
+	if c.Timeout != 0 && (c.Timeout < api.LeaseCheckTimeoutMin || c.Timeout > api.LeaseCheckTimeoutMax) {
+		return api.Errorf(api.CodeInvalid, "leases.check.timeout must be %s to %s", api.LeaseCheckTimeoutMin, api.LeaseCheckTimeoutMax)
+	}
+	if strings.Contains(c.URL, "?") {
+		return api.Errorf(api.CodeInvalid, "leases.check.url must not have a query: the names of calls are added to it")
+	}
+	if err := allowed.CheckURL(c.URL); err != nil {
+		return api.Errorf(api.CodeInvalid, "leases.check.url: %s", api.MessageOf(err))
 	}
 	return nil
 }

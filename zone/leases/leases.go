@@ -38,6 +38,7 @@ type Leases struct {
 	zone      *zone.Zone
 	estimator *estimate.Estimator
 	hosts     Hosts
+	check     Checker // nil for none
 }
 
 // New returns the leases of a zone. Nothing runs until Lead is called.
@@ -88,6 +89,9 @@ func (l *Leases) Create(ctx context.Context, who api.Caller, terms api.LeaseTerm
 	c.Key, c.Digest = key, digest
 	if c.Order != nil {
 		c.Order.Call = requestid.Of(ctx)
+	}
+	if err = l.checkCreate(ctx, who, c); err != nil {
+		return "", err
 	}
 	if err = l.vacateHosts(ctx, &c.Terms); err != nil {
 		return "", err
@@ -221,6 +225,9 @@ func (l *Leases) Update(ctx context.Context, who api.Caller, id api.LeaseID, cha
 	}
 	c, err := l.composeUpdate(old, &change)
 	if err != nil || c == nil {
+		return err
+	}
+	if err = l.checkUpdate(ctx, who, old, c); err != nil {
 		return err
 	}
 	if c.Order != nil {

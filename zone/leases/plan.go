@@ -18,12 +18,14 @@ type Planned struct {
 	Reservations []PlannedReservation
 	Zones        []api.ZoneOutcome // this zone first, then its children
 	Contended    bool              // undecided requests of others hold room that it could use
+	Unasked      bool              // the external service of the zone may refuse it: it is not asked about what is not done
 }
 
 // PlannedReservation is what one reservation would get.
 type PlannedReservation struct {
 	Offered  int                  // hosts or slots, up to Reservation.Max
 	Places   []estimate.ZoneCount // those of them by zone
+	Hosts    []api.HostID         // of this zone's own slots, one for each
 	Refusals api.Refusals         // of this zone's own hosts; it names some of them if the reservation is short
 }
 
@@ -42,7 +44,7 @@ func (l *Leases) Plan(ctx context.Context, who api.Caller, terms api.LeaseTerms)
 		return nil, err
 	}
 	if c.Order == nil {
-		return &Planned{Fits: true, Held: true, Terms: c.Terms}, nil
+		return &Planned{Fits: true, Held: true, Terms: c.Terms, Unasked: l.asks(&c.Terms)}, nil
 	}
 	return l.planOrder(ctx, c.Terms, &c.Order.Request)
 }
@@ -66,7 +68,7 @@ func (l *Leases) PlanUpdate(ctx context.Context, who api.Caller, id api.LeaseID,
 	case err != nil:
 		return nil, err
 	case c.Order == nil:
-		return &Planned{Fits: true, Held: true, Terms: c.Terms}, nil
+		return &Planned{Fits: true, Held: true, Terms: c.Terms, Unasked: l.asks(&c.Terms)}, nil
 	}
 	return l.planOrder(ctx, c.Terms, &c.Order.Request)
 }
@@ -79,7 +81,7 @@ func (l *Leases) planOrder(ctx context.Context, terms api.LeaseTerms, req *api.R
 	if err != nil {
 		return nil, err
 	}
-	out := &Planned{Fits: d.Fits, Terms: terms, Zones: d.Zones, Contended: d.Contended}
+	out := &Planned{Fits: d.Fits, Terms: terms, Zones: d.Zones, Contended: d.Contended, Unasked: l.asks(&terms)}
 	tried := &api.BootAttempt{Zones: d.Zones}
 	for g, one := range d.Groups {
 		out.Reservations = append(out.Reservations, PlannedReservation(one))

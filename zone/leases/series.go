@@ -49,6 +49,9 @@ func (l *Leases) CreateSeries(ctx context.Context, who api.Caller, terms api.Lea
 		}
 		c.Leases = append(c.Leases, *lease)
 	}
+	if err = l.checkSeries(ctx, who, &c); err != nil {
+		return "", err
+	}
 	for i := range c.Leases {
 		if err = l.vacateHosts(ctx, &c.Leases[i].Terms); err != nil {
 			return "", err

@@ -73,6 +73,8 @@ func (m *Model) applyLeases(c command.ForLeases) *Refusal {
 		return m.seriesCreate(c)
 	case command.SeriesDelete:
 		return m.seriesDelete(c)
+	case command.LeaseEndsTold:
+		return m.leaseEndsTold(c)
 	case command.Tick:
 	}
 	return nil
@@ -181,6 +183,12 @@ func (m *Model) leaseDelete(c command.LeaseDelete) *Refusal {
 func (m *Model) endLease(l *Lease) {
 	if l.Status == api.LeaseDeleting {
 		return
+	}
+	switch e := l.event(api.EventEndLease); {
+	case l.Status == api.LeaseCreating:
+		m.owe(l, api.LeaseOutcomeFailed)
+	case e == nil || e.Status == api.EventUndone:
+		m.owe(l, api.LeaseOutcomeDeleted)
 	}
 	l.Status = api.LeaseDeleting
 	m.touch(l)
@@ -312,6 +320,7 @@ func (m *Model) begin(l *Lease, e *api.LeaseEvent) {
 			m.mark(l, api.EventStartLease, api.EventError, api.LeaseError) // its room was never free
 		}
 		m.mark(l, e.Type, api.EventInProgress, api.LeaseTerminating)
+		m.owe(l, api.LeaseOutcomeEnded)
 		m.releaseOrders(l)
 	}
 }
@@ -388,6 +397,7 @@ func (m *Model) settleCreating(l *Lease) bool {
 	case b == nil || b.Decision == api.DecisionAbort:
 		m.forgetLease(l)
 		m.tell(l, "failed", "")
+		m.owe(l, api.LeaseOutcomeFailed)
 		m.failSeries(l.Terms.Series)
 		return true
 	case b.Decision == api.DecisionCommit && m.Series[l.Terms.Series] != nil:

@@ -52,9 +52,11 @@ type Model struct {
 	Index  uint64                 // of the entry that has the command; the caller sets it
 	Leases map[api.LeaseID]*Lease // made at this zone
 	Series map[api.SeriesID]*Series
-	Limits map[api.ProjectID]Limits  // "": of projects that have none of their own
-	Kept   map[api.InstanceID]*Claim // slots that an undecided hold takes over, with the claim that does
-	Facts  []LeaseFact               // that this command made
+	Limits map[api.ProjectID]Limits              // "": of projects that have none of their own
+	Ends   map[api.LeaseEndName]api.LeaseOutcome // that the external service of the zone was not told
+	Asks   bool                                  // the zone has such a service
+	Kept   map[api.InstanceID]*Claim             // slots that an undecided hold takes over, with the claim that does
+	Facts  []LeaseFact                           // that this command made
 
 	HitLeases map[api.LeaseID]bool // leases that this command changed
 
@@ -168,6 +170,7 @@ func New() *Model {
 		left: map[stayed]bool{}, Returned: map[api.InstanceID]int{},
 		Consumers: map[api.ConsumerID]*Consumer{}, Classes: map[string]bool{}, Traits: map[string]bool{}, Private: map[string]bool{},
 		Webhooks: map[WebhookName]*Webhook{}, Leases: map[api.LeaseID]*Lease{}, Series: map[api.SeriesID]*Series{}, Limits: map[api.ProjectID]Limits{}, Kept: map[api.InstanceID]*Claim{},
+		Ends: map[api.LeaseEndName]api.LeaseOutcome{},
 	}
 	m.beginCommand()
 	return m
@@ -250,6 +253,7 @@ func (m *Model) applyMembers(c command.ForMembers) *Refusal {
 		}
 		m.Begun, m.Zone, m.DefaultAZ, m.Cleaning = true, c.Name, c.Config.DefaultAZ, c.Config.Leases.Cleaning
 		m.Scheduler = api.Scheduler{Filters: c.Config.Filters, Costs: c.Config.Costs}
+		m.Asks = c.Config.Leases.Check.URL != ""
 	case command.SchedulerSet:
 		if len(c.Scheduler.Filters) > api.FiltersMax || len(c.Scheduler.Costs) > api.FiltersMax {
 			return &Refusal{promise.Model, "there are too many filters or costs"}
@@ -265,6 +269,7 @@ func (m *Model) applyStock(c command.ForStock) *Refusal {
 	switch c := c.(type) {
 	case command.ConfigSet:
 		m.rearrange(func() { m.DefaultAZ, m.Cleaning = c.Config.DefaultAZ, c.Config.Leases.Cleaning })
+		m.Asks = c.Config.Leases.Check.URL != ""
 	case command.HostsPut:
 		return m.hostsPut(c)
 	case command.HostsState:
