@@ -67,8 +67,10 @@ func (s *eventStream) readAll(ctx context.Context) error {
 		before := s.after
 		done, err := s.readOnce(ctx)
 		switch {
-		case done || ctx.Err() != nil:
+		case done:
 			return nil
+		case ctx.Err() != nil:
+			return s.endWith(ctx)
 		case err != nil && (!isPassing(err) || !s.query.Follow && failed+1 >= AttemptsMax):
 			return err
 		}
@@ -77,9 +79,18 @@ func (s *eventStream) readAll(ctx context.Context) error {
 		}
 		s.bases = append(s.bases[1:], s.bases[0])
 		if pause.waitAfter(ctx, failed, retryAfter(err)) != nil {
-			return nil
+			return s.endWith(ctx)
 		}
 	}
+}
+
+// endWith returns how the sequence ends when ctx does: as it should if it is followed, and else
+// too early.
+func (s *eventStream) endWith(ctx context.Context) error {
+	if s.query.Follow {
+		return nil
+	}
+	return s.c.unreachedError(ctx, "client.Events", context.Cause(ctx))
 }
 
 // eventStream is a sequence of streams that go on behind each other.

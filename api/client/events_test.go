@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -59,5 +60,37 @@ func TestAStreamGoesOnAtTheNextNode(t *testing.T) {
 	}
 	for range c.Events(t.Context(), client.EventsQuery{Follow: true}) {
 		break // the caller may stop at any time
+	}
+}
+
+// TestAContextEndsAStream: that is the end of one that is followed, and an error of one that
+// was to be read to its end.
+func TestAContextEndsAStream(t *testing.T) {
+	for follow, want := range map[bool]api.Code{true: "", false: api.CodeTimeout} {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte(eventBlock("8-1")))
+			_ = http.NewResponseController(w).Flush() // else the client waits for it
+			<-r.Context().Done()
+		}))
+		c, err := client.New(client.Config{Addr: s.URL, Token: "t"})
+		require.NoError(t, err)
+		var ids []string
+		var end error
+		for e, err := range c.Events(ctx, client.EventsQuery{Follow: follow}) {
+			if end = err; err == nil {
+				ids = append(ids, e.ID)
+				cancel()
+			}
+		}
+		cancel()
+		assert.Equal(t, []string{"8-1"}, ids)
+		if want == "" {
+			require.NoError(t, end)
+		} else {
+			assert.Equal(t, want, api.CodeOf(end))
+		}
+		c.Close()
+		s.Close()
 	}
 }
