@@ -8,6 +8,12 @@ const (
 	RoomStepsMax = 400         // steps of one answer
 )
 
+// NextStart returns the first start that is not before an instant.
+func NextStart(at Instant) Instant {
+	unit := Instant(RoomUnit.Milliseconds())
+	return (at + unit - 1) / unit * unit
+}
+
 // RoomQuestion asks a child zone how many slots of a request that reserves would fit, by when
 // they start. Nothing is held.
 type RoomQuestion struct {

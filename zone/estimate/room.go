@@ -196,18 +196,12 @@ func (e *Estimator) startsOf(v *state.State, q *api.RoomQuestion) []api.Instant 
 		}
 	}
 	for _, at := range in.View.Turns(hosts, q.Starts(), q.Length()) {
-		at = roundUpStart(at)
+		at = api.NextStart(at)
 		if at > starts[len(starts)-1] && at < q.Until {
 			starts = append(starts, at)
 		}
 	}
 	return starts
-}
-
-// roundUpStart returns the first start that is not before an instant.
-func roundUpStart(at api.Instant) api.Instant {
-	unit := api.Instant(api.RoomUnit.Milliseconds())
-	return (at + unit - 1) / unit * unit
 }
 
 // requestAt returns a request with its window moved to a start.

@@ -120,7 +120,7 @@ func (f *finding) planEarliest(ctx context.Context, v *state.State) error {
 		w := f.out.Windows[n]
 		terms.Window = f.windowAt(w.Start)
 		at, ok := v.FirstQuotaStart(&terms, w.End-1)
-		if at = roundUpMinute(at); !ok || at >= w.End {
+		if at = api.NextStart(at); !ok || at >= w.End {
 			f.out.Refusal = v.CheckLeaseQuota(nil, &terms)
 			n++
 			continue
@@ -139,12 +139,6 @@ func (f *finding) planEarliest(ctx context.Context, v *state.State) error {
 		}
 	}
 	return nil
-}
-
-// roundUpMinute returns the first whole minute that is not before an instant.
-func roundUpMinute(at api.Instant) api.Instant {
-	unit := api.Instant(api.RoomUnit.Milliseconds())
-	return (at + unit - 1) / unit * unit
 }
 
 // windowAt returns the window of the lease if it started at an instant.
