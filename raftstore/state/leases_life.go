@@ -115,8 +115,16 @@ func (s *leasesBook) dropReplaced(l *Lease) *Lease {
 	if b, ok := s.boots.Get(l.boot(l.Order)); ok && b.Unacked > 0 {
 		return l
 	}
+	released := false
 	for _, order := range l.Replaced {
-		s.releaseOrder(l.boot(order))
+		if b, ok := s.boots.Get(l.boot(order)); ok && !b.Ended {
+			s.releaseBoot(b)
+			released = true
+		}
+	}
+	if released { // what their children owe is known when the facts are done
+		s.unsettle(l.Terms.ID)
+		return l
 	}
 	left := slices.DeleteFunc(slices.Clone(l.Replaced), func(order api.ReservationID) bool { return s.areGone(l, []api.ReservationID{order}) })
 	if len(left) == len(l.Replaced) {

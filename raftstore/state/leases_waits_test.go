@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -49,6 +50,34 @@ func TestReplacedOrderWaitsForItsChildren(t *testing.T) {
 	checkIndexes(t, w.s)
 }
 
+// TestReplacedOrderIsKnownUntilItsChildrenConfirm: also what is left of it when all of its slots were
+// taken over is known until every child that had a part in it has confirmed that it is released.
+func TestReplacedOrderIsKnownUntilItsChildrenConfirm(t *testing.T) {
+	w := leaseWorld(t)
+	w.link("c", api.LinkChild)
+	window := api.Window{Start: start + 10*minute, End: start + 20*minute}
+	order := leaseOrder("l", "l-o", window, "s1")
+	w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: leaseTerms("l", window, 1), Events: leaseEvents(window), Digest: []byte{1}, Order: order})
+	first := hold(w.stamp(), "k1", "l-o", nil, part("c", "x1"))
+	first.Request = order.Request
+	w.ok(first)
+	w.ok(command.HoldParts{Stamp: w.stamp(), ID: "k1", Answers: []command.PartAnswer{answer("c")}}) // it had no room
+	second := hold(w.stamp(), "k2", "l-o", slots("h1", "s1"))
+	second.Request = order.Request
+	w.ok(second)
+	w.ok(bootDecide(w.stamp(), "l-o", api.DecisionCommit))
+	w.ok(command.PartAck{Stamp: w.stamp(), ID: "k1", Link: "c", Decision: api.DecisionCommit})
+
+	h := w.updateLease("l", window, "h1", []string{"s1"}, "t1")
+	h.Commit = true
+	w.ok(h)
+	assert.True(t, w.boot("l-o").Ended)
+	assert.Equal(t, []api.ReservationID{"l-o"}, w.lease("l").Replaced, "the child does not know of its end")
+	w.ok(command.PartAck{Stamp: w.stamp(), ID: "k1", Link: "c", Decision: api.DecisionAbort})
+	assert.Empty(t, w.lease("l").Replaced)
+	checkIndexes(t, w.s)
+}
+
 // TestSlotWaitsForItsPool: a slot whose share of a pool is still in use begins when it is
 // free, although nothing changes on its host.
 func TestSlotWaitsForItsPool(t *testing.T) {
@@ -81,5 +110,37 @@ func TestSlotWaitsForItsPool(t *testing.T) {
 	checkIndexes(t, w.s)
 	w.ok(reports(w.stamp(), "a1", "h2", api.StatusDeleted, "i1"))
 	assert.Equal(t, api.LeaseActive, w.lease("l").Status)
+	checkIndexes(t, w.s)
+}
+
+// TestSlotsOfAParentAreBounded: a parent may have as many slots of leases here as the limit, and
+// not one more until some of them are gone.
+func TestSlotsOfAParentAreBounded(t *testing.T) {
+	old := limitsOf
+	t.Cleanup(func() { limitsOf = old })
+	limitsOf = slices.Clone(old)
+	limitsOf[len(limitsOf)-1].limits.reserved = 3
+	w := leaseWorld(t)
+	w.link("up", api.LinkParent)
+	window := api.Window{Start: start + 10*minute, End: start + 20*minute}
+	ask := func(id string, slotIDs ...string) command.Hold {
+		h := hold(w.stamp(), id, "o-"+id, slots("h1", slotIDs...))
+		h.Origin, h.Request = "up", leaseOrder("", "o-"+id, window, slotIDs...).Request
+		return h
+	}
+	first := ask("k1", "s1", "s2")
+	w.ok(first)
+	w.ok(command.HoldDecide{Stamp: w.stamp(), ID: "k1", Origin: "up", Decision: api.DecisionCommit})
+	w.refused(api.CodeOverloaded, ask("k2", "s3", "s4"))
+	w.ok(ask("k3", "s5")) // until it is decided, another limit bounds it
+	w.ok(command.HoldDecide{Stamp: w.stamp(), ID: "k3", Origin: "up", Decision: api.DecisionCommit})
+	w.refused(api.CodeOverloaded, ask("k4", "s6"))
+	boot := ask("k5", "i1")
+	boot.Request.Reserves, boot.Request.Window = false, api.Window{End: api.Forever}
+	w.ok(boot) // it is no slot of a lease
+	w.ok(command.HoldDecide{Stamp: w.stamp(), ID: "k1", Origin: "up", Decision: api.DecisionAbort})
+	w.ok(ask("k6", "s7", "s8"))
+	w.ok(command.HoldDecide{Stamp: w.stamp(), ID: "k6", Origin: "up", Decision: api.DecisionCommit})
+	w.refused(api.CodeOverloaded, ask("k7", "s9"))
 	checkIndexes(t, w.s)
 }
