@@ -1,0 +1,409 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/api/rest"
+	"berth/cluster-test/check"
+	"berth/cluster-test/lab"
+	"berth/raftstore/state"
+)
+
+// Sizes of the campaign against leases.
+const (
+	leaseRoom   = 40 // slots in each zone
+	leaseMost   = 70 // slots of one lease: then it needs all zones
+	leaseCalls  = 6  // clients
+	leasesWhile = 45 * time.Second
+	leasesDown  = 70 * time.Second // all zones: longer than a lease of a minute
+
+	leaseMargin = 3 * time.Second // before the end of a lease, in which some zone may have ended its part
+)
+
+// leaseFaults are what breaks while leases are made, start and end.
+var leaseFaults = []string{
+	"kill leader", "kill follower", "kill majority", "kill all nodes", "isolate leader", "pause leader", "cut link", "cut link one way",
+	"transfer leadership", "kill leader", "cut link",
+}
+
+// tenants are clients that lease hosts and slots of a federation.
+type tenants struct {
+	*fleet
+	quit context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows
+	dice  *rand.Rand
+	made  []api.LeaseID        // acknowledged
+	ended map[api.LeaseID]bool // somebody has asked for their end
+	count map[string]int
+	half  []string // what was seen of leases that were not whole
+}
+
+// TestLeases makes, changes, uses and ends leases over three zones while leaders are killed and
+// links are cut, and then stops all zones for longer than several events. No lease is ever half,
+// none starts or ends twice, what was due happens in order, and nothing is left in the end.
+func TestLeases(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=300:1000000"}, Tap: true}, 3, leaseRoom)
+	f.supervise()
+	n := &nemesis{fleet: f, dice: f.dice, busy: map[*lab.NodeProc]bool{}}
+	f.Allow(n.handedOver)
+	m := &tenants{fleet: f, dice: rngOf(f.Seed + 1), ended: map[api.LeaseID]bool{}, count: map[string]int{}}
+	kept := m.keep(t)
+	m.start(t)
+	for began := time.Now(); time.Since(began) < time.Duration(float64(leasesWhile)**scaleFlag) || time.Now().Second() < 15 || time.Now().Second() > 40; {
+		kind := leaseFaults[n.intn(len(leaseFaults))]
+		f := faults[slices.IndexFunc(faults, func(f fault) bool { return f.kind == kind })]
+		_, err := n.inject(t.Context(), f)
+		require.NoError(t, err)
+		lab.Pass(t.Context(), time.Second)
+	}
+	m.quit()
+	m.wg.Wait()
+	n.count(t)
+	before, after, window := m.sleep(t)
+	m.finish(t, kept)
+	m.agree(t)
+	m.judge(t, kept, before, after, window)
+}
+
+// slotsOf is a lease of some slots.
+func slotsOf(name string, slots int, from, until api.Instant) rest.LeaseCreate {
+	return rest.LeaseCreate{
+		Name: name, Start: rest.LeaseDateOf(from), End: rest.LeaseDateOf(until),
+		Reservations: []rest.ReservationSpec{{
+			Type: api.ReserveFlavor, Amount: &slots, Flavor: "unit",
+		}},
+	}
+}
+
+// minute returns an instant so many minutes after the beginning of this one.
+func minute(n int) api.Instant {
+	return api.InstantOf(time.Now().Truncate(time.Minute).Add(time.Duration(n) * time.Minute))
+}
+
+// do makes a call at a zone as an administrator.
+func do(ctx context.Context, z *lab.Zone, f func(ctx context.Context, c *client.Client) error) error {
+	return z.Do(ctx, z.Token, f)
+}
+
+// keep gives every zone a lease of tomorrow that nobody touches, with a name that must not leave it.
+func (m *tenants) keep(t *testing.T) map[string]api.LeaseID {
+	t.Helper()
+	out := map[string]api.LeaseID{}
+	for _, z := range m.zones() {
+		slots := 1
+		if z == m.root {
+			slots = leaseRoom + 1
+		}
+		lease := slotsOf("secret-lease-of-"+z.Name, slots, minute(24*60), minute(25*60))
+		lab.Within(t, lab.SettleTimeout, "there is room in "+z.Name, func(ctx context.Context) error { // it hears from below
+			return do(ctx, z, func(ctx context.Context, c *client.Client) error {
+				l, err := c.CreateLease(ctx, lease, "kept")
+				out[z.Name] = l.ID
+				return err
+			})
+		})
+	}
+	return out
+}
+
+func (m *tenants) start(t *testing.T) {
+	t.Helper()
+	var ctx context.Context
+	ctx, m.quit = context.WithCancel(t.Context())
+	for n := range leaseCalls {
+		dice := rand.New(rand.NewPCG(m.Seed, uint64(n)+77))
+		m.wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				m.act(context.WithoutCancel(ctx), fmt.Sprintf("l%d-%d", n, i), dice)
+			}
+		})
+	}
+	m.wg.Go(func() {
+		for ; ctx.Err() == nil; lab.Pass(ctx, lookEvery) {
+			m.look(context.WithoutCancel(ctx))
+		}
+	})
+}
+
+func (m *tenants) note(what string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		m.count[what]++
+	} else {
+		m.count[what+": "+string(api.CodeOf(err))]++
+	}
+}
+
+// any draws a lease that was acknowledged, rather a late one.
+func (m *tenants) any(dice *rand.Rand) (api.LeaseID, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.made) == 0 {
+		return "", false
+	}
+	return m.made[len(m.made)-1-dice.IntN(min(8, len(m.made)))], true
+}
+
+// act does one thing that a client does.
+func (m *tenants) act(ctx context.Context, name string, dice *rand.Rand) {
+	id, some := m.any(dice)
+	what := dice.IntN(8)
+	if !some || what < 3 {
+		from := dice.IntN(2)
+		m.make(ctx, slotsOf(name, 1+dice.IntN(leaseMost), minute(from), minute(from+1+dice.IntN(2))))
+		return
+	}
+	err := do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+		l, err := c.Lease(ctx, id)
+		if err != nil || len(l.Reservations) == 0 {
+			return err
+		}
+		switch what {
+		case 3:
+			_, err = c.UpdateLease(ctx, id, rest.LeaseUpdate{End: rest.LeaseDateOf(api.Instant(l.End).Add(time.Minute))})
+		case 4:
+			_, err = c.UpdateLease(ctx, id, rest.LeaseUpdate{Reservations: []rest.ReservationSpec{{ID: l.Reservations[0].ID, Amount: new(1 + dice.IntN(leaseMost))}}})
+		case 5:
+			m.mu.Lock()
+			m.ended[id] = true
+			m.mu.Unlock()
+			return c.DeleteLease(ctx, id)
+		default:
+			in := rest.ServerCreate{Name: name, FlavorRef: "unit", MinCount: new(1 + dice.IntN(8)), Reservation: name}
+			in.MaxCount = in.MinCount
+			in.Hints = &rest.SchedulerHints{Reservation: l.Reservations[0].ID}
+			_, err = c.Boot(ctx, in, name)
+		}
+		return err
+	})
+	m.note([]string{3: "prolonged", 4: "resized", 5: "deleted", 6: "booted into", 7: "booted into"}[what], err)
+}
+
+// make makes a lease.
+func (m *tenants) make(ctx context.Context, l rest.LeaseCreate) api.LeaseID {
+	var got rest.Lease
+	err := do(ctx, m.root, func(ctx context.Context, c *client.Client) (err error) {
+		got, err = c.CreateLease(ctx, l, l.Name)
+		return err
+	})
+	m.note("made", err)
+	if err != nil {
+		return ""
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.made = append(m.made, got.ID)
+	return got.ID
+}
+
+// look holds, from outside, that a lease which is there has all of its slots, and that nobody has
+// lost one that was acknowledged.
+func (m *tenants) look(ctx context.Context) {
+	m.mu.Lock()
+	made := slices.Clone(m.made[max(0, len(m.made)-8):])
+	m.mu.Unlock()
+	for _, id := range made {
+		var was, is rest.Lease
+		var slots []rest.LeaseSlot
+		err := do(ctx, m.root, func(ctx context.Context, c *client.Client) (err error) {
+			c = c.Linearizable()
+			if was, err = c.Lease(ctx, id); err != nil {
+				return err
+			}
+			if slots, err = c.LeaseSlots(ctx, id); err != nil {
+				return err
+			}
+			is, err = c.Lease(ctx, id)
+			return err
+		})
+		m.mu.Lock()
+		switch {
+		case api.CodeOf(err) == api.CodeNotFound && !m.ended[id]:
+			m.half = append(m.half, fmt.Sprintf("lease %s was acknowledged, and is gone", id))
+		case err != nil || was.Status != is.Status || was.Updated != is.Updated || was.Reservations[0].Amount != is.Reservations[0].Amount:
+		case is.Status != api.LeasePending && is.Status != api.LeaseActive || time.Until(api.Instant(is.End).Time()) < leaseMargin:
+		default:
+			m.count["looked at "+string(is.Status)]++
+			if len(slots) != is.Reservations[0].Amount {
+				m.half = append(m.half, fmt.Sprintf("lease %s is %s and has %d of %d slots", id, is.Status, len(slots), is.Reservations[0].Amount))
+			}
+		}
+		m.mu.Unlock()
+	}
+}
+
+// sleep ends all nodes of all zones for longer than a lease lasts that begins meanwhile, and another
+// one begins. It returns both, and the window of the first.
+func (m *tenants) sleep(t *testing.T) (before, after api.LeaseID, window api.Window) {
+	t.Helper()
+	lab.Within(t, lab.SettleTimeout, "the room of the next minutes is free", func(ctx context.Context) error {
+		if before == "" {
+			window = api.Window{Start: minute(1), End: minute(2)}
+			before = m.make(ctx, slotsOf("before", 2, window.Start, window.End))
+		}
+		if before != "" {
+			after = m.make(ctx, slotsOf("after", 2, window.End, minute(6)))
+		}
+		if after == "" {
+			return fmt.Errorf("there is %q", before)
+		}
+		return nil
+	})
+	lab.Pass(t.Context(), time.Until(window.Start.Time())-5*time.Second)
+	began := time.Now()
+	for _, z := range m.zones() {
+		for _, n := range z.Nodes {
+			n.Kill()
+		}
+	}
+	lab.Pass(t.Context(), leasesDown)
+	var wg sync.WaitGroup
+	errs := make(chan error, 9)
+	for _, z := range m.zones() {
+		for _, n := range z.Nodes {
+			wg.Go(func() { errs <- n.Up(t.Context()) })
+		}
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+	lab.Within(t, 2*lab.SettleTimeout, "the next lease is active", func(ctx context.Context) error {
+		return do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+			l, err := c.Linearizable().Lease(ctx, after)
+			if err == nil && l.Status != api.LeaseActive {
+				err = fmt.Errorf("it is %s", l.Status)
+			}
+			return err
+		})
+	})
+	t.Logf("all zones were down for %s, and the next lease is active %s after that", leasesDown, time.Since(began.Add(leasesDown)).Round(100*time.Millisecond))
+	return before, after, window
+}
+
+// finish ends all leases but those that are kept, and waits until nothing is left of them.
+func (m *tenants) finish(t *testing.T, kept map[string]api.LeaseID) {
+	t.Helper()
+	lab.Within(t, 3*lab.SettleTimeout, "all leases are gone", func(ctx context.Context) error {
+		return do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+			all, err := c.Linearizable().Leases(ctx)
+			if err != nil {
+				return err
+			}
+			var left []string
+			for _, l := range all {
+				switch {
+				case l.ID == kept["root"] || l.Status == api.LeaseTerminated:
+				default:
+					left = append(left, l.Name+" "+string(l.Status))
+					_ = c.DeleteLease(ctx, l.ID) // until none is left
+				}
+			}
+			if len(left) > 0 {
+				return fmt.Errorf("left: %v", left)
+			}
+			return nil
+		})
+	})
+	for _, z := range m.zones() {
+		lab.Within(t, 2*lab.SettleTimeout, "nothing is used any more in "+z.Name, func(ctx context.Context) error {
+			return do(ctx, z, func(ctx context.Context, c *client.Client) error {
+				hosts, err := c.Linearizable().Hosts(ctx, client.ListOptions{})
+				for _, h := range hosts.Items {
+					if len(h.Used) > 0 {
+						err = fmt.Errorf("host %s: %v", h.Name, h.Used)
+					}
+				}
+				return err
+			})
+		})
+	}
+}
+
+// judge checks everything that the zones leave.
+func (m *tenants) judge(t *testing.T, kept map[string]api.LeaseID, before, after api.LeaseID, window api.Window) {
+	t.Helper()
+	m.Audit()
+	e := m.stopAndRead(t)
+	outcomes := check.Outcomes{}
+	for _, z := range m.zones() {
+		ls, bad := check.Log(e.logs[z.Name])
+		for _, v := range bad {
+			assert.Fail(t, "a promise was broken", "%s: %s", z.Name, v)
+		}
+		if z == m.root {
+			outcomes = ls.Outcomes
+		}
+		s := e.states[z.Name]
+		assert.Empty(t, s.UndecidedBoots(), z.Name)
+		assert.Empty(t, s.UntoldHolds(), z.Name)
+		for _, h := range s.AllHosts() {
+			for _, i := range s.SlotsOn(h.ID) {
+				assert.Greater(t, i.Window.Start, minute(60), "zone %s: slot %s of %s is left", z.Name, i.ID, i.Reservation)
+			}
+		}
+		_, there := s.Lease(kept[z.Name])
+		assert.True(t, there, "%s has lost a lease", z.Name)
+	}
+	js, bad := check.Journals(e.journals, check.JournalOptions{Active: e.active})
+	for _, v := range bad {
+		assert.Fail(t, "a promise was broken", v.String())
+	}
+	t.Logf("clients: %v; root: %v; journals: %+v", m.count, outcomes, js)
+	assert.Empty(t, m.half)
+	m.judgeOrder(t, e.states["root"], before, after, window)
+	for what, least := range map[string]int{"made": 10, "booted into": 2, "looked at ACTIVE": 5, "looked at PENDING": 2, "deleted": 2} {
+		assert.GreaterOrEqual(t, m.count[what], least, what)
+	}
+	for what, least := range map[string]int{"lease started": 5, "lease ended": 3, "lease updated": 2} {
+		assert.GreaterOrEqual(t, outcomes[what], least, what)
+	}
+	m.scan(t, e)
+}
+
+// judgeOrder holds that what was due while all zones were down has happened at its time, each
+// once, and in order.
+func (m *tenants) judgeOrder(t *testing.T, s *state.State, before, after api.LeaseID, window api.Window) {
+	t.Helper()
+	list, whole := s.Events(api.EventID{}, math.MaxInt)
+	require.True(t, whole)
+	type step struct {
+		lease api.LeaseID
+		is    string
+		at    api.Instant
+	}
+	var steps []step
+	at := api.Instant(0)
+	for _, e := range list {
+		if e.Lease == "" || e.Kind != state.EventLeaseStatus {
+			continue
+		}
+		assert.GreaterOrEqual(t, e.At, at, "what was due happens in order")
+		at = e.At
+		if (e.Lease == before || e.Lease == after) && (e.Is == string(api.LeaseStarting) || e.Is == string(api.LeaseTerminating)) {
+			steps = append(steps, step{e.Lease, e.Is, e.At})
+		}
+	}
+	assert.Equal(t, []step{
+		{before, string(api.LeaseStarting), window.Start}, {before, string(api.LeaseTerminating), window.End}, {after, string(api.LeaseStarting), window.End},
+	}, steps)
+}
