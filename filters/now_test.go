@@ -1,6 +1,7 @@
 package filters_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -230,4 +231,42 @@ func TestServerGroupRoom(t *testing.T) {
 	assert.Equal(t, int64(2), f.Room(l, b))
 	assert.Equal(t, 2, c.asked, "the census is read once for each rule")
 	assert.Equal(t, int64(api.CountMax), f.Room(want(v, nil, func(*api.Group) {}), a), "without a rule there is any room")
+}
+
+// TestFiltersOfAnyTime: those keep the same hosts whatever the window, and those that are left out do not.
+func TestFiltersOfAnyTime(t *testing.T) {
+	table := capacity.NewTable()
+	for _, id := range []string{"idle", "busy", "small", "reserved"} {
+		s := with(id, "rack", id)
+		s.Inventory = map[api.ResourceClass]api.Inventory{api.MemoryMB: {Total: 8}}
+		if id == "reserved" {
+			s.Pool = api.PoolReservable
+		}
+		table.Put(s)
+	}
+	sooner, later := api.Window{Start: 1, End: 50}, api.Window{Start: 100, End: 200}
+	require.NoError(t, table.Claim("busy", api.Claim{Resources: api.Resources{api.MemoryMB: 8}, Class: api.Firm, Window: later}))
+	require.NoError(t, table.Claim("small", api.Claim{Resources: api.Resources{api.MemoryMB: 4}, Class: api.Firm, Window: later}))
+	for query, differs := range map[string][]string{
+		"": {"capacity"}, `["=","$attributes.rack","busy"]`: {"capacity"},
+		`[">=","$ram_mb_free",6]`: {"capacity", "query"}, `["or",["=","$attributes.rack","idle"],["<","$ram_mb_free",6]]`: {"capacity", "query"},
+	} {
+		keeps := func(f filters.Filter, w api.Window) []string {
+			req := request(api.Firm, api.Forever, api.Resources{api.MemoryMB: 6})
+			req.Reserves, req.Window, req.Groups[0].Hints.Query = true, w, query
+			return kept(filters.NewLook(table.View(), nil, req, 0), f)
+		}
+		group := api.Group{Hints: api.Hints{Query: query}}
+		var left []string
+		for _, f := range filters.OfAnyTime(filters.Default(), &group) {
+			assert.Equal(t, keeps(f, sooner), keeps(f, later), "%s of %s", f.Name, query)
+			left = append(left, f.Name)
+		}
+		for _, f := range filters.Default() {
+			assert.Equal(t, !slices.Contains(differs, f.Name), slices.Contains(left, f.Name), "%s of %s", f.Name, query)
+			if f.Name == "capacity" {
+				assert.NotEqual(t, keeps(f, sooner), keeps(f, later), "there is something to see")
+			}
+		}
+	}
 }

@@ -309,3 +309,120 @@ func TestFindMindsQuotas(t *testing.T) {
 		})
 	})
 }
+
+// TestPlannedStartsAreBounded: of the starts at which only a plan can say whether a lease fits, as many
+// are planned as one search may plan, and no more.
+func TestPlannedStartsAreBounded(t *testing.T) {
+	const most = 64
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 1)
+		w.zone("child", root, 2)
+		w.wait()
+		// Two groups of two, each of which fits alone; at every other minute there is one slot less.
+		for i := range most/2 + 2 {
+			_, err := root.lease(leaseOf("busy", time.Hour+time.Duration(2*i)*time.Minute, time.Minute, 1))
+			require.NoError(t, err)
+		}
+		w.wait()
+		both := leaseOf("both", time.Hour, time.Minute, 2)
+		both.Reservations = append(both.Reservations, both.Reservations[0])
+		f := root.find(both, most*time.Minute)
+		assert.Empty(t, f.Windows)
+		assert.True(t, f.Complete)
+		f = root.find(both, (most+1)*time.Minute)
+		assert.Empty(t, f.Windows)
+		assert.False(t, f.Complete)
+		assert.Equal(t, both.Window.Start.Add(most*time.Minute), f.Until)
+	})
+}
+
+// TestEarliestStartsThatAreTried: as many windows may turn out to be wrong when the lease is planned at
+// their start as one search may try, but for one; with one more it gives up, and says so.
+func TestEarliestStartsThatAreTried(t *testing.T) {
+	const most = 4
+	for _, wrong := range []int{most - 1, most} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			root := w.zone("root", nil, 2)
+			w.zone("child", root, 2)
+			w.wait()
+			_, err := root.lease(leaseOf("all", time.Hour, 2*time.Hour, 4))
+			require.NoError(t, err)
+			w.wait()
+			terms := leaseOf("two", time.Hour, 10*time.Minute, 2)
+			free := terms.Window.Start.Add(2 * time.Hour)
+			w.tellOfRoom("link-child", func(a *api.RoomAnswer) {
+				a.Steps = nil
+				for i := range wrong { // there is none
+					at := terms.Window.Start.Add(time.Duration(20*i) * time.Minute)
+					a.Steps = append(a.Steps, api.RoomStep{At: at, Together: []int{2}}, api.RoomStep{At: at.Add(10 * time.Minute), Together: []int{0}})
+				}
+				a.Steps = append(a.Steps, api.RoomStep{At: free, Together: []int{2}})
+			})
+			f := root.find(terms, 3*time.Hour)
+			if wrong < most {
+				assert.Equal(t, free, f.Earliest)
+				assert.True(t, f.Complete)
+				assert.Len(t, f.Windows, 1)
+				return
+			}
+			assert.Zero(t, f.Earliest)
+			assert.False(t, f.Complete)
+			assert.Empty(t, f.Windows)
+		})
+	}
+}
+
+// TestShorterLengthsThatAreTried: six lengths find the longest that fits to the minute among 64, and
+// among more of them one that is nearly as long.
+func TestShorterLengthsThatAreTried(t *testing.T) {
+	for asked, best := range map[time.Duration]time.Duration{64 * time.Minute: 37 * time.Minute, 128 * time.Minute: 36 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			root := w.zone("root", nil, 2)
+			_, err := root.lease(leaseOf("all", time.Hour+37*time.Minute, 20*time.Hour, 2))
+			require.NoError(t, err)
+			w.wait()
+			terms := leaseOf("long", time.Hour, asked, 2)
+			f := root.find(terms, time.Minute)
+			require.NotEmpty(t, f.Instead)
+			want := api.Window{Start: terms.Window.Start, End: terms.Window.Start.Add(best)}
+			assert.Equal(t, leases.Instead{Change: leases.InsteadShorter, Window: want}, f.Instead[0], asked)
+		})
+	}
+}
+
+// TestDryRunsNeedTheFormOfLeases: while a node of the zone does not read leases, a dry run is refused
+// as the lease itself, and says what to do.
+func TestDryRunsNeedTheFormOfLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 2)
+		terms := leaseOf("a", time.Hour, time.Hour, 1)
+		id, err := root.lease(terms)
+		require.NoError(t, err)
+		root.log.form.Store(uint32(api.FormFourth) - 1)
+		later := terms.Window.End.Add(time.Hour)
+		change, rule := api.LeaseChange{End: &later}, api.Repeat{Rule: "FREQ=DAILY;COUNT=2", TimeZone: "UTC"}
+		for name, try := range map[string]func() error{
+			"create": func() error { _, err := root.lead().Create(w.ctx, who, terms, ""); return err },
+			"plan":   func() error { _, err := root.lead().Plan(w.ctx, who, terms); return err },
+			"find": func() error {
+				_, err := root.lead().Find(w.ctx, who, leases.Search{Terms: terms, Until: later})
+				return err
+			},
+			"series":      func() error { _, err := root.lead().CreateSeries(w.ctx, who, terms, rule, ""); return err },
+			"update":      func() error { return root.lead().Update(w.ctx, who, id, change) },
+			"plan update": func() error { _, err := root.lead().PlanUpdate(w.ctx, who, id, change); return err },
+		} {
+			w.unchanged(func() {
+				err := try()
+				assert.Equal(t, api.CodeUnavailable, api.CodeOf(err), name)
+				assert.ErrorContains(t, err, "this needs form 4, and a node of the zone reads forms up to 3", name)
+			})
+		}
+		root.log.form.Store(0)
+		require.NoError(t, root.lead().Update(w.ctx, who, id, change))
+	})
+}

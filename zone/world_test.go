@@ -1,6 +1,7 @@
 package zone_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -386,6 +387,7 @@ func (m *member) instances(res string) []*api.Instance {
 type log struct {
 	t    *testing.T
 	name string
+	form atomic.Uint32 // what all nodes read; 0 for the newest
 
 	mu       sync.Mutex // guards the fields below
 	state    *state.State
@@ -555,7 +557,8 @@ func (s *seat) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.St
 
 func (s *seat) Term() uint64 { return s.term }
 
-func (*seat) Form() api.Form { return api.FormNewest }
+// Form is the newest, unless a test has set another one.
+func (s *seat) Form() api.Form { return cmp.Or(api.Form(s.log.form.Load()), api.FormNewest) }
 
 func (s *seat) Linearizable(context.Context) (*state.State, error) {
 	s.log.mu.Lock()

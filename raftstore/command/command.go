@@ -142,12 +142,20 @@ func NeededForm(c Command) api.Form {
 	return max(api.FormFirst, since[c.Kind()], api.Form(codec.NeededForm(c)))
 }
 
-// Encode returns the bytes of one entry of a form. It returns CodeUnavailable for a command
-// that needs a newer form, which some node of the zone cannot read.
-func Encode(c Command, form api.Form) ([]byte, error) {
+// CheckForm returns CodeUnavailable for a command that needs a newer form than one, which some
+// node of the zone cannot read.
+func CheckForm(c Command, form api.Form) error {
 	if need := NeededForm(c); need > form {
-		return nil, api.Errorf(api.CodeUnavailable,
+		return api.Errorf(api.CodeUnavailable,
 			"this needs form %d, and a node of the zone reads forms up to %d; start all nodes with the newer release first", need, form)
+	}
+	return nil
+}
+
+// Encode returns the bytes of one entry of a form. It returns CodeUnavailable as CheckForm does.
+func Encode(c Command, form api.Form) ([]byte, error) {
+	if err := CheckForm(c, form); err != nil {
+		return nil, err
 	}
 	if p, ok := c.(ProviderSet); ok {
 		c = p.whole()

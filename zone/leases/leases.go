@@ -174,8 +174,10 @@ func (l *Leases) leaseOf(who api.Caller, terms api.LeaseTerms, at command.Stamp)
 	c := &command.LeaseCreate{Stamp: at, Terms: terms}
 	c.Events = rules.Events(&terms, 0, at.At, rules.EventIDs{Start: api.NewUUID(), BeforeEnd: api.NewUUID(), End: api.NewUUID()})
 	var err error
-	c.Order, err = orderOf(&terms, "")
-	return c, err
+	if c.Order, err = orderOf(&terms, ""); err != nil {
+		return nil, err
+	}
+	return c, command.CheckForm(*c, l.zone.Form()) // also a dry run is refused
 }
 
 // vacateHosts prepares the hosts of a maintenance lease; there is nothing to do for another.
@@ -263,9 +265,11 @@ func (l *Leases) composeUpdate(old *state.Lease, change *api.LeaseChange) (*comm
 	}
 	c := &command.LeaseSet{Stamp: stamp, ModIndex: old.ModIndex, Terms: next.Terms, Events: next.Events}
 	if next.Need == rules.NeedRoom {
-		c.Order, err = orderOf(&next.Terms, old.Order)
+		if c.Order, err = orderOf(&next.Terms, old.Order); err != nil {
+			return nil, err
+		}
 	}
-	return c, err
+	return c, command.CheckForm(*c, l.zone.Form())
 }
 
 // Delete ends a lease of the caller's project, or of any for an admin, at any time. It waits
