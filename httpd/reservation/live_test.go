@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -37,13 +39,15 @@ func (r ring) Ring(*state.State) (seal.Keyring, error) { return seal.Keyring{sea
 
 // living is a zone whose leader works, with leases that are real.
 type living struct {
-	t  *testing.T
-	at http.Handler
-	v  func() *state.State
+	t      *testing.T
+	at     http.Handler
+	v      func() *state.State
+	silent *sync.Map // hosts whose agents are silent
 }
 
 // live runs test in virtual time, on a zone with hosts of 8 VCPU, 16 GiB and 200 GB that
-// leases may use; each host has the attributes that are given for it, as "name=value".
+// leases may use; each host has the attributes that are given for it, as "name=value", and in place
+// of its memory what is given as "memory=MB".
 func live(t *testing.T, test func(w *living), hosts ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,14 +55,17 @@ func live(t *testing.T, test func(w *living), hosts ...string) {
 		z := zone.New(zone.Config{Store: formed{store, t}, Now: time.Now, Log: log})
 		e := estimate.New(estimate.Config{Zone: z, Keys: ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}})
 		s := saga.New(saga.Config{Zone: z, Estimator: e})
-		l := leases.New(z, e, fleet.New(z, e))
+		f := fleet.New(z, e)
+		l := leases.New(z, e, f)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { s.Lead(ctx) })
 		wg.Go(func() { l.Lead(ctx) })
+		wg.Go(func() { f.Lead(ctx) })
 		defer wg.Wait()
 		defer stop()
-		put := command.HostsPut{Stamp: z.Stamp(), Agent: "agent"}
+		cmds := []command.Command{command.Init{Stamp: z.Stamp(), Zone: "zone-root", Name: "root"}}
+		silent := sync.Map{} // hosts that are lost
 		for i, attributes := range hosts {
 			h := api.AgentHost{
 				Name: fmt.Sprintf("compute-%d", i+1), Driver: "fake", Pool: api.PoolReservable, Attributes: map[string]string{},
@@ -66,12 +73,28 @@ func live(t *testing.T, test func(w *living), hosts ...string) {
 			}
 			for pair := range strings.FieldsSeq(attributes) {
 				name, value, _ := strings.Cut(pair, "=")
+				if mb, err := strconv.ParseInt(value, 10, 64); err == nil && name == "memory" {
+					h.Inventory[api.MemoryMB] = api.Inventory{Total: mb}
+					continue
+				}
 				h.Attributes[name] = strings.ReplaceAll(value, "_", " ")
 			}
-			put.Hosts = append(put.Hosts, command.HostEntry{ID: api.HostID(fmt.Sprintf("host-%d", i+1)), Host: h})
+			cmds = append(cmds, command.HostsPut{
+				Stamp: z.Stamp(), Agent: api.AgentID(h.Name), Hosts: []command.HostEntry{{ID: api.HostID(fmt.Sprintf("host-%d", i+1)), Host: h}},
+			})
 		}
-		store.Must(t, command.Init{Stamp: z.Stamp(), Zone: "zone-root", Name: "root"}, put)
-		test(&living{t: t, v: store.View, at: New(Config{Leases: l, Book: Records{}, Door: door.Config{
+		store.Must(t, cmds...)
+		wg.Go(func() {
+			for ; ctx.Err() == nil; time.Sleep(fleet.AgentBeat) {
+				for _, h := range store.View().AllHosts() {
+					if _, lost := silent.Load(h.Name); !lost {
+						_, err := f.Work(ctx, h.Agent, &api.AgentWork{})
+						assert.NoError(t, err)
+					}
+				}
+			}
+		})
+		test(&living{t: t, v: store.View, silent: &silent, at: New(Config{Leases: l, Book: Records{}, Door: door.Config{
 			Zone: z, Log: log, Now: time.Now, Leader: func() bool { return true }, Insecure: true,
 		}})})
 	})
@@ -298,4 +321,36 @@ func TestALeaseLives(t *testing.T) {
 		h, _ := w.v().HostByName("compute-1")
 		assert.Equal(t, api.PoolOnDemand, h.Pool)
 	}, "gpu=A")
+}
+
+// Case 46: leases that start in the same minute are all ACTIVE soon after, each started once.
+func TestLeasesOfOneMinute(t *testing.T) {
+	const many = 100
+	live(t, func(w *living) {
+		for n := range many {
+			if n%2 == 0 {
+				w.accepted(10, 20, wholeHosts(1, 1, ""))
+			} else {
+				w.accepted(10, 20, room(8, 4, "null"))
+			}
+		}
+		time.Sleep(10*time.Minute + 2*time.Second)
+		_, out := w.call(http.MethodGet, "/leases", "")
+		require.Len(t, out["leases"], many)
+		for _, l := range out["leases"].([]any) {
+			assert.Equal(t, "ACTIVE", l.(map[string]any)["status"])
+		}
+		list, whole := w.v().Events(api.EventID{}, math.MaxInt)
+		require.True(t, whole)
+		started := map[api.LeaseID]int{}
+		for _, e := range list {
+			if e.Kind == state.EventLeaseStarted {
+				started[e.Lease]++
+			}
+		}
+		assert.Len(t, started, many)
+		for id, n := range started {
+			assert.Equal(t, 1, n, id)
+		}
+	}, make([]string, 300)...)
 }
