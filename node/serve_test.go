@@ -128,3 +128,33 @@ func TestLongWaitsAreNotCut(t *testing.T) {
 		})
 	}
 }
+
+// TestAWaitOverAnUnreadBody: a caller whose body nobody reads gets the answer after a long wait
+// as well.
+func TestAWaitOverAnUnreadBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ln := pipes{make(chan net.Conn), make(chan struct{})}
+		done := make(chan error, 1)
+		go func() {
+			done <- serveHTTP(ctx, ln, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case <-time.After(api.WaitMax):
+				case <-r.Context().Done():
+					http.Error(w, "cut", http.StatusGatewayTimeout)
+				}
+			}), slog.New(slog.DiscardHandler))
+		}()
+		mine, theirs := net.Pipe()
+		ln.conns <- theirs
+		_, err := io.Copy(mine, strings.NewReader("DELETE / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"))
+		require.NoError(t, err)
+		answer, err := http.ReadResponse(bufio.NewReader(mine), nil)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, http.StatusOK, answer.StatusCode)
+		require.NoError(t, mine.Close())
+		cancel()
+		require.NoError(t, <-done)
+	})
+}

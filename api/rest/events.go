@@ -49,6 +49,8 @@ type EventReservation struct {
 	Type api.ReservationType `json:"resource_type"`
 	Min  int                 `json:"min"`
 	Max  int                 `json:"max"`
+
+	BeforeEnd string `json:"before_end,omitempty"` // what its owner wants at before_end_lease, such as notify; absent for nothing
 }
 
 // EventStep is one step in the life of a lease in an event.
@@ -63,7 +65,7 @@ func EventLeaseOf(t *api.LeaseTerms, events []api.LeaseEvent) *EventLease {
 	out := &EventLease{Name: t.Name, User: t.User, Start: t.Window.Start, End: t.Window.End, Reservations: []EventReservation{}, Events: []EventStep{}}
 	for i := range t.Reservations {
 		r := &t.Reservations[i]
-		out.Reservations = append(out.Reservations, EventReservation{r.ID, r.Type, r.Min, r.Max})
+		out.Reservations = append(out.Reservations, EventReservation{r.ID, r.Type, r.Min, r.Max, r.BeforeEnd})
 	}
 	for _, e := range events {
 		out.Events = append(out.Events, EventStep{e.Type, e.Time, e.Status})

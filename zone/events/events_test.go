@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -155,4 +156,33 @@ func TestRead(t *testing.T) {
 	assert.True(t, w.Any(v, api.EventID{Index: 4, Number: 1}))
 	assert.False(t, w.Any(v, api.EventID{Index: 6, Number: 1}), "the last one is another project's")
 	assert.True(t, (&events.Watch{Operator: true}).Any(v, api.EventID{Index: 6, Number: 1}))
+}
+
+// TestEventsBeforeTheEnd: whoever follows a project hears of the end of a lease before it comes,
+// and what its owner wants to happen then.
+func TestEventsBeforeTheEnd(t *testing.T) {
+	s := memstore.NewOfForm(api.FormNewest)
+	s.Must(t, command.Init{Zone: "z", Name: "zone"})
+	var want []string
+	for n, action := range []string{"", api.BeforeEndDefault, api.BeforeEndNotify, api.BeforeEndSnapshot} {
+		id := api.LeaseID(fmt.Sprint("l", n))
+		window := api.Window{Start: s.View().Now() + 100, End: s.View().Now() + 1_000}
+		s.Must(t, command.LeaseCreate{
+			Stamp: command.Stamp{At: s.View().Now() + 1}, Digest: []byte{1},
+			Terms: api.LeaseTerms{ID: id, Project: "p", Window: window, BeforeEnd: window.End - 10, Reservations: []api.Reservation{
+				{ID: api.ReservationID(fmt.Sprint("r", n)), Type: api.ReserveHosts, Min: 1, Max: 2, BeforeEnd: action},
+			}},
+			Events: []api.LeaseEvent{{ID: "e", Type: api.EventBeforeEndLease, Time: window.End - 10, Status: api.EventUndone}},
+		})
+		want = append(want, fmt.Sprintf("%s %q", id, action))
+	}
+	s.Must(t, command.Tick{Stamp: command.Stamp{At: s.View().Now() + 1_000}})
+	w := events.Watch{Project: "p", Kinds: []string{"lease.event.before_end_lease"}}
+	list, _ := w.Read(s.View(), api.EventID{}, 99)
+	var got []string
+	for _, e := range list {
+		require.Len(t, e.Lease.Reservations, 1)
+		got = append(got, fmt.Sprintf("%s %q", e.LeaseID, e.Lease.Reservations[0].BeforeEnd))
+	}
+	assert.Equal(t, want, got)
 }
