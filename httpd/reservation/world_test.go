@@ -146,7 +146,7 @@ func (w *talk) host(tb testing.TB, c script.Command) {
 }
 
 // request makes a request of a command: METHOD PATH, then options, then the body. Options
-// are as=NAME (the caller, or nobody), type=TYPE, version=TEXT and key=TEXT.
+// are as=NAME (the caller, or nobody), token=TEXT, type=TYPE, version=TEXT and key=TEXT.
 func (w *talk) request(c script.Command) *http.Request {
 	head, n := http.Header{}, 1
 	as := "member"
@@ -156,6 +156,9 @@ options:
 		switch name {
 		case "as":
 			as = value
+		case "token":
+			as = "nobody"
+			head.Set("X-Auth-Token", value)
 		case "type":
 			head.Set("Content-Type", value)
 		case "accept":
