@@ -38,7 +38,7 @@ func (s stock) denied(reason, words string, a ...any) {
 	s.t.Helper()
 	words = fmt.Sprintf(words, a...)
 	out, fault, err := s.run(words)
-	require.Error(s.t, err, "%s %s\n%s", client, words, out)
+	require.Error(s.t, err, "%s %s\n%s", s.command(), words, out)
 	assert.Contains(s.t, fault, reason, words)
 }
 
@@ -105,6 +105,61 @@ func TestReservations(t *testing.T) {
 	s.do("reservation lease delete wide")
 	s.do("reservation lease delete whole")
 	assert.Empty(t, s.list("reservation lease list"))
+}
+
+// TestReservationsWithBlazar goes through the life of leases of both types with the command of
+// the service's own client.
+func TestReservationsWithBlazar(t *testing.T) {
+	t.Parallel()
+	zone := startZone(t, 1, 3, false)
+	s := loginReservation(t, zone.Nodes[0], "OS_AUTH_TYPE=admin_token", "OS_TOKEN="+zone.Token)
+	s.tool = blazar
+	require.Len(t, s.list("host-list"), 3)
+	assert.Empty(t, s.list("lease-list"))
+
+	window := "--start-date " + day(2, "10:00") + " --end-date " + day(2, "12:00")
+	s.do(`lease-create %s --physical-reservation min=1,max=1,hypervisor_properties=[">=","$vcpus","1"] whole`, window)
+	s.do("lease-create %s --reservation resource_type=virtual:instance,vcpus=1,memory_mb=1024,disk_gb=0,amount=2,affinity=False room", window)
+	s.denied("Not enough hosts", "lease-create %s --physical-reservation min=1,max=1 more", window)
+	s.denied("Malformed requirements", "lease-create %s --physical-reservation min=1,max=1,hypervisor_properties=nonsense bad", window)
+	require.Len(t, s.list("lease-list"), 2)
+	for name, has := range map[string][]string{
+		"whole": {`"resource_type": "physical:host"`, `"max": 1`, `"allocated": 1`}, "room": {`"resource_type": "virtual:instance"`, `"amount": 2`, `"allocated": 2`},
+	} {
+		l := s.show("lease-show %s", name)
+		assert.Equal(t, "PENDING", l["status"])
+		assert.Equal(t, shown(2, "12:00"), l["end_date"])
+		for _, text := range has {
+			assert.Contains(t, l["reservations"], text, name)
+		}
+	}
+
+	// Both types shrink, grow and move to another time.
+	s.do("lease-update --reservation id=%s,amount=1 room", s.reservation("room"))
+	assert.Contains(t, s.show("lease-show room")["reservations"], `"allocated": 1`)
+	s.do("lease-update --reservation id=%s,min=1,max=2 whole", s.reservation("whole"))
+	assert.Contains(t, s.show("lease-show whole")["reservations"], `"allocated": 2`)
+	s.denied("Not enough hosts", "lease-update --reservation id=%s,amount=2 room", s.reservation("room"))
+	s.do("lease-update --reservation id=%s,min=1,max=1 whole", s.reservation("whole"))
+	s.do("lease-update --reservation id=%s,amount=2 room", s.reservation("room"))
+	for _, name := range []string{"whole", "room"} {
+		s.do("lease-update --prolong-for 1h %s", name)
+		s.do("lease-update --reduce-by 30m %s", name)
+		s.do("lease-update --name %s-2 %s", name, name)
+		assert.Equal(t, shown(2, "12:30"), s.show("lease-show %s-2", name)["end_date"])
+		s.do("lease-delete %s-2", name)
+		s.denied("Unable to find", "lease-show %s-2", name)
+	}
+	assert.Empty(t, s.list("lease-list"))
+}
+
+// reservation returns the id of the one reservation of a lease.
+func (s stock) reservation(lease string) string {
+	s.t.Helper()
+	all := s.show("lease-show %s", lease)["reservations"]
+	id := regexp.MustCompile(`"id": "([0-9a-f-]+)"`).FindStringSubmatch(all)
+	require.Len(s.t, id, 2, all)
+	return id[1]
 }
 
 // TestReservationsOfStrangers: who may not, is told so in words that the client shows.

@@ -4,6 +4,7 @@ package openstack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,10 +24,11 @@ import (
 	"berth/dev"
 )
 
-// client is the command of the stock client, and patience what one call of it may
+// client and blazar are the commands of the stock client, and patience what one call of it may
 // take: most of it is the start of its interpreter.
 const (
 	client   = "openstack"
+	blazar   = "blazar"
 	patience = time.Minute
 )
 
@@ -51,13 +53,18 @@ func TestMain(m *testing.M) {
 func installed() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for words, has := range map[string]string{"resource provider create": "--parent-provider", "reservation lease create": "--reservation"} {
-		out, err := exec.CommandContext(ctx, client, append(strings.Fields(words), "--help")...).CombinedOutput()
+	for words, has := range map[string]string{
+		client + " resource provider create --help": "--parent-provider",
+		client + " reservation lease create --help": "--reservation",
+		blazar + " help lease-create":               "--physical-reservation",
+	} {
+		args := strings.Fields(words)
+		out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput() //nolint:gosec // they are above
 		if err != nil {
-			return fmt.Errorf("%s %s --help: %w: %s", client, words, err, out)
+			return fmt.Errorf("%s: %w: %s", words, err, out)
 		}
 		if !strings.Contains(string(out), has) {
-			return fmt.Errorf("%s does not know %s: %s", client, words, out)
+			return fmt.Errorf("%s does not know %s: %s", words, has, out)
 		}
 	}
 	return nil
@@ -74,11 +81,17 @@ func install() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), installPatience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "apt-get", append([]string{"install", "-y"}, packages...)...).CombinedOutput()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "apt-get install: %v\n%s", err, out)
+	apt := func(words ...string) error {
+		c := exec.CommandContext(ctx, "apt-get", words...) //nolint:gosec // words are below
+		c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		out, err := c.CombinedOutput()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "apt-get %s: %v\n%s", strings.Join(words, " "), err, out)
+		}
+		return err
 	}
-	return err == nil
+	packages := append([]string{"install", "-y"}, packages...)
+	return apt(packages...) == nil || apt("update") == nil && apt(packages...) == nil // the lists may be old, or none
 }
 
 // startZone runs one zone until the test ends.
@@ -103,9 +116,13 @@ func startZone(t *testing.T, nodes, hosts int, insecure bool) *dev.Zone {
 
 // stock is the stock client, logged in at one node.
 type stock struct {
-	t   *testing.T
-	env []string
+	t    *testing.T
+	env  []string
+	tool string // its command; "" for openstack
 }
+
+// command returns the command of the client.
+func (s stock) command() string { return cmp.Or(s.tool, client) }
 
 // login returns the client with settings in its environment, and no others.
 func login(t *testing.T, node *dev.Process, settings ...string) stock {
@@ -147,7 +164,7 @@ func (s stock) run(words string) (stdout, stderr string, err error) {
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], noBreak, " ")
 	}
-	c := exec.CommandContext(ctx, client, args...)
+	c := exec.CommandContext(ctx, s.command(), args...)
 	c.Env, c.Stdout, c.Stderr = s.env, &out, &fault
 	err = c.Run()
 	return out.String(), fault.String(), err
@@ -158,7 +175,7 @@ func (s stock) do(words string, a ...any) string {
 	s.t.Helper()
 	words = fmt.Sprintf(words, a...)
 	out, fault, err := s.run(words)
-	require.NoError(s.t, err, "%s %s\n%s", client, words, fault)
+	require.NoError(s.t, err, "%s %s\n%s", s.command(), words, fault)
 	return out
 }
 
@@ -213,7 +230,7 @@ func (s stock) refused(status int, reason, words string, a ...any) {
 	s.t.Helper()
 	words = fmt.Sprintf(words, a...)
 	out, fault, err := s.run(words)
-	require.Error(s.t, err, "%s %s\n%s", client, words, out)
+	require.Error(s.t, err, "%s %s\n%s", s.command(), words, out)
 	assert.Contains(s.t, fault, fmt.Sprintf("(HTTP %d)", status), words)
 	assert.Contains(s.t, fault, reason, words)
 }
