@@ -209,11 +209,18 @@ func addCapped(a, b int64) int64 {
 // Without returns a view without some of the claims in v, or with others: change gets a table
 // of the same providers, of which it may change claims and nothing else. v stays as it is.
 func (v View) Without(change func(*Table)) View {
+	t := v.Copy()
+	change(t)
+	return t.View()
+}
+
+// Copy returns a table of its own with all that v has, of which claims, generations and the time
+// may change, and nothing else. v stays as it is.
+func (v View) Copy() *Table {
 	t := &Table{data: *v.data(), epoch: 1}
 	t.chunks = slices.Clone(t.chunks)
 	for _, c := range t.chunks {
 		t.epoch = max(t.epoch, c.epoch+1) // every chunk is copied before it is written
 	}
-	change(t)
-	return t.View()
+	return t
 }

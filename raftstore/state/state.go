@@ -70,6 +70,11 @@ func (s *State) Clone() *State {
 // the zone's time.
 func (s *State) Apply(index uint64, c command.Command) Result {
 	s.index, s.form, s.limits = index, max(s.form, c.Form()), limitsAt(c.Form())
+	return s.applyEntry(c)
+}
+
+// applyEntry is Apply within the limits that are set.
+func (s *State) applyEntry(c command.Command) Result {
 	clear(s.bumped)
 	s.forgetFresh()
 	s.touched, s.facts = s.touched[:0], s.facts[:0]

@@ -17,6 +17,9 @@ func (l *Log[V]) CopyFrom(of Table) {
 	l.values = all[:len(all):len(all)]
 }
 
+// CopyFinal implements Table.
+func (l *Log[V]) CopyFinal(of Table) { l.CopyFrom(of) }
+
 // Append adds a value at the end.
 func (l *Log[V]) Append(v V) { l.values = append(l.values, v) }
 

@@ -24,6 +24,9 @@ type Table interface {
 	// CopyFrom makes the table a copy of another of its own type, which goes on apart
 	// from it. It panics over another type.
 	CopyFrom(of Table)
+	// CopyFinal is CopyFrom of a table that is not changed any more. It may be called
+	// concurrently for one table.
+	CopyFinal(of Table)
 }
 
 // Init implements Table.
@@ -32,11 +35,23 @@ func (m *Map[V]) Init() { m.Map = *btree.NewMap[string, V](degree) }
 // CopyFrom implements Table.
 func (m *Map[V]) CopyFrom(of Table) { m.Map = *of.(*Map[V]).Copy() } //nolint:forcetypeassert // as it says
 
+// CopyFinal implements Table.
+func (m *Map[V]) CopyFinal(of Table) {
+	c := Map[V]{of.(*Map[V]).Map} //nolint:forcetypeassert // as it says
+	m.CopyFrom(&c)                // this marks what is copied: not of
+}
+
 // Init implements Table.
 func (s *Set) Init() { s.keys = *btree.NewMap[string, struct{}](degree) }
 
 // CopyFrom implements Table.
 func (s *Set) CopyFrom(of Table) { s.keys = *of.(*Set).keys.Copy() } //nolint:forcetypeassert // as it says
+
+// CopyFinal implements Table.
+func (s *Set) CopyFinal(of Table) {
+	c := Set{of.(*Set).keys} //nolint:forcetypeassert // as it says
+	s.CopyFrom(&c)
+}
 
 // Insert adds a key.
 func (s *Set) Insert(k string) { s.keys.Set(k, struct{}{}) }
