@@ -197,6 +197,7 @@ var canned = map[string]string{
 	"GET /operator/scheduler":     cannedScheduler,
 	"PUT /operator/scheduler":     cannedScheduler,
 	"POST /hosts/h1/drain":        `{"host": ` + cannedDraining + `}`,
+	"POST /hosts/plan-drain":      `{"plan": ` + cannedDrainPlan + `}`,
 	"DELETE /hosts/h1/drain":      `{"host": ` + cannedHost + `}`,
 	"POST /hosts/h1/evacuate":     `{"evacuation": {"movable": 0, "staying": 1, "wait_ms": 0}}`,
 	"POST /servers":               `{"server": ` + cannedServer + `, "reservation_id": "r-1"}`,
@@ -272,6 +273,17 @@ const (
 			{"name": "instances", "help": "few instances", "tier": "not_now", "default": false, "options": [{"name": "max", "help": "instances on one host", "required": true}], "example": {"name": "instances", "options": {"max": "50"}}},
 			{"name": "query", "help": "the query is true", "tier": "not_asked", "default": true, "example": {"name": "query"}}],
 		"costs": [{"name": "attribute", "help": "an attribute's number", "default": false}, {"name": "spread", "help": "what is taken", "default": true}]}}`
+	cannedDrainPlan = `{"at": "2030-06-02T10:00:00.000Z", "hosts": ["h1", "h2"], "leases": {"breaks": 1, "moves": 1, "stays": 1}, "slots": {"breaks": 1, "moves": 3, "stays": 1},
+		"boots": {"breaks": 0, "moves": 1, "stays": 0}, "instances": {"breaks": 0, "moves": 1, "stays": 0}, "owners": [
+			{"kind": "lease", "id": "l-1", "name": "nightly", "project_id": "p", "start": "2030-06-02T10:00:00.000Z", "end": "2030-06-02T12:00:00.000Z", "outcome": "breaks", "parts": [
+				{"id": "s-1", "reservation_id": "r-1", "host": "h1", "outcome": "moves", "to": "h3"}, {"id": "s-2", "reservation_id": "r-1", "host": "h1", "outcome": "moves", "to": "h3"},
+				{"id": "s-3", "reservation_id": "r-1", "host": "h2", "outcome": "breaks", "reason": "no other host of the zone takes it (hosts turned away: capacity 3)"}]},
+			{"kind": "lease", "id": "r-2", "project_id": "q", "parent": "world", "start": "2030-06-02T11:00:00.000Z", "end": "2030-06-02T12:00:00.000Z", "outcome": "moves", "parts": [
+				{"id": "s-4", "reservation_id": "r-2", "host": "h2", "outcome": "moves", "to": "h4"}]},
+			{"kind": "boot", "id": "r-3", "name": "web", "project_id": "p", "start": "2030-06-01T11:00:00.000Z", "end": null, "outcome": "moves", "parts": [
+				{"id": "i-1", "host": "h1", "outcome": "moves", "to": "h4"}]},
+			{"kind": "lease", "id": "l-2", "name": "repair", "project_id": "ops", "start": "2030-06-02T14:00:00.000Z", "end": "2030-06-02T16:00:00.000Z", "outcome": "stays", "parts": [
+				{"id": "s-5", "reservation_id": "r-5", "host": "h1", "outcome": "stays", "reason": "it is maintenance of this host"}]}]}`
 	cannedDraining = `{"id": "h-1", "name": "h1", "agent": "a1", "driver": "process", "inventory": {}, "pool": "shared", "state": "up", "enabled": true,
 		"generation": 8, "used": {}, "instances": 2, "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z", "availability_zone": "az1",
 		"maintenance": "new disk", "drain": "move", "leaving": {"left": 2, "ending": 0, "moving": 1}}`

@@ -85,6 +85,7 @@ func hostDrain(e *env) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	var s sure
+	var q drainQuestion
 	c := &cobra.Command{
 		Use:   "drain HOST --policy POLICY",
 		Short: "Drain a host of its instances",
@@ -92,11 +93,17 @@ func hostDrain(e *env) *cobra.Command {
 wait they stay until they end by themselves; with end they are deleted, after a
 confirmation; with move each is stopped and started on another host of the zone, as
 soon as one has room. With --wait the command shows progress and returns when the host
-is empty. Without --reason the host keeps the reason it has.`,
+is empty. Without --reason the host keeps the reason it has.
+
+With --what-if nothing is drained: it shows what would become of every lease and boot on
+the HOSTs, of which there may be several, if all were drained with move now or at a time:
+which would move and where to, and which would break because no other host takes them.
+The exit code is 5 if any would break.`,
 		Example: `  berth host drain h1 --policy move --wait --timeout 10m
   berth host drain h1 --policy end --yes
-  berth host drain h1 --policy wait --reason disk`,
-		Args:              exactArgs("a HOST"),
+  berth host drain h1 --policy wait --reason disk
+  berth host drain h1 h2 h3 --what-if --at 2030-01-31T02:00Z`,
+		Args:              q.checkArgs,
 		ValidArgsFunction: e.completeFirst(hostNames),
 	}
 	f := c.Flags()
@@ -105,9 +112,13 @@ is empty. Without --reason the host keeps the reason it has.`,
 	f.BoolVar(&wait, "wait", false, "wait until the host is empty")
 	f.DurationVar(&timeout, "timeout", 10*time.Minute, "how long to wait; the drain continues afterwards")
 	s.addFlag(c)
+	q.addFlags(c)
 	mustFlag(c.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(drains, cobra.ShellCompDirectiveNoFileComp)))
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		p := api.DrainPolicy(policy)
+		if q.whatIf {
+			return e.planDrain(ctx, cl, c, q, args)
+		}
 		switch {
 		case !p.Valid():
 			return usageError(c, "--policy must be one of %s, got %q", strings.Join(drains, ", "), policy)

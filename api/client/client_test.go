@@ -137,6 +137,8 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.DrainHost(ctx, "h1", api.DrainMove, "disk")) },
 		func() error { return do(c.UndrainHost(ctx, "h1")) },
 		func() error { return do(c.EvacuateHost(ctx, "h1")) },
+		func() error { return do(c.PlanDrain(ctx, []string{"h1", "h2"}, 0)) },
+		func() error { return do(c.PlanDrain(ctx, []string{"h1"}, 1_900_000_000_000)) },
 		func() error { return c.DeleteHost(ctx, "h1") },
 		func() error { return do(c.Aggregates(ctx, o)) },
 		func() error { return do(c.Aggregate(ctx, "rack1")) },
@@ -214,7 +216,7 @@ const echo = `{
   "reservation_id": "r-1", "boot": {"reservation_id": "r-1"}, "boots": [], "server": {"id": "i-1"}, "servers": [],
   "flavor": {"name": "small"}, "flavors": [], "zone": {"name": "west"}, "zones": [], "host": {"name": "h1"}, "hosts": [],
   "members": [], "token": "text", "tokens": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
-  "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1},
+  "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1}, "plan": {"hosts": []},
   "aggregate": {"name": "rack1"}, "aggregates": [], "availability_zones": [], "server_group": {"name": "apart"}, "server_groups": [],
   "explanation": {"reservation_id": "r-1"}, "webhook": {"name": "pager"}, "webhooks": [], "quota": {"project_id": "shop"}, "quotas": [{"project_id": "shop"}], "capacity": {"zones": []}, "resource_providers": [], "resource_classes": [], "traits": [],
   "resource_provider_generation": 3, "inventories": {}, "allocations": {}, "usages": {}, "allocation_requests": []

@@ -43,6 +43,13 @@ func (c *Client) UndrainHost(ctx context.Context, ref string) (rest.Host, error)
 	return callValue[rest.Host](ctx, c, routeCall("client.UndrainHost", "DELETE /hosts/{id}/drain", ref).withRepeat(true))
 }
 
+// PlanDrain returns what would become of everything on some hosts, by name or id, if they were
+// drained by moving at a time, or now for 0. It changes nothing and may be repeated. Admins only.
+func (c *Client) PlanDrain(ctx context.Context, hosts []string, at api.Instant) (rest.DrainPlan, error) {
+	q := routeCall("client.PlanDrain", "POST /hosts/plan-drain").withBody(rest.DrainQuestion{Hosts: hosts, At: at}).withRepeat(true)
+	return callValue[rest.DrainPlan](ctx, c, q)
+}
+
 // EvacuateHost returns the progress of evacuating a host that is down; a conflict while it
 // is up. The zone evacuates by itself, so the call may be repeated to follow the
 // progress. Admins only.

@@ -60,6 +60,48 @@ type Evacuation struct {
 	WaitMS  int64 `json:"wait_ms"` // milliseconds until the agent of the host has surely stopped them; 0 if it has
 }
 
+// DrainPlan is what would become of everything on some hosts whose window reaches beyond a
+// time, if they were drained by moving then. Nothing is moved.
+type DrainPlan struct {
+	At        api.Instant   `json:"at"`
+	Hosts     []string      `json:"hosts"`     // names
+	Leases    DrainOutcomes `json:"leases"`    // with slots there
+	Slots     DrainOutcomes `json:"slots"`     // of the leases
+	Boots     DrainOutcomes `json:"boots"`     // with instances there that are not in a lease
+	Instances DrainOutcomes `json:"instances"` // of the boots
+	Owners    []DrainOwner  `json:"owners"`    // the leases and boots: those that break first, then the soonest
+}
+
+// DrainOutcomes counts outcomes.
+type DrainOutcomes struct {
+	Breaks int `json:"breaks"` // no other host takes it, or a part of it
+	Moves  int `json:"moves"`  // other hosts take all of it that must leave
+	Stays  int `json:"stays"`  // nothing of it must leave
+}
+
+// DrainOwner is a lease or a boot with slots or instances on the hosts.
+type DrainOwner struct {
+	Kind    string        `json:"kind"` // lease or boot
+	ID      string        `json:"id"`   // of the lease; of the reservation of a boot, and of what a parent has made
+	Name    string        `json:"name,omitempty"`
+	Project api.ProjectID `json:"project_id"`
+	Parent  string        `json:"parent,omitempty"` // name of the link of the zone that has made it; absent for this zone
+	Start   api.Instant   `json:"start"`
+	End     api.Instant   `json:"end"`     // null for an instance that nothing ends
+	Outcome string        `json:"outcome"` // breaks, moves or stays: the worst of its parts
+	Parts   []DrainPart   `json:"parts"`
+}
+
+// DrainPart is one slot or instance on the hosts.
+type DrainPart struct {
+	ID          api.InstanceID    `json:"id"`
+	Reservation api.ReservationID `json:"reservation_id,omitempty"` // of the lease that a slot is of
+	Host        string            `json:"host"`
+	Outcome     string            `json:"outcome"`
+	To          string            `json:"to,omitempty"`     // host that takes it
+	Reason      string            `json:"reason,omitempty"` // why it does not move
+}
+
 // Aggregate is a named set of hosts of one zone.
 type Aggregate struct {
 	ID       api.AggregateID   `json:"id"`

@@ -98,6 +98,12 @@ var hosts = []Route{
 		Help: "ends the drain of a host",
 	},
 	{
+		Method: http.MethodPost, Path: "/hosts/plan-drain", Role: api.RoleAdmin, Read: api.ReadLinearizable,
+		Body: DrainQuestion{}, Status: http.StatusOK, Answer: one("plan", DrainPlan{}), Since: since,
+		Help: "what would become of the leases and instances on `hosts` if they were drained by moving `at` a time, planned as a drain plans it; nothing is moved or held. " +
+			"413 for more than 2000 slots and instances",
+	},
+	{
 		Method: http.MethodPost, Path: "/hosts/{id}/evacuate", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLinearizable,
 		Status: http.StatusOK, Answer: one("evacuation", Evacuation{}), Since: since,
 		Help: "the progress of evacuating a host that is down, which the zone does by itself; 409 while the host is up",

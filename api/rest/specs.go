@@ -56,6 +56,12 @@ type DrainBody struct {
 	Reason string          `json:"reason,omitempty"` // default: the present reason of the host
 }
 
+// DrainQuestion asks what would become of everything on some hosts if they were drained.
+type DrainQuestion struct {
+	Hosts []string    `json:"hosts"`       // names or ids, at most 64
+	At    api.Instant `json:"at,omitzero"` // when they would be drained; default: now
+}
+
 // ServerGroupBody is the body of a call that creates a server group.
 type ServerGroupBody struct {
 	Group ServerGroupSpec `json:"server_group"`

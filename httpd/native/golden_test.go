@@ -54,6 +54,7 @@ func TestGoldenAnswers(t *testing.T) {
 		"zone-linked":        {method: "POST", target: "/zones/link", token: admin, body: `{"token":"t"}`},
 		"host":               {method: "GET", target: "/hosts/host-1", token: admin},
 		"hosts":              {method: "GET", target: "/hosts?limit=2", token: admin},
+		"host-plan-drain":    {method: "POST", target: "/hosts/plan-drain", token: admin, body: `{"hosts":["host-1"]}`},
 		"host-draining":      {method: "POST", target: "/hosts/host-1/drain", token: admin, body: `{"policy":"move","reason":"new disk"}`},
 		"host-set":           {method: "PUT", target: "/hosts/host-1", token: admin, body: `{"host":{"attributes":{"price":"3"},"maintenance":"new disk"}}`},
 		"webhooks":           {method: "GET", target: "/webhooks", token: reader},

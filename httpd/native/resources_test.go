@@ -143,6 +143,25 @@ func TestHostsAreDrained(t *testing.T) {
 	w.refused(t, call{method: "POST", target: "/hosts/host-1/evacuate", token: admin}, api.CodeConflict, "drain it instead")
 }
 
+// TestDrainsArePlanned: what a drain would do is told to operators, with the names of hosts.
+func TestDrainsArePlanned(t *testing.T) {
+	refusals(t, "POST", "/hosts/plan-drain", map[string]string{
+		`{}`: "name 1 to 64 hosts, got 0", `{"hosts":["host-1"],"policy":"move"}`: `unknown field "policy"`,
+		`{"hosts":["host-1"],"at":"yesterday"}`: "reading an instant", `{"hosts":["host-1"],"at":"1999-01-01T00:00:00Z"}`: "at must not be in the past",
+	})
+	w := newWorld(t)
+	w.refused(t, call{method: "POST", target: "/hosts/plan-drain", token: admin, body: `{"hosts":["none"]}`}, api.CodeNotFound, `no host "none"`)
+	var got struct{ Plan rest.DrainPlan }
+	w.answered(t, call{method: "POST", target: "/hosts/plan-drain", token: admin, body: `{"hosts":["host-id-1","host-1"]}`}, 200, &got)
+	assert.Equal(t, []string{"host-1"}, got.Plan.Hosts)
+	assert.Equal(t, 1, got.Plan.Boots.Breaks+got.Plan.Boots.Moves)
+	require.Len(t, got.Plan.Owners, 1)
+	assert.Equal(t, "boot", got.Plan.Owners[0].Kind)
+	var after struct{ Host rest.Host }
+	w.answered(t, call{method: "GET", target: "/hosts/host-1", token: admin}, 200, &after)
+	assert.Empty(t, after.Host.Drain, "nothing was drained")
+}
+
 func TestHostsAreSetAndFound(t *testing.T) {
 	k := func(fields string) string { return `{"host":{` + fields + `}}` }
 	refusals(t, "PUT", "/hosts/host-1", map[string]string{

@@ -169,6 +169,7 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"PUT /hosts/{id}":           (*dialect).updateHost,
 	"DELETE /hosts/{id}":        (*dialect).deleteHost,
 	"POST /hosts/{id}/drain":    (*dialect).drainHost,
+	"POST /hosts/plan-drain":    (*dialect).planDrain,
 	"DELETE /hosts/{id}/drain":  (*dialect).undrainHost,
 	"POST /hosts/{id}/evacuate": (*dialect).evacuateHost,
 

@@ -86,6 +86,7 @@ var rows = map[string]row{
 	"POST /hosts/{id}/drain": {
 		target: "/hosts/host-1/drain", body: `{"policy":"move","reason":"new disk"}`, role: api.RoleAdmin, status: 202, leader: true,
 	},
+	"POST /hosts/plan-drain":    {target: "/hosts/plan-drain", body: `{"hosts":["host-1"]}`, role: api.RoleAdmin, status: 200, leader: true, asks: true},
 	"DELETE /hosts/{id}/drain":  {target: "/hosts/host-1/drain", role: api.RoleAdmin, status: 200, leader: true},
 	"POST /hosts/{id}/evacuate": {target: "/hosts/host-3/evacuate", role: api.RoleAdmin, status: 200, leader: true, lost: true, asks: true},
 

@@ -79,7 +79,9 @@ func TestDraftsOfOneView(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			d := NewDraft(v)
-			assert.NoError(t, d.Move("s1", "h1", "h2"))
+			if !assert.NoError(t, d.Move("s1", "h1", "h2")) {
+				return
+			}
 			d.PassTime(window.Start)
 			i, _ := d.View().Instance("s1")
 			assert.Equal(t, api.HostID("h2"), i.Host)

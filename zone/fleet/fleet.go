@@ -27,13 +27,14 @@ const (
 type Fleet struct {
 	zone      *zone.Zone
 	estimator *estimate.Estimator
-	beats     heartbeats // when each agent was last heard from
+	beats     heartbeats    // when each agent was last heard from
+	whatIfs   chan struct{} // one value for each question what a drain would do; holds whatIfsMax
 }
 
 // New returns a fleet that plans moves with an estimator. Nothing runs until Lead is
 // called.
 func New(z *zone.Zone, e *estimate.Estimator) *Fleet {
-	return &Fleet{zone: z, estimator: e, beats: heartbeats{last: map[api.AgentID]time.Time{}}}
+	return &Fleet{zone: z, estimator: e, beats: heartbeats{last: map[api.AgentID]time.Time{}}, whatIfs: make(chan struct{}, whatIfsMax)}
 }
 
 // Lead runs the loops that only a leader may run: silent hosts, drains, slots to heal, and

@@ -40,14 +40,19 @@ func (f *Fleet) dueHeals(v *state.State) []zone.Job {
 		}
 	}
 	leave(v.LateSlots(f.zone.Instant().Add(-api.StartWithin)), api.Forever)
-	slices.SortFunc(slots, func(a, b *api.Instance) int {
-		return cmp.Or(cmp.Compare(a.Window.Start, b.Window.Start), cmp.Compare(a.ID, b.ID))
-	})
+	sortSoonest(slots)
 	var out []zone.Job
 	for _, i := range slices.Compact(slots) {
 		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return f.healSlot(ctx, i) }})
 	}
 	return out
+}
+
+// sortSoonest sorts instances and slots: those whose window begins first come first.
+func sortSoonest(all []*api.Instance) {
+	slices.SortFunc(all, func(a, b *api.Instance) int {
+		return cmp.Or(cmp.Compare(a.Window.Start, b.Window.Start), cmp.Compare(a.ID, b.ID))
+	})
 }
 
 // healSlot moves one slot to another host of the zone, planned as if it were asked for now.
@@ -56,11 +61,5 @@ func (f *Fleet) healSlot(ctx context.Context, i *api.Instance) error {
 	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || !isRunning(now) || !v.IsEmpty(now) {
 		return nil
 	}
-	h, ok := v.Hold(i.Origin, i.Hold)
-	if !ok {
-		return api.Errorf(api.CodeInternal, "the hold of slot %s is gone", i.ID)
-	}
-	req := requestOf(h, i)
-	req.Replaces = ""
-	return f.moveAs(ctx, v, i, &req, nil, false)
+	return f.moveOff(v, i, nil, func(to api.HostID) error { return f.moveTo(ctx, i, to, false) })
 }

@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/api"
@@ -105,21 +107,39 @@ func (f *Fleet) moveInstance(ctx context.Context, i *api.Instance, evacuate bool
 	if i.Target != "" { // its host was lost before the move
 		return f.moveTo(ctx, i, i.Target, evacuate)
 	}
+	return f.moveOff(v, i, nil, func(to api.HostID) error { return f.moveTo(ctx, i, to, evacuate) })
+}
+
+// tryMove moves an instance or slot to a host, in the log or in a draft. If it returns
+// CodeNoCapacity, the next host is tried.
+type tryMove func(to api.HostID) error
+
+// moveOff moves an instance or slot to the cheapest other host of the zone that takes it, planned
+// on v by its own request as if that were made now, but to none of those with these names. It
+// returns CodeNoCapacity, with what turned hosts away, if none takes it.
+func (f *Fleet) moveOff(v *state.State, i *api.Instance, names []string, try tryMove) error {
 	h, ok := v.Hold(i.Origin, i.Hold)
 	if !ok {
 		return api.Errorf(api.CodeInternal, "the hold of instance %s is gone", i.ID)
 	}
 	req := requestOf(h, i)
-	err := f.moveAs(ctx, v, i, &req, nil, evacuate)
-	if pooled := pooledShares(v, i); api.CodeOf(err) == api.CodeNoCapacity && len(pooled) > 0 {
-		return f.moveAs(ctx, v, i, &req, pooled, evacuate)
+	req.Replaces = ""
+	for g := range req.Groups {
+		req.Groups[g].Hints.IgnoreHosts = append(slices.Clone(req.Groups[g].Hints.IgnoreHosts), names...)
+	}
+	err := f.moveAs(v, i, &req, nil, try)
+	if i.Reserved || api.CodeOf(err) != api.CodeNoCapacity {
+		return err
+	}
+	if pooled := pooledShares(v, i); len(pooled) > 0 {
+		return f.moveAs(v, i, &req, pooled, try)
 	}
 	return err
 }
 
-// moveAs is moveInstance for an instance that keeps its allocations from shared pools:
-// only the rest needs room, on a host that can use these pools.
-func (f *Fleet) moveAs(ctx context.Context, v *state.State, i *api.Instance, req *api.Request, pooled []api.Share, evacuate bool) error {
+// moveAs is moveOff for an instance that keeps its allocations from shared pools: only the rest
+// needs room, on a host that can use these pools.
+func (f *Fleet) moveAs(v *state.State, i *api.Instance, req *api.Request, pooled []api.Share, try tryMove) error {
 	s := f.estimator.Inputs(v, req)
 	s.World.Census = without{v, i}
 	if len(pooled) > 0 {
@@ -129,19 +149,39 @@ func (f *Fleet) moveAs(ctx context.Context, v *state.State, i *api.Instance, req
 		}
 	}
 	plan := buildplan.Select(s, req)
-	var err error = api.Errorf(api.CodeNoCapacity, "no other host of the zone takes instance %s", i.ID)
+	var err error = api.Errorf(api.CodeNoCapacity, "no other host of the zone takes it%s", describeRefusals(req, &plan))
 	for g := range plan.Groups {
 		for _, sl := range append(plan.Groups[g].Slots, plan.Groups[g].Alternates...) {
 			if sl.Host == i.Host || !reachesShares(s.View, sl.Host, pooled) {
 				continue
 			}
-			err = f.moveTo(ctx, i, sl.Host, evacuate)
+			err = try(sl.Host)
 			if err == nil || api.CodeOf(err) != api.CodeNoCapacity {
 				return err
 			}
 		}
 	}
 	return err
+}
+
+// describeRefusals returns which filters turned how many hosts away, in parentheses; "" for none.
+func describeRefusals(req *api.Request, p *buildplan.Plan) string {
+	var out []string
+	for g := range p.Groups {
+		if req.Groups[g].Count == 0 {
+			continue
+		}
+		r := &p.Groups[g].Refusals
+		for _, f := range slices.Concat(r.Filters, r.Limits) {
+			if f.Hosts > 0 {
+				out = append(out, fmt.Sprintf("%s %d", f.Filter, f.Hosts))
+			}
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return " (hosts turned away: " + strings.Join(out, ", ") + ")"
 }
 
 // pooledShares returns an instance's allocations from sharing providers outside of its

@@ -22,47 +22,64 @@ func (f *Fleet) VacateHosts(ctx context.Context, t *api.LeaseTerms) error {
 	if err != nil {
 		return err
 	}
-	var hosts []api.HostID
-	for _, name := range t.Hosts {
-		h, ok := v.HostByName(name)
-		if !ok {
-			return api.Errorf(api.CodeNotFound, "there is no host %q in this zone", name)
-		}
-		hosts = append(hosts, h.ID)
-	}
-	if err := refuseInWay(v, hosts, t); err != nil {
-		return err
-	}
-	for _, id := range hosts {
-		for _, i := range v.SlotsOn(id) {
-			if !isInWay(i, t) {
-				continue
-			}
-			if err := f.vacateSlot(ctx, i, t.Hosts); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// vacateSlot moves one slot to a host other than some of its zone.
-func (f *Fleet) vacateSlot(ctx context.Context, i *api.Instance, names []string) error {
-	v, err := f.zone.Latest(ctx)
+	hosts, err := hostsNamed(v, t.Hosts)
 	if err != nil {
 		return err
 	}
-	h, ok := v.Hold(i.Origin, i.Hold)
-	if now, there := v.Instance(i.ID); !ok || !there || now.Host != i.Host || !now.Live() {
-		return nil // it has gone meanwhile
+	latest := func() (*state.State, error) { return f.zone.Latest(ctx) }
+	return f.vacate(v, hosts, t, latest, func(i *api.Instance, to api.HostID) error { return f.moveTo(ctx, i, to, false) })
+}
+
+// PlanVacate is a dry run of VacateHosts on v, a view: it returns what v would be afterwards, and
+// changes nothing.
+func (f *Fleet) PlanVacate(v *state.State, t *api.LeaseTerms) (*state.State, error) {
+	hosts, err := hostsNamed(v, t.Hosts)
+	if err != nil {
+		return nil, err
 	}
-	req := requestOf(h, i)
-	req.Replaces = ""
-	for g := range req.Groups {
-		req.Groups[g].Hints.IgnoreHosts = append(slices.Clone(req.Groups[g].Hints.IgnoreHosts), names...)
+	d := state.NewDraft(v)
+	err = f.vacate(v, hosts, t, func() (*state.State, error) { return d.View(), nil }, func(i *api.Instance, to api.HostID) error {
+		return d.Move(i.ID, i.Host, to)
+	})
+	return d.View(), err
+}
+
+func hostsNamed(v *state.State, names []string) ([]api.HostID, error) {
+	var out []api.HostID
+	for _, name := range names {
+		h, ok := v.HostByName(name)
+		if !ok {
+			return nil, api.Errorf(api.CodeNotFound, "there is no host %q in this zone", name)
+		}
+		out = append(out, h.ID)
 	}
-	if err := f.moveAs(ctx, v, i, &req, nil, false); err != nil {
-		return api.Errorf(api.CodeOf(err), "the slot %s of reservation %s cannot leave its host: %s", i.ID, i.Group, api.MessageOf(err))
+	return out, nil
+}
+
+// vacate refuses what is in the way of a maintenance lease, or moves its slots off, the soonest
+// first. latest returns the state after the moves before.
+func (f *Fleet) vacate(
+	v *state.State, hosts []api.HostID, t *api.LeaseTerms, latest func() (*state.State, error), move func(i *api.Instance, to api.HostID) error,
+) error {
+	if err := refuseInWay(v, hosts, t); err != nil {
+		return err
+	}
+	var slots []*api.Instance
+	for _, id := range hosts {
+		slots = append(slots, slices.DeleteFunc(v.SlotsOn(id), func(i *api.Instance) bool { return !isInWay(i, t) })...)
+	}
+	sortSoonest(slots)
+	for _, i := range slots {
+		now, err := latest()
+		if err != nil {
+			return err
+		}
+		if is, there := now.Instance(i.ID); !there || is.Host != i.Host || !is.Live() {
+			continue // it has gone meanwhile
+		}
+		if err := f.moveOff(now, i, t.Hosts, func(to api.HostID) error { return move(i, to) }); err != nil {
+			return api.Errorf(api.CodeOf(err), "the slot %s of reservation %s cannot leave its host: %s", i.ID, i.Group, api.MessageOf(err))
+		}
 	}
 	return nil
 }

@@ -231,5 +231,5 @@ func (f *finding) fitsOver(ctx context.Context, w api.Window) bool {
 func (f *finding) planOver(ctx context.Context, w api.Window) (*Planned, error) {
 	req := *f.req
 	req.Window = w
-	return f.l.planOrder(ctx, f.out.Terms, &req)
+	return f.l.planOrder(ctx, f.l.zone.View(), f.out.Terms, &req)
 }

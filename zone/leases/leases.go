@@ -31,6 +31,8 @@ type Hosts interface {
 	// VacateHosts moves what may be moved off the hosts of a maintenance lease, and refuses
 	// if anything else is there in its window.
 	VacateHosts(ctx context.Context, t *api.LeaseTerms) error
+	// PlanVacate is a dry run of VacateHosts on a view, and returns what that would be then.
+	PlanVacate(v *state.State, t *api.LeaseTerms) (*state.State, error)
 }
 
 // Leases makes and changes the leases of one zone. Its methods may be called concurrently.

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/raftstore/state"
 	"berth/zone/estimate"
 )
 
@@ -46,7 +47,7 @@ func (l *Leases) Plan(ctx context.Context, who api.Caller, terms api.LeaseTerms)
 	if c.Order == nil {
 		return &Planned{Fits: true, Held: true, Terms: c.Terms, Unasked: l.asks(&c.Terms)}, nil
 	}
-	return l.planOrder(ctx, c.Terms, &c.Order.Request)
+	return l.planOn(ctx, v, c.Terms, &c.Order.Request)
 }
 
 // PlanUpdate is a dry run of Update, as Plan is of Create.
@@ -70,14 +71,30 @@ func (l *Leases) PlanUpdate(ctx context.Context, who api.Caller, id api.LeaseID,
 	case c.Order == nil:
 		return &Planned{Fits: true, Held: true, Terms: c.Terms, Unasked: l.asks(&c.Terms)}, nil
 	}
-	return l.planOrder(ctx, c.Terms, &c.Order.Request)
+	return l.planOn(ctx, l.zone.View(), c.Terms, &c.Order.Request)
 }
 
-// planOrder plans the room of an order.
-func (l *Leases) planOrder(ctx context.Context, terms api.LeaseTerms, req *api.Request) (*Planned, error) {
+// planOn plans the room of an order on v. What the real call moves off the hosts of a maintenance
+// lease first has left them; if it cannot, there is no room.
+func (l *Leases) planOn(ctx context.Context, v *state.State, terms api.LeaseTerms, req *api.Request) (*Planned, error) {
+	if len(terms.Hosts) > 0 {
+		var err error
+		v, err = l.hosts.PlanVacate(v, &terms)
+		switch code := api.CodeOf(err); {
+		case code == api.CodeConflict || code == api.CodeNoCapacity:
+			return &Planned{Terms: terms, Reason: api.MessageOf(err)}, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+	return l.planOrder(ctx, v, terms, req)
+}
+
+// planOrder plans the room of an order on v.
+func (l *Leases) planOrder(ctx context.Context, v *state.State, terms api.LeaseTerms, req *api.Request) (*Planned, error) {
 	ctx, cancel := context.WithTimeout(ctx, api.SelectTimeout)
 	defer cancel()
-	d, err := l.estimator.DryRun(ctx, l.zone.View(), req)
+	d, err := l.estimator.DryRun(ctx, v, req)
 	if err != nil {
 		return nil, err
 	}
