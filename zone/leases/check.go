@@ -104,7 +104,7 @@ func (l *Leases) placesFor(ctx context.Context, v *state.State, t *api.LeaseTerm
 	if order == nil {
 		return nil, nil
 	}
-	p, err := l.planOrder(ctx, *t, &order.Request)
+	p, err := l.planOn(ctx, v, *t, &order.Request)
 	if err != nil {
 		return nil, err
 	}
