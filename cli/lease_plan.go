@@ -103,6 +103,9 @@ func leasePlanTables(p rest.LeasePlan) []table {
 	if p.Unasked {
 		t.addRow("NOT CHECKED", "by the external service of the zone, which may refuse it")
 	}
+	if p.Unasked {
+		t.addRow("NOT CHECKED", "the external service of the zone, which may refuse the lease")
+	}
 	if p.Held {
 		t.addRow("ROOM", "needs no other room than the lease has")
 		return []table{t}

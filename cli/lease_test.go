@@ -171,7 +171,7 @@ const (
 				"refusals": {"considered": 3, "offering": 1, "filters": [{"filter": "room", "hosts": 2, "tier": "not_now"}]}}],
 		"zones": [{"zone": "home", "outcome": "answered", "would_get": 2}, {"zone": "west", "outcome": "late", "reason": "no answer in time", "would_get": 0}]}}`
 	cannedNoRoom = `{"plan": {"fits": true, "reason": null, "start_date": "2030-06-02T10:00:00.000000", "end_date": "2030-06-02T12:00:00.000000", "needs_no_room": true,
-		"contended": false, "reservations": [], "zones": []}}`
+		"contended": false, "not_checked": true, "reservations": [], "zones": []}}`
 )
 
 // TestWhatDoesNotFitIsShownAndFails: the answer is printed in whole, and the exit code says that
