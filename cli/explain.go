@@ -16,15 +16,16 @@ func explainCommand(e *env) *cobra.Command {
 	var w whose
 	cmd := &cobra.Command{
 		Use:   "explain ID",
-		Short: "Explain the outcome of a boot or an estimate",
-		Long: `Explain the outcome of a boot or an estimate: which zones took part and what they
+		Short: "Explain the outcome of a boot, a lease or an estimate",
+		Long: `Explain the outcome of a boot, a lease or an estimate: which zones took part and what they
 offered, how many hosts were turned away and why, the most final reasons first, and
 what would have worked. A host is counted once, at the first filter that turned it
 away, so the numbers add up. For hosts that offered some slots, it shows what kept
 them from offering more; for a boot, also all attempts and the faults of instances
 in ERROR.
 
-ID is a reservation id, or the request id of an answer or an error. Estimates are kept
+ID is a reservation id, the id of a lease, or the request id of an answer or an error: that
+of a lease that was refused is in the error. Estimates are kept
 for 15 minutes, only on the node that made them.`,
 		Example:           "  berth explain r-0123456789ab\n  berth explain r-0123456789ab --project web",
 		Args:              exactArgs("an ID"),

@@ -80,7 +80,11 @@ func (e *env) showLeasePlan(ctx context.Context, call func(context.Context) (res
 	case p.Contended:
 		return exitError(exitConflict, "try again: requests that are not decided yet hold room", "%s", whyNot(&p))
 	}
-	return exitError(exitNoCapacity, "find out when it would fit with: berth lease find", "%s", whyNot(&p))
+	hint := "find out when it would fit with: berth lease find"
+	if len(p.Reservations) == 0 {
+		hint = "choose another window, or other hosts"
+	}
+	return exitError(exitNoCapacity, hint, "%s", whyNot(&p))
 }
 
 // whyNot returns why a lease does not fit.
@@ -112,6 +116,9 @@ func leasePlanTables(p rest.LeasePlan) []table {
 	}
 	if p.Contended {
 		t.addRow("CONTENDED", "requests that are not decided yet hold room")
+	}
+	if len(p.Reservations) == 0 { // the hosts of a maintenance lease are not free
+		return []table{t}
 	}
 	reserved := table{header: []string{"RESERVATION", "TYPE", "WOULD GET", "NEEDS", "ZONES"}}
 	for i, r := range p.Reservations {
