@@ -74,7 +74,7 @@ var exitOf = map[api.Code]int{
 var hints = map[api.Code]string{
 	api.CodeInvalid:         "see the command's --help",
 	api.CodeUnauthenticated: "give a token with BERTH_TOKEN or --token-file; see: berth help settings",
-	api.CodeForbidden:       "use a token with a higher role; an operator makes one with: berth token create",
+	api.CodeForbidden:       "the role of the token or a rule of the zone is against it; an operator can make another token with: berth token create",
 	api.CodeOverQuota:       "ask for less or for later, or have an operator raise the limit",
 	api.CodeNotFound:        "check the name with the list command; objects of other projects are not shown",
 	api.CodeConflict:        "read it again, then decide",

@@ -128,8 +128,8 @@ func TestPlacementRefusalsSayWhatToDo(t *testing.T) {
 		{"resource-class delete CUSTOM_LICENSE --yes", "DELETE /placement/resource_classes/CUSTOM_LICENSE", 409, undefined, exitConflict, "berth provider inventory unset PROVIDER CUSTOM_LICENSE"},
 		{"allocation set " + uuidC + " --allocation h1:VCPU=1", "PUT /placement/allocations/" + uuidC, 409, undefined, exitNoCapacity, "berth candidates"},
 		{"allocation set " + uuidC + " --allocation h1:VCPU=1", "PUT /placement/allocations/" + uuidC, 409, moved, exitConflict, "berth allocation list " + uuidC},
-		{"provider show h1", "GET " + at + "/usages", 403, undefined, exitDenied, "higher role"},
-		{"allocation list " + uuidC, "GET " + at, 403, undefined, exitDenied, "higher role"},
+		{"provider show h1", "GET " + at + "/usages", 403, undefined, exitDenied, "the role of the token"},
+		{"allocation list " + uuidC, "GET " + at, 403, undefined, exitDenied, "the role of the token"},
 	} {
 		z := newFakeZone(t)
 		z.on(x.route, placementNo(x.status, x.code))

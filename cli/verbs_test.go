@@ -355,7 +355,7 @@ func TestRestoreThatWentWrong(t *testing.T) {
 		"timeout":     {exitTimeout, "berth: the zone's leader was lost or late during the restore, which has happened entirely or not at all (timeout, request req-1)\n  hint: see berth operator members"},
 		"invalid":     {exitUsage, "berth: not so (invalid, request req-1)\n  hint: use an intact copy"},
 		"unavailable": {exitFailed, "berth: not so (unavailable, request req-1)\n  hint: try again in a moment"},
-		"forbidden":   {exitDenied, "berth: not so (forbidden, request req-1)\n  hint: use a token with a higher role"},
+		"forbidden":   {exitDenied, "berth: not so (forbidden, request req-1)\n  hint: the role of the token"},
 	} {
 		z.on("PUT /operator/snapshot", answer{status: api.Code(code).HTTPStatus(), body: refusalOf(code, "not so")})
 		r := z.berth(t.Context(), "operator", "snapshot", "restore", path, "--yes")
