@@ -99,6 +99,7 @@ var (
 	leased    = prometheus.NewDesc("berth_leases", "Leases of this zone by status.", []string{"status"}, nil)
 	happened  = prometheus.NewDesc("berth_lease_events_total", "Events of leases that have happened, since this process started.", []string{"event"}, nil)
 	late      = prometheus.NewDesc("berth_lease_lag_seconds", "How late the oldest event of a lease or end of a window is that has not begun.", nil, nil)
+	held      = prometheus.NewDesc("berth_lease_slots_waiting", "Slots of leases whose window has begun while others still use their room.", nil, nil)
 	checked   = prometheus.NewDesc("berth_lease_checks_total", "Questions that this process has asked the external service for leases.", []string{"outcome"}, nil)
 	endsTold  = prometheus.NewDesc("berth_lease_ends_told_total", "Calls by which this process has told the external service of ends of leases.", []string{"outcome"}, nil)
 	endsOwed  = prometheus.NewDesc("berth_lease_ends_owed", "Ends of leases that the external service has not confirmed.", nil, nil)
@@ -108,7 +109,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, checked, endsTold, endsOwed, endsLag} {
+	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, checked, endsTold, endsOwed, endsLag} {
 		ch <- d
 	}
 }

@@ -103,7 +103,7 @@ func TestMetrics(t *testing.T) {
 		"berth_webhooks active": 0, "berth_webhooks failing": 0, "berth_webhooks paused": 0, "berth_event_streams": 3,
 		"berth_webhook_deliveries_total delivered": 7, "berth_webhook_deliveries_total failed": 2, "berth_webhook_lag_seconds": 90,
 		"berth_lease_events_total before_start_lease": 0, "berth_lease_events_total start_lease": 0, "berth_lease_events_total before_end_lease": 0,
-		"berth_lease_events_total end_lease": 0, "berth_lease_lag_seconds": 0,
+		"berth_lease_events_total end_lease": 0, "berth_lease_lag_seconds": 0, "berth_lease_slots_waiting": 0,
 		"berth_lease_checks_total allowed": 4, "berth_lease_checks_total refused": 5, "berth_lease_checks_total unanswered": 6,
 		"berth_lease_ends_told_total confirmed": 8, "berth_lease_ends_told_total failed": 9, "berth_lease_ends_owed": 0, "berth_lease_ends_lag_seconds": 0,
 		"berth_leases CREATING": 0, "berth_leases PENDING": 0, "berth_leases STARTING": 0, "berth_leases ACTIVE": 0, "berth_leases UPDATING": 0,

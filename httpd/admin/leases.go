@@ -80,6 +80,7 @@ func (c *collector) collectLeases(ch chan<- prometheus.Metric, v *state.State, g
 		lag = time.Duration(c.Now()-due) * time.Millisecond
 	}
 	gauge(late, lag.Seconds())
+	gauge(held, float64(len(v.LateSlots(c.Now()))))
 }
 
 // collectChecks collects what is known of the external service for leases.

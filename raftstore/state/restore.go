@@ -43,12 +43,12 @@ func (u *upload) addPart(part []byte) {
 	u.bytes += int64(len(part))
 }
 
-// WithoutUpload returns a view of s without an unfinished backup. Backups are made from
-// it.
+// WithoutUpload returns s without an unfinished backup, to make a backup from. It shares the
+// tables of s, which must not be changed any more.
 func (s *State) WithoutUpload() *State {
-	c := s.Clone()
+	c := *s
 	c.upload = nil
-	return c
+	return &c
 }
 
 func (s *State) restorePart(c command.Restore) Result {
