@@ -244,6 +244,44 @@ func TestChildrenThatLieAboutRoom(t *testing.T) {
 	})
 }
 
+// TestFindAsksOnlyAllowedZones: the answer for this zone alone is exact, whatever becomes of the children
+// that the lease may not lie in.
+func TestFindAsksOnlyAllowedZones(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 2)
+		w.zone("west", root, 2)
+		w.zone("east", root, 2)
+		w.wait()
+		in := func(hosts int, zones ...string) *leases.Found {
+			t.Helper()
+			terms := leaseOf("some", time.Hour, time.Hour, hosts)
+			terms.Zones.Allowed = zones
+			return root.find(terms, time.Hour)
+		}
+		f := in(2, "root", "west")
+		assert.True(t, f.Estimate)
+		assert.Equal(t, []string{api.OutcomeAnswered, api.OutcomeSkipped, api.OutcomeAnswered}, []string{f.Zones[0].Outcome, f.Zones[1].Outcome, f.Zones[2].Outcome})
+		assert.Equal(t, "the request excludes it", f.Zones[1].Reason)
+
+		w.when(func(c call) fault {
+			if c.op == "room" {
+				return vanished
+			}
+			return ""
+		})
+		assert.False(t, in(2, "root", "west").Complete)
+		f = in(2, "root")
+		assert.NotZero(t, f.Earliest)
+		assert.False(t, f.Estimate)
+		assert.True(t, f.Complete)
+		f = in(3, "root")
+		assert.Zero(t, f.Earliest)
+		assert.False(t, f.Estimate)
+		assert.True(t, f.Complete)
+	})
+}
+
 // TestSearchIsBounded looks at as many starts as one question may have, and at one more.
 func TestSearchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

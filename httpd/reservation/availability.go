@@ -112,6 +112,9 @@ func (t *terms) readSearch(body map[string]any) (leases.Search, error) {
 	if err := f.done(); err != nil {
 		return out, err
 	}
+	if err := t.checkZones(zones); err != nil {
+		return out, err
+	}
 	out.Terms = api.LeaseTerms{Name: "availability", Window: api.Window{Start: from, End: from.Add(length)}, Zones: zones}
 	if out.Terms.Window.End > latest {
 		return out, invalidError("%s must be at least %d minutes after %s", fieldLatest, minutes, fieldEarliest)

@@ -39,8 +39,8 @@ func (t *terms) readLease(body map[string]any) (api.LeaseTerms, error) {
 	if err := f.done(); err != nil {
 		return out, err
 	}
-	if no := t.unknownZone(zones.Allowed); no != "" {
-		return out, invalidError("zones: %s", no)
+	if err := t.checkZones(zones); err != nil {
+		return out, err
 	}
 	if !out.Window.Valid() {
 		return out, invalidError("End date must be later than start date.")
@@ -64,6 +64,14 @@ func (t *terms) readLease(body map[string]any) (api.LeaseTerms, error) {
 	}
 	out.Shared, out.Zones = shared, zones
 	return out, nil
+}
+
+// checkZones refuses the name of a zone that is not here, which is not one without room.
+func (t *terms) checkZones(z api.ZoneRule) error {
+	if no := t.unknownZone(z.Allowed); no != "" {
+		return invalidError("zones: %s", no)
+	}
+	return nil
 }
 
 // date reads a date that must be one.

@@ -150,11 +150,14 @@ const pausedBelow = pausedBy + "its own operator"
 // pausedBy begins the outcome of a child behind a link that an operator has paused.
 const pausedBy = "paused by "
 
+// excluded is the reason not to ask a child in which the request may not lie.
+const excluded = "the request excludes it"
+
 // askOf returns how to ask a child, or why the request excludes it.
 func askOf(l *api.Link, req *api.Request, pinned []pin) (buildplan.Ask, string) {
 	ask := buildplan.Ask{Inside: slices.Contains(req.Zones.Allowed, l.Name)}
 	if slices.Contains(req.Zones.Excluded, l.Name) {
-		return ask, "the request excludes it"
+		return ask, excluded
 	}
 	counts, left, named := make([]int, len(req.Groups)), 0, false
 	for g := range req.Groups {

@@ -67,8 +67,8 @@ type childRoom struct {
 	room *api.RoomAnswer // nil if it has not answered
 }
 
-// searchRoom asks the children that their digests do not rule out for ever, and meanwhile looks
-// at its own hosts. Too many searches at once are refused with CodeOverloaded.
+// searchRoom asks the children that the request allows and that their digests do not rule out for
+// ever, and meanwhile looks at its own hosts. Too many searches at once are refused with CodeOverloaded.
 func (e *Estimator) searchRoom(ctx context.Context, v *state.State, q *api.RoomQuestion) (*roomSearch, error) {
 	select {
 	case e.searches <- struct{}{}:
@@ -79,7 +79,11 @@ func (e *Estimator) searchRoom(ctx context.Context, v *state.State, q *api.RoomQ
 	s := &roomSearch{e: e, v: v, q: q}
 	pinned := pinsOf(v, &q.Request)
 	for _, l := range v.Children() {
-		s.children = append(s.children, childRoom{childAnswer: e.prepareQuestion(l, &q.Request, pinned)})
+		c := childRoom{childAnswer: e.prepareQuestion(l, &q.Request, pinned)}
+		if only := q.Request.Zones.Allowed; len(only) > 0 && !slices.Contains(only, l.Name) {
+			c.outcome, c.reason, c.doubted = api.OutcomeSkipped, excluded, false
+		}
+		s.children = append(s.children, c)
 	}
 	asked := make(chan struct{})
 	go func() {
