@@ -30,24 +30,32 @@ func describeAttempt(req *api.Request, last *api.BootAttempt) string {
 			what = "hosts"
 		}
 		part := fmt.Sprintf("reservation %d could have %d of %d %s", g+1, last.Offered[g].Offered, group.Min, what)
-		if why := describeFilters(last, g); why != "" {
-			part += " (hosts turned away: " + why + ")"
+		var why []string
+		if away := describeFilters(last, g, func(r *api.Refusals) []api.FilterCount { return r.Filters }); away != "" {
+			why = append(why, "hosts turned away: "+away)
+		}
+		full := describeFilters(last, g, func(r *api.Refusals) []api.FilterCount { return r.Limits })
+		if full != "" && !group.Whole { // of a whole host there is no more
+			why = append(why, "hosts that have no more: "+full)
+		}
+		if len(why) > 0 {
+			part += " (" + strings.Join(why, "; ") + ")"
 		}
 		parts = append(parts, part)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// describeFilters lists the filters that turned hosts away for a group, over all zones, with
-// the number of hosts.
-func describeFilters(a *api.BootAttempt, group int) string {
+// describeFilters lists the filters of some counts for a group, over all zones, with the number of
+// hosts.
+func describeFilters(a *api.BootAttempt, group int, counts func(*api.Refusals) []api.FilterCount) string {
 	var names []string
 	hosts := map[string]int{}
 	add := func(all []api.Refusals) {
 		if group >= len(all) {
 			return
 		}
-		for _, f := range append(append([]api.FilterCount(nil), all[group].Filters...), all[group].Limits...) {
+		for _, f := range counts(&all[group]) {
 			if hosts[f.Filter] == 0 {
 				names = append(names, f.Filter)
 			}
