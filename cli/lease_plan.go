@@ -49,7 +49,7 @@ func leasePlanUpdate(e *env) *cobra.Command {
 		Use: "update LEASE", Short: "Say what would become of berth lease update with these flags",
 		Long: leasePlanHelp + "\n\nThe flags are those of berth lease update.",
 		Example: `  berth lease plan update nightly --prolong 2h
-  berth lease plan update nightly --instances 5 -o json`,
+  berth lease plan update lab --instances 12 -o json`,
 		Args:              exactArgs("a LEASE"),
 		ValidArgsFunction: e.completeFirst(leaseNames),
 	}

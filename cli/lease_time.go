@@ -25,7 +25,7 @@ func (w *leaseWhen) addFlags(c *cobra.Command) {
 // readNew returns the dates of a new lease.
 func (w *leaseWhen) readNew(c *cobra.Command, now time.Time) (start, end, before rest.LeaseDate, err error) {
 	if (w.end == "") == (w.length == "") {
-		return "", "", "", usageError(c, "%q needs --for or --end", c.CommandPath())
+		return "", "", "", usageError(c, "%q needs either --for or --end", c.CommandPath())
 	}
 	from, start, err := readTime(c, "start", w.start, now)
 	if err != nil {

@@ -41,7 +41,8 @@ func leaseUpdate(e *env) *cobra.Command {
 		Long:  leaseUpdateHelp,
 		Example: `  berth lease update nightly --prolong 2h
   berth lease update nightly --end now
-  berth lease update nightly --name weekly --instances 5 --shared-with shop
+  berth lease update nightly --name weekly --shared-with shop
+  berth lease update lab --instances 12
   berth lease update mixed --reservation id=1c9b8e6e-0d8f-4c39-9d6b-0f6f5e0f7a11,amount=5,memory-mb=4096`,
 		Args:              exactArgs("a LEASE"),
 		ValidArgsFunction: e.completeFirst(leaseNames),
