@@ -83,7 +83,10 @@ func hostTables(h rest.Host) []table {
 		t.addRow("FAILURES", h.Failures)
 	}
 	t.addRow("TRAITS", strings.Join(h.Traits, ", "))
-	t.addRow("INSTANCES", h.Instances)
+	t.addRow("INSTANCES", h.Instances-h.Slots)
+	if h.Slots > 0 {
+		t.addRow("SLOTS OF LEASES", h.Slots)
+	}
 	t.addRow("GENERATION", h.Generation)
 	t.addRow("CREATED", showInstant(h.Created))
 	t.addRow("UPDATED", showInstant(h.Updated))

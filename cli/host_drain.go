@@ -45,8 +45,8 @@ func hostList(e *env) *cobra.Command {
 		q.State, q.Pool = api.HostState(state), api.Pool(pool)
 		return listAll(ctx, e, "hosts", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Host], error) {
 			return c.HostsWhere(ctx, q, o)
-		}, tableOf("NAME|STATE|TAKES WORK|POOL|AZ|INSTANCES|USED|GENERATION", func(h rest.Host) []any {
-			return []any{h.Name, h.State, takesWork(h), h.Pool, h.AZ, h.Instances, describeUse(h), h.Generation}
+		}, tableOf("NAME|STATE|TAKES WORK|POOL|AZ|INSTANCES|SLOTS|USED|GENERATION", func(h rest.Host) []any {
+			return []any{h.Name, h.State, takesWork(h), h.Pool, h.AZ, h.Instances - h.Slots, h.Slots, describeUse(h), h.Generation}
 		}))
 	})
 	return c
@@ -77,7 +77,11 @@ func detailTables(d rest.Host) []table {
 }
 
 func leavingText(l *rest.Leaving) string {
-	return fmt.Sprintf("%d left, %d of them ending, %d moving", l.Left, l.Ending, l.Moving)
+	text := fmt.Sprintf("%d left, %d of them ending, %d moving", l.Left, l.Ending, l.Moving)
+	if l.Slots > 0 {
+		text += ", and " + countThings(int64(l.Slots), "slot") + " of leases"
+	}
+	return text
 }
 
 func hostDrain(e *env) *cobra.Command {
@@ -92,8 +96,9 @@ func hostDrain(e *env) *cobra.Command {
 		Long: `Drain a host: it takes no new instances, and its own leave as the policy says. With
 wait they stay until they end by themselves; with end they are deleted, after a
 confirmation; with move each is stopped and started on another host of the zone, as
-soon as one has room. With --wait the command shows progress and returns when the host
-is empty. Without --reason the host keeps the reason it has.
+soon as one has room, and so are slots of leases in which nothing runs; otherwise slots
+stay. With --wait the command shows progress and returns when the host is empty of what
+is to leave. Without --reason the host keeps the reason it has.
 
 With --what-if nothing is drained: it shows what would become of every lease and boot on
 the HOSTs, of which there may be several, if all were drained with move now or at a time:
@@ -150,7 +155,7 @@ func (e *env) confirmDrain(ctx context.Context, cl *client.Client, s sure, ref s
 	if err != nil {
 		return err
 	}
-	return e.confirmAction(ctx, s, fmt.Sprintf("end %s on host %q", countThings(int64(d.Instances), "instance"), ref))
+	return e.confirmAction(ctx, s, fmt.Sprintf("end %s on host %q", countThings(int64(d.Instances-d.Slots), "instance"), ref))
 }
 
 // followDrain waits until a host is empty, and reports each change of progress.
@@ -173,11 +178,17 @@ func (e *env) followDrain(ctx context.Context, cl *client.Client, ref string, ti
 			e.printNote("host %s: %s", ref, text)
 			told = text
 		}
-		if d.Leaving.Left == 0 {
+		if hasLeft(&d) {
 			return e.printAnswer(body, func() []table { return detailTables(d) })
 		}
 		backoff.Sleep(ctx, drainStep) // the next look sees the end of ctx
 	}
+}
+
+// hasLeft reports whether all has left a draining host that is to leave. Only a drain by moving
+// moves slots of leases too.
+func hasLeft(d *rest.Host) bool {
+	return d.Leaving.Left == 0 && (d.Leaving.Slots == 0 || d.Drain != api.DrainMove)
 }
 
 func hostUndrain(e *env) *cobra.Command {

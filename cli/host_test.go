@@ -25,6 +25,30 @@ func TestADrainTellsEachStepOnce(t *testing.T) {
 	assert.Contains(t, r.out, "STILL TO LEAVE")
 }
 
+// TestADrainWaitsForSlots: a drain by moving is over when the slots of leases have left too; by
+// another policy they stay.
+func TestADrainWaitsForSlots(t *testing.T) {
+	slots := func(n string) answer {
+		a := draining("0")
+		a.body = strings.Replace(a.body, `"moving": 1`, `"moving": 0, "slots": `+n, 1)
+		return a
+	}
+	z := newFakeZone(t)
+	z.on("GET /hosts/h1", slots("2"), slots("1"), slots("0"))
+	r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "move", "--wait")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Equal(t, `host h1: 0 left, 0 of them ending, 0 moving, and 2 slots of leases
+host h1: 0 left, 0 of them ending, 0 moving, and 1 slot of leases
+host h1: 0 left, 0 of them ending, 0 moving
+`, r.errOut)
+	staying := slots("2")
+	staying.body = strings.Replace(staying.body, `"drain": "move"`, `"drain": "wait"`, 1)
+	z.on("GET /hosts/h1", staying)
+	r = z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait", "--timeout", "2s")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Contains(t, r.out, "0 left, 0 of them ending, 0 moving, and 2 slots of leases")
+}
+
 func TestADrainThatTakesTooLong(t *testing.T) {
 	z := newFakeZone(t)
 	z.on("GET /hosts/h1", draining("2"))
@@ -42,10 +66,10 @@ func TestADrainThatEndsInstancesAsksFirst(t *testing.T) {
 	end := []string{"host", "drain", "h1", "--policy", "end"}
 	r := z.berth(t.Context(), end...)
 	assert.Equal(t, exitUsage, r.exit)
-	assert.Equal(t, "berth: this would end 3 instances on host \"h1\", which needs confirmation on a terminal\n  hint: repeat it with --yes\n", r.errOut)
+	assert.Equal(t, "berth: this would end 2 instances on host \"h1\", which needs confirmation on a terminal\n  hint: repeat it with --yes\n", r.errOut)
 	r = z.onTerminal(t.Context(), "n\n", end...)
 	assert.Equal(t, exitFailed, r.exit)
-	assert.Contains(t, r.errOut, "This will end 3 instances on host")
+	assert.Contains(t, r.errOut, "This will end 2 instances on host")
 	assert.Empty(t, z.asked("POST"), "nothing was drained")
 	require.Zero(t, z.onTerminal(t.Context(), "y\n", end...).exit)
 	require.Zero(t, z.berth(t.Context(), append(end, "--yes")...).exit)

@@ -16,6 +16,7 @@ type Host struct {
 	Generation  uint64                          `json:"generation"` // increases by one with each change
 	Used        api.Resources                   `json:"used"`       // amounts in use now
 	Instances   int                             `json:"instances"`
+	Slots       int                             `json:"slots,omitempty"` // the part of instances that are slots of leases
 	Created     api.Instant                     `json:"created"`
 	Updated     api.Instant                     `json:"updated"`
 	Attributes  map[string]string               `json:"attributes,omitempty"`  // as the agent reports them
@@ -51,6 +52,7 @@ type Leaving struct {
 	Left   int `json:"left"`   // instances still on the host
 	Ending int `json:"ending"` // the part of left that is ending
 	Moving int `json:"moving"` // the part of left with room on another host already
+	Slots  int `json:"slots"`  // slots of leases still on the host, besides left; not those of its maintenance
 }
 
 // Evacuation is the progress of evacuating a lost host.

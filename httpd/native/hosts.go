@@ -11,11 +11,14 @@ import (
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/raftstore/state"
+	"berth/zone/fleet"
 	"berth/zone/intake"
 )
 
 func hostView(v *state.State, h *state.Host) rest.Host {
 	out := rest.HostOf(&h.Host)
+	slots := v.SlotsOn(h.ID)
+	out.Slots = len(slots)
 	if h.Drain == "" {
 		return out
 	}
@@ -30,6 +33,11 @@ func hostView(v *state.State, h *state.Host) rest.Host {
 			out.Leaving.Ending++
 		case i.Target != "":
 			out.Leaving.Moving++
+		}
+	}
+	for _, i := range slots {
+		if !fleet.Maintains(v, i) {
+			out.Leaving.Slots++
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -249,4 +250,37 @@ func TestExplanations(t *testing.T) {
 		assert.Equal(t, 3, r.Considered)
 		assert.Equal(t, r.Considered, sum)
 	}
+}
+
+// TestADrainCountsSlots: slots of leases are told apart from instances, and those of the maintenance
+// of a host do not leave it.
+func TestADrainCountsSlots(t *testing.T) {
+	w := newWorld(t)
+	reserve := func(host api.HostID, maintenance bool) {
+		t.Helper()
+		name := "slot-" + string(host)
+		req := request("p1", api.ReservationID("r-"+name))
+		req.Window = api.Window{Start: api.InstantOf(epoch), End: api.InstantOf(epoch.Add(time.Hour))}
+		req.Reserves, req.Maintenance = true, maintenance
+		if maintenance {
+			req.Groups = []api.Group{{Name: "a", Count: 1, Min: 1, Whole: true, Hints: api.Hints{ForceHosts: []string{string(host)}}}}
+		}
+		spec := api.InstanceSpec{ID: api.InstanceID("id-" + name), Name: name}
+		w.store.Must(t, command.BootCreate{Stamp: w.zone.Stamp(), BootTerms: command.BootTerms{
+			Name: name, Digest: []byte(name), Request: req, Min: 1, Instances: []api.InstanceSpec{spec},
+		}}, command.Hold{
+			Stamp: w.zone.Stamp(), ID: api.HoldID("hold-" + name), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
+			Slots: []command.Slot{{Instance: spec, Host: host}},
+		})
+	}
+	reserve("host-id-1", false)
+	reserve("host-id-3", true)
+	var got struct{ Host rest.Host }
+	w.answered(t, call{method: "GET", target: "/hosts/host-1", token: admin}, 200, &got)
+	assert.Equal(t, []int{2, 1}, []int{got.Host.Instances, got.Host.Slots})
+	w.answered(t, call{method: "POST", target: "/hosts/host-1/drain", token: admin, body: `{"policy":"move"}`}, 202, &got)
+	assert.Equal(t, &rest.Leaving{Left: 1, Slots: 1}, got.Host.Leaving)
+	w.answered(t, call{method: "POST", target: "/hosts/host-3/drain", token: admin, body: `{"policy":"move"}`}, 202, &got)
+	assert.Equal(t, []int{1, 1}, []int{got.Host.Instances, got.Host.Slots})
+	assert.Equal(t, &rest.Leaving{}, got.Host.Leaving)
 }

@@ -23,7 +23,7 @@ func (f *Fleet) dueHeals(v *state.State) []zone.Job {
 	until := f.zone.Instant().Add(HealWithin)
 	leave := func(from []*api.Instance, until api.Instant) {
 		for _, i := range from {
-			if isRunning(i) && v.IsEmpty(i) && i.Window.Start <= until && !maintains(v, i) {
+			if isRunning(i) && v.IsEmpty(i) && i.Window.Start <= until && !Maintains(v, i) {
 				slots = append(slots, i)
 			}
 		}

@@ -95,7 +95,7 @@ func refuseInWay(v *state.State, hosts []api.HostID, t *api.LeaseTerms) error {
 			}
 		}
 		for _, i := range v.SlotsOn(id) {
-			if isInWay(i, t) && (maintains(v, i) || !v.IsEmpty(i)) {
+			if isInWay(i, t) && (Maintains(v, i) || !v.IsEmpty(i)) {
 				inWay = append(inWay, fmt.Sprintf("reservation %s until %s", i.Group, describeEnd(i.Window.End)))
 			}
 		}
@@ -124,8 +124,8 @@ func isInWay(i *api.Instance, t *api.LeaseTerms) bool {
 	return !own && i.Class == api.Firm && i.Live() && i.Window.Start < t.Window.End && t.Window.Start < i.Window.End
 }
 
-// maintains reports whether a slot is that of a maintenance lease: it is of that host alone.
-func maintains(v *state.State, i *api.Instance) bool {
+// Maintains reports whether a slot is that of a maintenance lease: it is of that host alone.
+func Maintains(v *state.State, i *api.Instance) bool {
 	h, ok := v.Hold(i.Origin, i.Hold)
 	return ok && h.Request.Maintains()
 }

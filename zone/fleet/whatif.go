@@ -148,7 +148,7 @@ func (w *leaving) findParts(at api.Instant) error {
 // staysOf returns the outcome of what no drain moves; "" if it is to be planned.
 func (w *leaving) staysOf(v *state.State, i *api.Instance) (Outcome, string) {
 	switch {
-	case i.Reserved && maintains(v, i):
+	case i.Reserved && Maintains(v, i):
 		return OutcomeStays, "it is maintenance of this host"
 	case !isRunning(i):
 		return OutcomeStays, "it does not run: it is " + string(i.Status)
