@@ -80,7 +80,7 @@ func TestTheFiveMinutesOfLeases(t *testing.T) {
 		t.Skip("the scripts need bash")
 	}
 	blocks := blocksOf(t, "../../docs/leases.md", "Five minutes")
-	require.Len(t, blocks, 5)
+	require.Len(t, blocks, 6)
 	require.Equal(t, "berth dev\n", blocks[0])
 	addr, token := startDev(t)
 	bin, err := os.Executable()
@@ -114,7 +114,14 @@ func TestTheFiveMinutesOfLeases(t *testing.T) {
 	assert.Regexp(t, `(?m)^lab +\.*#+`, out)
 	assert.Regexp(t, `(?m)^training +\.*=+`, out)
 
-	out = run(blocks[4])
+	plan, find, _ := strings.Cut(strings.TrimSpace(blocks[4]), "\n")
+	out, err = script(plan)
+	require.Error(t, err, "there is no room beside the lease")
+	assert.Contains(t, out, "15 of 31 hosts")
+	out = run(find)
+	assert.Contains(t, out, "EARLIEST")
+
+	out = run(blocks[5])
 	assert.Contains(t, out, "lease lab is deleted")
 	assert.Contains(t, out, "lease training is deleted")
 	assert.NotContains(t, out, "ACTIVE")
