@@ -34,6 +34,7 @@ func eventsCommand(e *env) *cobra.Command {
 		Example: "  berth events --kind boot\n  berth events --follow --after now --kind instance.error -o json",
 	}
 	w.addFlag(c)
+	c.Flags().Lookup("project").Usage = "project of the events, for admins (default: all of them, or your own)"
 	f := c.Flags()
 	f.BoolVarP(&q.Follow, "follow", "f", false, "wait for more")
 	f.StringVar(&q.After, "after", "", "`ID` of an event to go on behind, or now")
