@@ -80,7 +80,7 @@ sim: ## run federations in virtual time, new seeds until SIMTIME has passed
 # their own. Without, it fails, unless BERTH_CHAOS_WITHOUT=disks,namespaces says that
 # this is meant. GATES names a file that gets a line for each thing that was to be
 # done, and how much of it was.
-chaos: ## break federations of real processes and simulated ones for about thirteen minutes, SCALE times as much
+chaos: ## break federations of real processes and simulated ones for about sixteen minutes, SCALE times as much
 	$(GO) test -count=1 -v -timeout $(CHAOSMAX) -tags chaos ./cluster-test/chaos -scale $(SCALE) \
 		$(if $(LEDGER),-ledger $(abspath $(LEDGER))) $(if $(GATES),-gates $(abspath $(GATES)))
 	$(GO) test -count=1 -v -timeout $(CHAOSMAX) ./buildplan/seal -run '^TestForged' -forged $(FORGED)
