@@ -79,7 +79,8 @@ func TestDraftsOfOneView(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			d := NewDraft(v)
-			if !assert.NoError(t, d.Move("s1", "h1", "h2")) {
+			if err := d.Move("s1", "h1", "h2"); err != nil {
+				t.Error(err)
 				return
 			}
 			d.PassTime(window.Start)
