@@ -86,6 +86,8 @@ type Workload struct {
 	// and it does not outlive the agent.
 	Fence time.Duration `cbor:"9,keyasint,omitempty"`
 	Stay  uint64        `cbor:"10,keyasint,omitempty"` // number of its stay on a host; see InstanceReport
+	// Notice is set, with Stop, for a preemptible instance whose room is needed.
+	Notice *PreemptNotice `cbor:"11,keyasint,omitempty" form:"4"`
 }
 
 // AgentReport reports the states of instances; an empty one is a heartbeat.

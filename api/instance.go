@@ -1,6 +1,9 @@
 package api
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Status is the life of an instance as its owner sees it.
 type Status string
@@ -61,6 +64,16 @@ type Instance struct {
 	// now, and no longer as promised.
 	Overdue bool `cbor:"32,keyasint,omitempty" form:"4"`
 	InLease bool `cbor:"34,keyasint,omitempty" form:"4"` // it runs in a slot of a lease, here or in another zone
+
+	OnPreempt PreemptAction `cbor:"35,keyasint,omitempty" form:"4"` // of a preemptible instance; "" for PreemptStop
+	Way       PreemptWay    `cbor:"36,keyasint,omitempty" form:"4"` // see Request.Way
+	Eviction  *Eviction     `cbor:"37,keyasint,omitempty" form:"4"` // nil unless its room is needed
+	// Grace is how long before its start the room of a slot is closed to preemptible instances.
+	Grace     time.Duration `cbor:"38,keyasint,omitempty" form:"4"`
+	ShareIdle bool          `cbor:"39,keyasint,omitempty" form:"4"` // see Group.ShareIdle
+	// Waits is set for a firm instance whose room preemptible instances still use. Its agent
+	// learns of it when they are gone.
+	Waits bool `cbor:"40,keyasint,omitempty" form:"4"`
 }
 
 // Stay numbers the stays of an instance on hosts, from 1: an agent's report on an earlier
@@ -94,8 +107,9 @@ type InstanceChange struct {
 	Updated Instant    `cbor:"4,keyasint"`
 	Index   uint64     `cbor:"5,keyasint"` // index of this change in the child's log
 	// Unreachable is the start of being unreachable there or below; 0 while it is reachable.
-	Unreachable Instant `cbor:"6,keyasint,omitempty"`
-	Replaced    bool    `cbor:"7,keyasint,omitempty" form:"4"` // see Instance.Replaced
+	Unreachable Instant   `cbor:"6,keyasint,omitempty"`
+	Replaced    bool      `cbor:"7,keyasint,omitempty" form:"4"` // see Instance.Replaced
+	Eviction    *Eviction `cbor:"8,keyasint,omitempty" form:"4"` // see Instance.Eviction
 }
 
 // Changes is the answer to GET /zones/changes: the changes after an index, in order. Next

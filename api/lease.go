@@ -135,6 +135,7 @@ type Reservation struct {
 	Flavor               FlavorID          `cbor:"11,keyasint,omitempty"` // of ReserveFlavor
 	ExtraSpecs           map[string]string `cbor:"12,keyasint,omitempty"` // of that flavor
 	Traits               Traits            `cbor:"13,keyasint,omitzero"`  // of that flavor
+	ShareIdle            bool              `cbor:"14,keyasint,omitempty"` // see Group.ShareIdle
 }
 
 // Whole reports whether r reserves whole hosts.
@@ -162,6 +163,8 @@ type LeaseTerms struct {
 	// Hosts are the names of the hosts of a maintenance lease, all in its own zone; nil for
 	// any other. It has one reservation, of as many whole hosts.
 	Hosts []string `cbor:"11,keyasint,omitempty"` // at most HintHostsMax
+	// Grace is asked for by its owner; see Request.Grace. 0 for that of each zone.
+	Grace time.Duration `cbor:"12,keyasint,omitempty"`
 }
 
 // LeaseRule is what the operator of a zone allows of the leases that are made there. The zero

@@ -20,6 +20,7 @@ type Group struct {
 	Hints      Hints             `cbor:"9,keyasint,omitzero"`
 	AZ         string            `cbor:"10,keyasint,omitempty" log:"availability_zone"` // "" for any
 	Whole      bool              `cbor:"11,keyasint,omitempty" form:"4"`                // each slot is a whole host, without Resources; needs Request.Reserves
+	ShareIdle  bool              `cbor:"12,keyasint,omitempty" form:"4"`                // preemptible instances may use the slots while their owner does not; needs Request.Reserves
 }
 
 // Request is the request of a select, boot or lease. It is canonical: a sealed plan is
@@ -56,6 +57,14 @@ type Request struct {
 	// Maintenance is set for the order of a maintenance lease, see LeaseTerms.Hosts. It takes
 	// hosts in any pool and any state.
 	Maintenance bool `cbor:"17,keyasint,omitempty" form:"4"`
+
+	// Preempt lets a firm request have room that preemptible instances use: they are ended for it.
+	Preempt bool `cbor:"18,keyasint,omitempty" form:"4"`
+	// Grace is how long before its start the room of a lease is closed to preemptible
+	// instances, if its owner asks for more than the zone; at most PreemptGraceMax.
+	Grace     time.Duration `cbor:"19,keyasint,omitempty" form:"4"`
+	OnPreempt PreemptAction `cbor:"20,keyasint,omitempty" form:"4"` // of a preemptible request; "" for PreemptStop
+	Way       PreemptWay    `cbor:"21,keyasint,omitempty" form:"4"` // why the request is preemptible; "" if its class was given
 
 	// Origin is the link to the parent that makes the request, "" for a caller of this
 	// zone; see Tenant. It is never sent or stored: each zone sets it itself.

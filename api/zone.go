@@ -133,8 +133,9 @@ type ZoneConfig struct {
 	Filters   []FilterSpec  `cbor:"5,keyasint,omitempty"`                                 // filters in use, in order; none for the default
 	DefaultAZ string        `cbor:"6,keyasint,omitempty" log:"default_availability_zone"` // of hosts that no aggregate gives one; "" for the zone's name
 	// WebhookNetworks are inner networks that webhooks may reach, such as 10.1.0.0/16.
-	WebhookNetworks []string  `cbor:"7,keyasint,omitempty" form:"4"`
-	Leases          LeaseRule `cbor:"8,keyasint,omitzero" form:"4"`
+	WebhookNetworks []string    `cbor:"7,keyasint,omitempty" form:"4"`
+	Leases          LeaseRule   `cbor:"8,keyasint,omitzero" form:"4"`
+	Preemptibles    PreemptRule `cbor:"9,keyasint,omitzero" form:"4"`
 }
 
 // FilterSpec names a filter and sets its options.
