@@ -114,7 +114,7 @@ func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin)
 	case !e.health.mayAsk(l.ID, e.zone.Now()):
 		a.outcome, a.reason = api.OutcomePaused, failing
 	}
-	a.barred = l.State != api.LinkPaused && slices.Contains(req.Zones.Excluded, l.Name)
+	a.barred = l.State != api.LinkPaused && !allowsChild(&req.Zones, l.Name)
 	return a
 }
 
@@ -153,10 +153,17 @@ const pausedBy = "paused by "
 // excluded is the reason not to ask a child in which the request may not lie.
 const excluded = "the request excludes it"
 
+// allowsChild reports whether a rule lets slots lie in or below a child. Names are seen from
+// this zone, so a child that the rule leaves out is not asked: one below it may have the name
+// of an allowed zone.
+func allowsChild(r *api.ZoneRule, name string) bool {
+	return !slices.Contains(r.Excluded, name) && (len(r.Allowed) == 0 || slices.Contains(r.Allowed, name))
+}
+
 // askOf returns how to ask a child, or why the request excludes it.
 func askOf(l *api.Link, req *api.Request, pinned []pin) (buildplan.Ask, string) {
 	ask := buildplan.Ask{Inside: slices.Contains(req.Zones.Allowed, l.Name)}
-	if slices.Contains(req.Zones.Excluded, l.Name) {
+	if !allowsChild(&req.Zones, l.Name) {
 		return ask, excluded
 	}
 	counts, left, named := make([]int, len(req.Groups)), 0, false

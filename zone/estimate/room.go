@@ -79,11 +79,7 @@ func (e *Estimator) searchRoom(ctx context.Context, v *state.State, q *api.RoomQ
 	s := &roomSearch{e: e, v: v, q: q}
 	pinned := pinsOf(v, &q.Request)
 	for _, l := range v.Children() {
-		c := childRoom{childAnswer: e.prepareQuestion(l, &q.Request, pinned)}
-		if only := q.Request.Zones.Allowed; len(only) > 0 && !slices.Contains(only, l.Name) {
-			c.outcome, c.reason, c.doubted = api.OutcomeSkipped, excluded, false
-		}
-		s.children = append(s.children, c)
+		s.children = append(s.children, childRoom{childAnswer: e.prepareQuestion(l, &q.Request, pinned)})
 	}
 	asked := make(chan struct{})
 	go func() {
