@@ -239,3 +239,37 @@ func TestMaintenanceStaysOnItsHosts(t *testing.T) {
 		assert.Equal(t, host.ID, on(repair))
 	})
 }
+
+// TestMaintenanceLeavesTimeToClean: a slot that ends just before maintenance, or begins just after
+// it, is in its way if the host could not be cleaned between them; it moves if it can.
+func TestMaintenanceLeavesTimeToClean(t *testing.T) {
+	for name, from := range map[string]time.Duration{"before": 30 * time.Minute, "after": 110 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil, 2)
+				root.do(command.ConfigSet{Config: api.ZoneConfig{Leases: api.LeaseRule{Cleaning: 20 * time.Minute}}})
+				host, _ := root.view().Host(root.view().AllHosts()[0].ID)
+				require.Equal(t, 20*time.Minute, host.Cleaning)
+				tenant, err := root.lease(leaseOf("tenant", from, 20*time.Minute, 1)) // maintenance is from 60 to 100 minutes from now
+				require.NoError(t, err)
+				terms := leaseOf("repair", time.Hour, 40*time.Minute, 1)
+				terms.Hosts, terms.Reservations = []string{host.Name}, []api.Reservation{{Type: api.ReserveHosts, Min: 1, Max: 1}}
+				ctx, cancel := root.within(10 * time.Minute)
+				defer cancel()
+				operator := api.Caller{User: "u", Project: "ops", Role: api.RoleAdmin}
+				_, err = root.lead().Create(ctx, operator, terms, "")
+				require.Equal(t, api.CodeNoCapacity, api.CodeOf(err), "the slot has nowhere to go: %v", err)
+				require.ErrorContains(t, err, "cannot leave its host")
+
+				root.agent("spare", 2)
+				repair, err := root.lead().Create(ctx, operator, terms, "")
+				require.NoError(t, err)
+				l, _ := root.view().Lease(tenant)
+				assert.NotEqual(t, host.ID, root.view().LeaseSlots(l)[0].Host)
+				l, _ = root.view().Lease(repair)
+				assert.Equal(t, host.ID, root.view().LeaseSlots(l)[0].Host)
+			})
+		})
+	}
+}

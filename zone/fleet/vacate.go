@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/api"
 	"berth/raftstore/state"
@@ -66,7 +67,7 @@ func (f *Fleet) vacate(
 	}
 	var slots []*api.Instance
 	for _, id := range hosts {
-		slots = append(slots, slices.DeleteFunc(v.SlotsOn(id), func(i *api.Instance) bool { return !isInWay(i, t) })...)
+		slots = append(slots, slices.DeleteFunc(v.SlotsOn(id), func(i *api.Instance) bool { return !isInWay(v, i, t) })...)
 	}
 	sortSoonest(slots)
 	for _, i := range slots {
@@ -90,12 +91,12 @@ func refuseInWay(v *state.State, hosts []api.HostID, t *api.LeaseTerms) error {
 	var inWay []string
 	for _, id := range hosts {
 		for _, i := range v.OnHost(id) {
-			if isInWay(i, t) {
+			if isInWay(v, i, t) {
 				inWay = append(inWay, fmt.Sprintf("instance %s until %s", i.ID, describeEnd(i.Window.End)))
 			}
 		}
 		for _, i := range v.SlotsOn(id) {
-			if isInWay(i, t) && (Maintains(v, i) || !v.IsEmpty(i)) {
+			if isInWay(v, i, t) && (Maintains(v, i) || !v.IsEmpty(i)) {
 				inWay = append(inWay, fmt.Sprintf("reservation %s until %s", i.Group, describeEnd(i.Window.End)))
 			}
 		}
@@ -118,10 +119,17 @@ func describeEnd(end api.Instant) string {
 	return end.Time().UTC().Format("2006-01-02 15:04 UTC")
 }
 
-// isInWay reports whether an instance or a slot keeps a maintenance lease from its host.
-func isInWay(i *api.Instance, t *api.LeaseTerms) bool {
-	own := i.Reserved && i.Origin == "" && i.Group == string(t.Reservations[0].ID)
-	return !own && i.Class == api.Firm && i.Live() && i.Window.Start < t.Window.End && t.Window.Start < i.Window.End
+// isInWay reports whether an instance or a slot keeps a maintenance lease from its host: between
+// two windows there the host is cleaned.
+func isInWay(v *state.State, i *api.Instance, t *api.LeaseTerms) bool {
+	if i.Reserved && i.Origin == "" && i.Group == string(t.Reservations[0].ID) || i.Class != api.Firm || !i.Live() {
+		return false
+	}
+	var cleaning time.Duration
+	if h, ok := v.Host(i.Host); ok {
+		cleaning = h.Cleaning
+	}
+	return i.Window.Start < t.Window.End.Add(cleaning) && t.Window.Start < i.Window.End.Add(cleaning)
 }
 
 // Maintains reports whether a slot is that of a maintenance lease: it is of that host alone.
