@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Limits of preemptible instances.
 const (
@@ -53,6 +57,9 @@ func (w PreemptWay) Valid() bool {
 // AllProjects stands for every project in a list of a PreemptRule.
 const AllProjects ProjectID = "*"
 
+// NotProject begins the exception of one project from AllProjects.
+const NotProject = "!"
+
 // PreemptRule is what the operator of a zone says of preemptible instances.
 type PreemptRule struct {
 	// Grace is how long before the start of a lease its room is closed to preemptible
@@ -61,12 +68,11 @@ type PreemptRule struct {
 	Grace time.Duration `cbor:"1,keyasint,omitempty"`
 	Ways  []PreemptWay  `cbor:"2,keyasint,omitempty"` // that count here; none for PreemptByHint and PreemptByFlavor
 	// Projects get preemptible instances alone, unless a boot opts out; AllProjects for all,
-	// "!name" for all but one. At most PreemptProjectsMax.
+	// with "!name" for all but one. At most PreemptProjectsMax. So are the other two lists.
 	Projects []ProjectID `cbor:"3,keyasint,omitempty"`
-	// Allowed may have preemptible instances; none for all projects. At most PreemptProjectsMax.
+	// Allowed may have preemptible instances; none for all projects.
 	Allowed []ProjectID `cbor:"4,keyasint,omitempty"`
-	// Firm may ask that preemptible instances make room for a firm boot; admins may too. At
-	// most PreemptProjectsMax.
+	// Firm may ask that preemptible instances make room for a firm boot; admins may too.
 	Firm []ProjectID `cbor:"5,keyasint,omitempty"`
 	// Closed keeps parents from that.
 	Closed bool `cbor:"6,keyasint,omitempty"`
@@ -75,6 +81,76 @@ type PreemptRule struct {
 // IsZero reports whether nothing is set.
 func (r PreemptRule) IsZero() bool {
 	return r.Grace == 0 && len(r.Ways)+len(r.Projects)+len(r.Allowed)+len(r.Firm) == 0 && !r.Closed
+}
+
+// Counts reports whether a way to ask counts in the zone.
+func (r *PreemptRule) Counts(way PreemptWay) bool {
+	if len(r.Ways) == 0 {
+		return way == PreemptByHint || way == PreemptByFlavor
+	}
+	return slices.Contains(r.Ways, way)
+}
+
+// Allows reports whether a project may have preemptible instances.
+func (r *PreemptRule) Allows(p ProjectID) bool {
+	return len(r.Allowed) == 0 || hasProject(r.Allowed, p)
+}
+
+// Lists reports whether a project gets preemptible instances alone.
+func (r *PreemptRule) Lists(p ProjectID) bool { return hasProject(r.Projects, p) }
+
+// AllowsFirm reports whether a project may ask that preemptible instances make room.
+func (r *PreemptRule) AllowsFirm(p ProjectID) bool { return hasProject(r.Firm, p) }
+
+// hasProject reports whether a list of a PreemptRule has a project.
+func hasProject(list []ProjectID, p ProjectID) bool {
+	return (slices.Contains(list, p) || slices.Contains(list, AllProjects)) && !slices.Contains(list, NotProject+p)
+}
+
+// Validate returns an invalid-input error for the first field that no zone could follow.
+func (r *PreemptRule) Validate() error {
+	if r.Grace < -1 || r.Grace > PreemptGraceMax || r.Grace > 0 && r.Grace%time.Millisecond != 0 {
+		return Errorf(CodeInvalid, "grace must be 1ms to %s, in whole milliseconds; 0s is none", PreemptGraceMax)
+	}
+	for n, w := range r.Ways {
+		switch {
+		case !w.Valid():
+			return Errorf(CodeInvalid, "ways: %q is none of hint, flavor, image and project", string(w))
+		case slices.Contains(r.Ways[:n], w):
+			return Errorf(CodeInvalid, "ways: %s is there twice", w)
+		}
+	}
+	for _, l := range []struct {
+		name string
+		list []ProjectID
+	}{{"projects", r.Projects}, {"allowed_projects", r.Allowed}, {"firm_projects", r.Firm}} {
+		if err := validateProjects(l.name, l.list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validateProjects checks one list of a PreemptRule.
+func validateProjects(field string, list []ProjectID) error {
+	if len(list) > PreemptProjectsMax {
+		return Errorf(CodeInvalid, "%s may name at most %d projects, got %d", field, PreemptProjectsMax, len(list))
+	}
+	seen, all := map[ProjectID]bool{}, slices.Contains(list, AllProjects)
+	for _, p := range list {
+		bare, not := strings.CutPrefix(string(p), NotProject)
+		if p != AllProjects && !ValidName(bare) {
+			return CheckName(field, bare)
+		}
+		if seen[ProjectID(bare)] {
+			return Errorf(CodeInvalid, "%s: %s is there twice", field, bare)
+		}
+		if not && !all {
+			return Errorf(CodeInvalid, "%s: %s is an exception from %s, which the list needs too", field, p, AllProjects)
+		}
+		seen[ProjectID(bare)] = true
+	}
+	return nil
 }
 
 // GraceOf returns the grace of the room of a lease whose owner asks for one.

@@ -31,8 +31,19 @@ func configTables(z rest.ZoneConfig) []table {
 	t.addRow("DEFAULT AVAILABILITY ZONE", z.DefaultAZ)
 	addNetworks(&t, z.WebhookNetworks)
 	addLeaseRule(&t, &z.Leases)
+	addPreemptRule(&t, &z.Preemptibles)
 	return []table{t}
 }
+
+const configSetLong = `Change settings of the zone; those without a flag stay as they are. The settings are
+read and written back as a whole: of two concurrent changes the later one wins. The
+filters and costs of the zone are changed with "berth scheduler set". Rules for leases
+hold for leases that are made or changed from then on; 0 takes a limit away. Other inner
+addresses than those of --webhook-network cannot be reached, neither by webhooks nor by
+checks of leases. A token of a service is kept unless its URL changes, and never shown.
+
+A flag with projects of preemptible instances replaces a list; +NAME adds one project to it,
+-NAME removes one, "*" stands for all projects, and "!NAME" beside it for all but one.`
 
 func configSet(e *env) *cobra.Command {
 	var tags []string
@@ -40,19 +51,17 @@ func configSet(e *env) *cobra.Command {
 	var planTTL, hostGrace time.Duration
 	var noTags bool
 	var rule leaseRuleFlags
+	var preempt preemptRuleFlags
 	var nets networkFlags
 	c := &cobra.Command{
 		Use:   "set",
 		Short: "Change settings of the zone",
-		Long: `Change settings of the zone; those without a flag stay as they are. The settings are
-read and written back as a whole: of two concurrent changes the later one wins. The
-filters and costs of the zone are changed with "berth scheduler set". Rules for leases
-hold for leases that are made or changed from then on; 0 takes a limit away. Other inner
-addresses than those of --webhook-network cannot be reached, neither by webhooks nor by
-checks of leases. A token of a service is kept unless its URL changes, and never shown.`,
+		Long:  configSetLong,
 		Example: `  berth operator config set --plan-ttl 90s --default-az az1
   berth operator config set --tag ssd --tag gpu
   berth operator config set --lease-max-duration 168h --lease-extension-window 48h --lease-exempt ops
+  berth operator config set --preemptible-grace 2m --preemptible-way hint --preemptible-way project
+  berth operator config set --preemptible-project +batch --preemptible-project -web
   berth operator config set --webhook-network 10.1.0.0/16 --lease-check-url https://10.1.0.7/leases --lease-check-token-file token`,
 		Args: exactArgs(),
 	}
@@ -64,12 +73,16 @@ checks of leases. A token of a service is kept unless its URL changes, and never
 	f.BoolVar(&noTags, "no-tags", false, "remove all affinity tags")
 	nets.addFlags(c)
 	rule.addFlags(c)
+	preempt.addFlags(c)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		switch {
-		case !rule.changed(c) && !nets.changed(c) && !c.Flags().Changed("default-az") && len(tags) == 0 && !noTags && planTTL == 0 && hostGrace == 0:
+		case !rule.changed(c) && !preempt.changed(c) && !nets.changed(c) && !c.Flags().Changed("default-az") && len(tags) == 0 && !noTags && planTTL == 0 && hostGrace == 0:
 			return usageError(c, "%q needs something to set", c.CommandPath())
 		case len(tags) > 0 && noTags:
 			return usageError(c, "give --tag or --no-tags, not both")
+		}
+		if err := preempt.check(c); err != nil {
+			return err
 		}
 		z, err := cl.Config(ctx)
 		if err != nil {
@@ -89,6 +102,9 @@ checks of leases. A token of a service is kept unless its URL changes, and never
 		}
 		nets.apply(c, &z)
 		if err = rule.apply(e, c, &z.Leases); err != nil {
+			return err
+		}
+		if err = preempt.apply(c, &z.Preemptibles); err != nil {
 			return err
 		}
 		return showAnswer(ctx, e, func(ctx context.Context) (rest.ZoneConfig, error) { return cl.SetConfig(ctx, z) }, configTables)

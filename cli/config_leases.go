@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,17 +79,13 @@ func addLeaseRule(t *table, r *rest.LeaseRule) {
 		}
 		return time.Duration(d).String()
 	}
-	exempt := make([]string, len(r.Exempt))
-	for n, p := range r.Exempt {
-		exempt[n] = string(p)
-	}
 	before := rest.Duration(api.DefaultBeforeEnd)
 	if r.BeforeEnd != nil {
 		before = *r.BeforeEnd
 	}
 	t.addRow("LEASE MAX DURATION", span(r.Longest, "none"))
 	t.addRow("LEASE EXTENSION WINDOW", span(r.Extension, "none"))
-	t.addRow("LEASE EXEMPT PROJECTS", strings.Join(exempt, ", "))
+	t.addRow("LEASE EXEMPT PROJECTS", joinProjects(r.Exempt))
 	t.addRow("LEASE MAX LEAD", span(r.Lead, api.LeaseLeadMax.String()))
 	t.addRow("LEASE BEFORE END", span(before, "none"))
 	t.addRow("LEASE CLEANING TIME", span(r.Cleaning, "none"))

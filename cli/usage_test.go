@@ -131,7 +131,7 @@ func TestUsage(t *testing.T) {
 		"lease find --for 2h --hosts 1 --latest -x", "lease find --for 2h --hosts 1 --earliest +1h --latest +2h", "lease find --for 2h --hosts 0", "lease plan", "lease plan nightly",
 		"lease plan create", "lease plan create a --hosts 1", "lease plan create a --for 2h", "lease plan create a --for 2h --hosts 1 --wait", "lease plan update", "lease plan update a",
 		"lease calendar --from 2030-01-31 --to 2030-01-30", "lease calendar --for 1d --to 2030-01-31", "lease calendar --for 4000d", "lease calendar --for 90s",
-		"operator config set --tag a --no-tags", "server delete", "server create web", "completion", "completion tcsh", "operator snapshot",
+		"operator config set --tag a --no-tags", "operator config set --preemptible-firm a --preemptible-firm +b", "server delete", "server create web", "completion", "completion tcsh", "operator snapshot",
 	} {
 		r := berth(t.Context(), nil, "", strings.Fields(line)...)
 		assert.Equal(t, exitUsage, r.exit, line)

@@ -102,6 +102,8 @@ var verbs = []string{
 	"operator config set --webhook-network 10.1.0.0/16 --webhook-network fd00::/8",
 	"operator config set --lease-check-url https://10.1.0.7/leases --lease-check-token-file - --lease-check-timeout 10s --lease-check-fail-open",
 	"operator config set --no-lease-check --no-webhook-networks",
+	"operator config set --preemptible-grace 0 --preemptible-way hint --preemptible-way project --preemptible-project +batch --preemptible-project -lab --no-preemptible-firm",
+	"operator config set --preemptible-project * --preemptible-project !web --preemptible-allow +lab --preemptible-closed-to-parents",
 	"scheduler show",
 	"scheduler set --cost spread=2 --cost special=1:traits=A,B,classes=PGPU",
 	"scheduler set --filter pool --filter instances:max=50",

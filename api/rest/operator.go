@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"berth/api"
@@ -78,8 +79,41 @@ type ZoneConfig struct {
 	DefaultAZ string   `json:"default_availability_zone"` // availability zone of hosts that get none from an aggregate; "" for the zone's name
 	// WebhookNetworks are inner networks that webhooks may reach, such as 10.1.0.0/16; webhooks
 	// reach public addresses alone without any.
-	WebhookNetworks []string  `json:"webhook_networks,omitempty"`
-	Leases          LeaseRule `json:"leases"`
+	WebhookNetworks []string    `json:"webhook_networks,omitempty"`
+	Leases          LeaseRule   `json:"leases"`
+	Preemptibles    PreemptRule `json:"preemptibles"`
+}
+
+// PreemptRule is what a zone says of preemptible instances. In its lists of projects "*" stands
+// for all projects, and "!name" beside it for all but one; each has at most 1,000 entries.
+type PreemptRule struct {
+	Grace    *Duration        `json:"grace,omitempty"`             // how long before a lease starts its room is closed to them, and how long they have to stop, in whole milliseconds up to 1h; 0s for none (default: 1m)
+	Ways     []api.PreemptWay `json:"ways,omitempty"`              // how they may be asked for: hint, flavor, image, project (default: hint and flavor)
+	Projects []api.ProjectID  `json:"projects,omitempty"`          // whose boots are preemptible unless they opt out, if project is one of the ways
+	Allowed  []api.ProjectID  `json:"allowed_projects,omitempty"`  // that may have them (default: all)
+	Firm     []api.ProjectID  `json:"firm_projects,omitempty"`     // that may ask that they make room for a firm boot; admins may too
+	Closed   bool             `json:"closed_to_parents,omitempty"` // parents may not ask for that
+}
+
+// PreemptRuleOf returns the body of a rule.
+func PreemptRuleOf(r *api.PreemptRule) PreemptRule {
+	grace := Duration(r.GraceOf(0))
+	ways := r.Ways
+	if len(ways) == 0 {
+		ways = slices.DeleteFunc(api.PreemptWays(), func(w api.PreemptWay) bool { return !r.Counts(w) })
+	}
+	return PreemptRule{Grace: &grace, Ways: ways, Projects: r.Projects, Allowed: r.Allowed, Firm: r.Firm, Closed: r.Closed}
+}
+
+// Rule returns the rule that a body stands for.
+func (r *PreemptRule) Rule() api.PreemptRule {
+	out := api.PreemptRule{Ways: r.Ways, Projects: r.Projects, Allowed: r.Allowed, Firm: r.Firm, Closed: r.Closed}
+	if r.Grace != nil {
+		if out.Grace = time.Duration(*r.Grace); out.Grace == 0 {
+			out.Grace = -1
+		}
+	}
+	return out
 }
 
 // LeaseRule is what a zone allows of its leases.

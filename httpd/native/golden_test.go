@@ -74,7 +74,7 @@ func TestGoldenAnswers(t *testing.T) {
 		"tokens":             {method: "GET", target: "/operator/tokens", token: admin},
 		"token-created":      {method: "POST", target: "/operator/tokens", token: admin, body: `{"user_id":"u","project_id":"p","roles":["reader"]}`},
 		"join-token-created": {method: "POST", target: "/operator/join-tokens", token: admin, body: `{"kind":"agent","name":"a"}`},
-		"config":             {method: "PUT", target: "/operator/config", token: admin, body: `{"config":{"default_availability_zone":"az9","plan_ttl":"1m","host_grace":"20s","tags":["ssd"],"leases":{"max_duration":"2h","before_end":"0s"}}}`},
+		"config":             {method: "PUT", target: "/operator/config", token: admin, body: `{"config":{"default_availability_zone":"az9","plan_ttl":"1m","host_grace":"20s","tags":["ssd"],"leases":{"max_duration":"2h","before_end":"0s"},"preemptibles":{"grace":"0s","ways":["project"],"projects":["*","!p1"],"closed_to_parents":true}}}`},
 		"config-default":     {method: "GET", target: "/operator/config", token: admin},
 		"holds":              {method: "GET", target: "/operator/holds", token: admin},
 		"refusal":            {method: "GET", target: "/servers/none", token: reader, head: map[string]string{"X-Request-Id": "req-1"}},

@@ -380,6 +380,13 @@ func TestConfig(t *testing.T) {
 		c(`"leases":{"exempt_projects":["a b"]}`):                "leases.exempt_projects must be",
 		c(`"leases":{"exempt_projects":` + words(1001, 3) + `}`): "at most 1000 projects, got 1001",
 
+		c(`"preemptibles":{"grace":"1h0.001s"}`):                        "preemptibles.grace must be 1ms to 1h0m0s",
+		c(`"preemptibles":{"grace":"-1s"}`):                             "preemptibles.grace must be",
+		c(`"preemptibles":{"ways":["wish"]}`):                           `preemptibles.ways: "wish" is none of`,
+		c(`"preemptibles":{"projects":["!p1"]}`):                        "preemptibles.projects: !p1 is an exception",
+		c(`"preemptibles":{"allowed_projects":` + words(1001, 3) + `}`): "preemptibles.allowed_projects may name at most 1000 projects, got 1001",
+		c(`"preemptibles":{"closed":true}`):                             "unknown field",
+
 		c(`"leases":{"check":{}}`):                                                 "leases.check.url is needed",
 		c(`"leases":{"check":{"url":"http://example.org"}}`):                       "leases.check.url: url must begin with https://",
 		c(`"leases":{"check":{"url":"https://10.1.0.7"}}`):                         "the operator of the zone may allow networks",
@@ -398,6 +405,8 @@ func TestConfig(t *testing.T) {
 		c(`"default_availability_zone":`+text(64)),
 		c(`"leases":{"max_duration":"1m","extension_window":"1m","max_lead":"87600h","before_end":"0s","cleaning_time":"24h","exempt_projects":`+words(1000, 3)+`}`),
 		c(`"leases":{"check":{"url":"https://e.org/`+long(2_034)+`","timeout":"1s","token":`+text(1024)+`}}`),
+		c(`"preemptibles":{"grace":"1h","ways":["hint","flavor","image","project"],"projects":["*","!p1"],"allowed_projects":["p1"],"firm_projects":["p1"],"closed_to_parents":true}`),
+		c(`"preemptibles":{"grace":"0s"}`),
 		c(`"webhook_networks":["10.1.0.0/16"],"leases":{"check":{"url":"https://10.1.0.7","timeout":"30s","fail_open":true}}`),
 	)
 }

@@ -154,6 +154,7 @@ func TestTheConfiguration(t *testing.T) {
 		{api.ZoneConfig{Tags: many(tagsMax + 1)}, "at most 32 tags"},
 		{api.ZoneConfig{Tags: []string{"a b"}}, "tag must be"},
 		{api.ZoneConfig{DefaultAZ: "a b"}, "default_availability_zone must be"},
+		{api.ZoneConfig{Preemptibles: api.PreemptRule{Grace: api.PreemptGraceMax + 1}}, "preemptibles.grace must be"},
 	} {
 		refused(t, SetConfig(ctx, w.zone, c.config), api.CodeInvalid, c.part)
 	}

@@ -53,6 +53,9 @@ func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
 	if err = checkLeaseService(&c.Leases.Check, networks); err != nil {
 		return err
 	}
+	if err = c.Preemptibles.Validate(); err != nil {
+		return inPart("preemptibles.", err)
+	}
 	_, err = z.Propose(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c})
 	return err
 }
