@@ -211,10 +211,11 @@ func (a *Agent) Run(ctx context.Context) error {
 		g.Go(func() error { a.watchDriver(ctx, d); return nil })
 	}
 	g.Go(func() error { a.carryOut(ctx, start, a.conf.Calls, a.startInstance); return nil })
+	g.Go(func() error { a.carryOut(ctx, notify, a.conf.Calls, a.notifyInstance); return nil })
 	g.Go(func() error { a.carryOut(ctx, stop, a.conf.Calls, a.stopInstance); return nil })
-	// A kill never waits for the confirmation of other stops.
+	// A kill never waits for the confirmation of others.
 	g.Go(func() error { a.carryOut(ctx, kill, CallsMax, a.killInstance); return nil })
-	g.Go(func() error { a.watchFences(ctx); return nil })
+	g.Go(func() error { a.watchDue(ctx); return nil })
 	g.Go(func() error { a.reportStates(ctx); return nil })
 	g.Go(func() error { a.pollWork(ctx); return nil })
 	return g.Wait()

@@ -10,8 +10,8 @@ import (
 	"berth/api"
 )
 
-// errFenced is the cause that ends a driver call early because its instance must not run.
-var errFenced = errors.New("the instance's fence has expired")
+// errDoomed is the cause that ends a driver call early because its instance must not run.
+var errDoomed = errors.New("the instance's fence, or its notice, has expired")
 
 // isFenced reports whether e runs, or may be started, under a fence.
 func (e *entry) isFenced() bool {
@@ -51,19 +51,24 @@ func (b *ledger) lapseFences(silent time.Duration) (struck []*entry, next time.D
 		b.lapses++
 		b.after = 0
 	}
-	slices.SortFunc(struck, func(a, c *entry) int {
-		return cmp.Or(cmp.Compare(a.host, c.host), cmp.Compare(a.work.Instance, c.work.Instance))
-	})
+	sortEntries(struck)
 	for _, e := range struck {
 		b.placeEntry(e)
 	}
 	return struck, next
 }
 
+// sortEntries sorts entries by host and id.
+func sortEntries(all []*entry) {
+	slices.SortFunc(all, func(a, c *entry) int {
+		return cmp.Or(cmp.Compare(a.host, c.host), cmp.Compare(a.work.Instance, c.work.Instance))
+	})
+}
+
 // noteAnswer records that the zone has answered a call sent at this time. It first
 // applies the silence that this ends: an agent that was itself suspended must not skip it.
 func (a *Agent) noteAnswer(sent time.Time) {
-	a.strikeFences()
+	a.strikeDue()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if sent.After(a.contact) {
@@ -71,32 +76,42 @@ func (a *Agent) noteAnswer(sent time.Time) {
 	}
 }
 
-// strikeFences expires the fences that are due. It returns the time until the next fence
-// expires if the zone stays silent.
-func (a *Agent) strikeFences() (next time.Duration, more bool) {
-	var struck int
-	var silent time.Duration
-	a.editLedger(func(b *ledger) { struck, silent, next = a.strikeIn(b) })
+// strikeDue has the instances killed whose fence or notice has expired. It returns the time until
+// the next one expires if the zone stays silent.
+func (a *Agent) strikeDue() (next time.Duration, more bool) {
+	var struck, overdue int
+	a.editLedger(func(b *ledger) { struck, overdue, next, more = a.strikeIn(b) })
 	if struck > 0 {
-		a.conf.Log.Warn("zone does not answer: instances with a fence are killed", "instances", struck, "silent", silent)
+		a.conf.Log.Warn("zone does not answer: instances with a fence are killed", "instances", struck)
 	}
-	return next - silent, next > 0
+	if overdue > 0 {
+		a.conf.Log.Info("preemptible instances are killed at their deadline", "instances", overdue)
+	}
+	return next, more
 }
 
-// strikeIn is strikeFences for a caller that holds the lock of the ledger.
-func (a *Agent) strikeIn(b *ledger) (struck int, silent, next time.Duration) {
-	silent = a.conf.Now().Sub(a.contact)
-	all, next := b.lapseFences(silent)
-	for _, e := range all {
-		if e.busy {
+// strikeIn is strikeDue for a caller that holds the lock of the ledger.
+func (a *Agent) strikeIn(b *ledger) (struck, overdue int, next time.Duration, more bool) {
+	now := a.conf.Now()
+	silent := now.Sub(a.contact)
+	lapsed, fence := b.lapseFences(silent)
+	late, deadline := b.expireNotices(now)
+	for _, e := range slices.Concat(lapsed, late) {
+		if e.busy && e.cut != nil {
 			e.cut()
 		}
 	}
-	return len(all), silent, next
+	if fence > 0 {
+		next, more = fence-silent, true
+	}
+	if left := deadline.Sub(now); !deadline.IsZero() && (!more || left < next) {
+		next, more = left, true
+	}
+	return len(lapsed), len(late), next, more
 }
 
-// watchFences expires each fence when its time has come, until ctx ends.
-func (a *Agent) watchFences(ctx context.Context) {
+// watchDue expires each fence and each notice when its time has come, until ctx ends.
+func (a *Agent) watchDue(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -106,7 +121,7 @@ func (a *Agent) watchFences(ctx context.Context) {
 		case <-t.C:
 		case <-a.recheck:
 		}
-		if next, more := a.strikeFences(); more {
+		if next, more := a.strikeDue(); more {
 			t.Reset(next)
 		} else {
 			t.Stop()

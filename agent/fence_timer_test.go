@@ -316,7 +316,7 @@ func TestAnswerOfAnOldQuestion(t *testing.T) {
 	b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
 	b.applyStates(d, 0, nil)
 	lists := api.AgentWorkload{Generation: 1, Hosts: []api.HostWorkload{{Host: "h", Generation: 1, Instances: []api.Workload{fenced("a")}}}}
-	b.applyLists(lists, b.nextQuestion())
+	b.applyLists(lists, b.nextQuestion(), time.Time{})
 	b.endCall(b.nextEntry(start), api.StatusActive, "")
 	old := b.nextQuestion()
 	old.after = 0 // as after a new term
@@ -332,10 +332,10 @@ func TestAnswerOfAnOldQuestion(t *testing.T) {
 	require.NotNil(t, e)
 	e.lapsed = false
 	b.endCall(e, "", "")
-	b.applyLists(lists, old)
+	b.applyLists(lists, old, time.Time{})
 	assert.Nil(t, b.nextEntry(start))
 	assert.Zero(t, b.after, "everything is asked for again")
-	b.applyLists(lists, b.nextQuestion())
+	b.applyLists(lists, b.nextQuestion(), time.Time{})
 	assert.NotNil(t, b.nextEntry(start))
 }
 
@@ -500,7 +500,7 @@ func (w *movesWorld) step() {
 	case 2, 3:
 		if len(w.sent) > 0 { // in any order, and it may come again
 			a := w.sent[rapid.IntRange(0, len(w.sent)-1).Draw(w.t, "arrives")]
-			w.b.applyLists(a.work, a.asked)
+			w.b.applyLists(a.work, a.asked, time.Time{})
 		}
 	case 4, 5:
 		w.take(lane)
@@ -541,7 +541,7 @@ func TestBookOfMoves(t *testing.T) {
 		}
 		for busy := true; busy; {
 			a := w.answer(movesHosts)
-			w.b.applyLists(a.work, a.asked)
+			w.b.applyLists(a.work, a.asked, time.Time{})
 			w.take(start)
 			w.take(stop)
 			w.take(kill)

@@ -15,8 +15,9 @@ type action int
 const (
 	nothing action = iota
 	start
+	notify // give it the notice that it must leave
 	stop
-	kill    // its fence has expired
+	kill    // its fence has expired, or its notice
 	actions // number of actions
 )
 
@@ -43,7 +44,14 @@ type entry struct {
 	lapsed bool   // its fence has expired, and its driver has not yet confirmed that nothing is left
 	stale  bool   // its fence has expired, and its list was requested before that
 	lapse  uint64 // ledger.lapses when its fence expired last
+
+	due     time.Time // deadline of its notice, by the monotonic clock; zero without one
+	noticed time.Time // the deadline in the notice that it was given last; zero without one
+	overdue bool      // its deadline has passed, and its driver has not yet confirmed that nothing is left
 }
+
+// isDoomed reports whether e must be killed, whatever the lists say.
+func (e *entry) isDoomed() bool { return e.lapsed || e.overdue }
 
 // isGone reports whether e is known to be absent.
 func (e *entry) isGone() bool { return e.have == "" || e.have == api.StatusDeleted }
@@ -74,7 +82,8 @@ type ledger struct {
 	acks     uint64        // counts acknowledgements
 	lapses   uint64        // counts expiries of fences
 	shortest time.Duration // lower bound of all fences; 0: there is none
-	recheck  bool          // an entry with a fence has changed
+	soonest  time.Time     // lower bound of all deadlines of notices; zero: there is none
+	recheck  bool          // an entry with a fence or a notice has changed
 }
 
 // question is a request for lists, with the state of the ledger at that time.
@@ -113,21 +122,23 @@ func (b *ledger) decideAction(e *entry) action {
 		return nothing
 	}
 	switch {
-	case e.lapsed:
+	case e.isDoomed():
 		return kill
 	case e.isWanted() && e.isGone() && !e.stale && !b.isElsewhere(e):
 		return start
-	case !e.isWanted() && !e.isGone():
-		return stop
+	case e.isWanted() || e.isGone():
+		return nothing
+	case e.listed && e.work.Notice != nil && e.have == api.StatusActive:
+		return e.decideNotice()
 	}
-	return nothing
+	return stop
 }
 
 // isElsewhere reports whether e's instance is, or may be, on another host of this
 // agent: a moved instance starts at its new host when it is gone from the old one.
 func (b *ledger) isElsewhere(e *entry) bool {
 	return slices.ContainsFunc(b.every[e.work.Instance], func(o *entry) bool {
-		return o != e && (o.busy || o.lapsed || !o.isGone())
+		return o != e && (o.busy || o.isDoomed() || !o.isGone())
 	})
 }
 
@@ -147,10 +158,10 @@ func (b *ledger) placeEntry(e *entry) {
 		return // from an earlier ledger
 	}
 	// A stop of an instance that is not here is already done.
-	if e.listed && e.work.Stop && e.have == "" && !e.busy && !e.lapsed && b.known[h.driver] {
+	if e.listed && e.work.Stop && e.have == "" && !e.busy && !e.isDoomed() && b.known[h.driver] {
 		e.have = api.StatusDeleted
 	}
-	b.recheck = b.recheck || e.work.Fence > 0
+	b.recheck = b.recheck || e.work.Fence > 0 || !e.due.IsZero()
 	for _, o := range b.every[e.work.Instance] { // another host may be waiting for e's change
 		b.queueEntry(o)
 	}
@@ -158,7 +169,7 @@ func (b *ledger) placeEntry(e *entry) {
 		e.saying = true
 		b.say = append(b.say, e)
 	}
-	if !e.listed && !e.busy && !e.lapsed && !b.mustReport(e) && e.isGone() {
+	if !e.listed && !e.busy && !e.isDoomed() && !b.mustReport(e) && e.isGone() {
 		b.forgetEntry(h, e)
 	}
 }
@@ -177,7 +188,7 @@ func (b *ledger) forgetEntry(h *hostLedger, e *entry) {
 // stopped is reported only once it is gone, and one that is wanted here again, or being
 // started, is no longer reported gone.
 func (b *ledger) mustReport(e *entry) bool {
-	if e.lapsed || e.have == "" || e.have == e.told && e.fault == e.toldFault {
+	if e.isDoomed() || e.have == "" || e.have == e.told && e.fault == e.toldFault {
 		return false
 	}
 	if e.have == api.StatusDeleted {
@@ -219,9 +230,9 @@ func (b *ledger) endCall(e *entry, have api.Status, fault string) {
 	b.placeEntry(e)
 }
 
-// applyLists takes over the lists of one answer to a question. It returns the hosts in
-// it that this agent does not serve.
-func (b *ledger) applyLists(work api.AgentWorkload, asked question) (strange []api.HostID) {
+// applyLists takes over the lists of one answer to a question, which came at an instant of the
+// monotonic clock. It returns the hosts in it that this agent does not serve.
+func (b *ledger) applyLists(work api.AgentWorkload, asked question, came time.Time) (strange []api.HostID) {
 	for _, hw := range work.Hosts {
 		h := b.hosts[hw.Host]
 		if h == nil {
@@ -232,7 +243,7 @@ func (b *ledger) applyLists(work api.AgentWorkload, asked question) (strange []a
 			continue // overtaken
 		}
 		h.listed, h.generation = true, hw.Generation
-		b.setList(h, hw, asked)
+		b.setList(h, hw, asked, came)
 	}
 	if b.after == asked.after && b.lapses == asked.lapses { // it has not been reset since
 		b.after = max(b.after, work.Generation)
@@ -249,8 +260,8 @@ func (b *ledger) beginTerm() {
 	}
 }
 
-// setList makes hw the list of h.
-func (b *ledger) setList(h *hostLedger, hw api.HostWorkload, asked question) {
+// setList makes hw, which came at an instant, the list of h.
+func (b *ledger) setList(h *hostLedger, hw api.HostWorkload, asked question, came time.Time) {
 	before := slices.Sorted(maps.Keys(h.entries)) // sorted: the order of stops
 	for _, id := range before {
 		h.entries[id].listed = false
@@ -261,6 +272,7 @@ func (b *ledger) setList(h *hostLedger, hw api.HostWorkload, asked question) {
 			e.told = "" // nothing has been reported of this stay
 		}
 		e.listed, e.work = true, w
+		b.setDeadline(e, came)
 		e.stale = e.stale && e.lapse > asked.lapses
 		if w.Stop && e.told == api.StatusDeleted && e.ack <= asked.acks {
 			e.told = "" // the zone has moved it here again since, and away again
@@ -310,7 +322,7 @@ func (b *ledger) applyStates(d driver.Driver, mark uint64, states []driver.State
 			b.again[d] = b.again[d] || e.have != s.Status
 			continue
 		}
-		if e.have != s.Status && s.Status != api.StatusActive && !e.lapsed {
+		if e.have != s.Status && s.Status != api.StatusActive && !e.isDoomed() {
 			ended = append(ended, s)
 		}
 		e.have, e.fault = s.Status, s.Fault

@@ -331,7 +331,7 @@ func TestLostAcknowledgementLeavesDoubt(t *testing.T) {
 	b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
 	b.applyStates(d, 0, nil)
 	list := func(generation uint64, w api.Workload) {
-		b.applyLists(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, b.nextQuestion())
+		b.applyLists(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, b.nextQuestion(), time.Time{})
 	}
 	list(1, work("a"))
 	b.endCall(b.nextEntry(start), api.StatusActive, "")
@@ -352,7 +352,7 @@ func TestReportsNameTheirStay(t *testing.T) {
 	b.applyStates(d, 0, nil)
 	list := func(generation, stay uint64, w api.Workload) {
 		w.Stay = stay
-		b.applyLists(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, b.nextQuestion())
+		b.applyLists(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Generation: generation, Instances: []api.Workload{w}}}}, b.nextQuestion(), time.Time{})
 	}
 	says := func(st api.Status, stay uint64) []api.InstanceReport {
 		return []api.InstanceReport{{Host: "h", Instance: "a", Status: st, Stay: stay}}
@@ -396,7 +396,7 @@ func TestBook(t *testing.T) {
 		obey := func(h api.HostID, l []api.Workload) {
 			gen++
 			lists[h] = api.HostWorkload{Host: h, Generation: gen, Instances: l}
-			b.applyLists(api.AgentWorkload{Generation: gen, Hosts: []api.HostWorkload{lists[h]}}, b.nextQuestion())
+			b.applyLists(api.AgentWorkload{Generation: gen, Hosts: []api.HostWorkload{lists[h]}}, b.nextQuestion(), time.Time{})
 		}
 		carry := func(a action, outcome int) bool {
 			e := b.nextEntry(a)
@@ -518,7 +518,7 @@ func TestALaneHasEachOnce(t *testing.T) {
 	b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
 	b.applyStates(d, 0, nil)
 	for n := range uint64(3) {
-		b.applyLists(api.AgentWorkload{Generation: n + 1, Hosts: []api.HostWorkload{{Host: "h", Generation: n + 1, Instances: []api.Workload{work("a")}}}}, b.nextQuestion())
+		b.applyLists(api.AgentWorkload{Generation: n + 1, Hosts: []api.HostWorkload{{Host: "h", Generation: n + 1, Instances: []api.Workload{work("a")}}}}, b.nextQuestion(), time.Time{})
 	}
 	assert.Len(t, b.lanes[start], 1)
 }

@@ -99,7 +99,7 @@ func (a *Agent) carryOut(ctx context.Context, lane action, calls int, do func(co
 			return
 		}
 		call, end := context.WithCancelCause(ctx)
-		e, t := a.takeEntry(ctx, lane, func() { end(errFenced) })
+		e, t := a.takeEntry(ctx, lane, func() { end(errDoomed) })
 		if e == nil {
 			end(nil)
 			return
@@ -118,7 +118,12 @@ type task struct {
 	host   api.HostID
 	work   api.Workload
 	fails  int
+	due    time.Time // see entry
+	lapsed bool
 }
+
+// left returns the time until the deadline of the task's notice, at least 0.
+func (t *task) left(now time.Time) time.Duration { return max(t.due.Sub(now), 0) }
 
 // takeEntry waits for the next entry of a lane and stores cut in it to cancel its driver
 // call. It returns nil when ctx has ended.
@@ -126,7 +131,7 @@ func (a *Agent) takeEntry(ctx context.Context, lane action, cut func()) (e *entr
 	for ctx.Err() == nil {
 		a.editLedger(func(b *ledger) {
 			if e = b.nextEntry(lane); e != nil {
-				t = task{driver: b.hosts[e.host].driver, host: e.host, work: e.work, fails: e.fails}
+				t = task{driver: b.hosts[e.host].driver, host: e.host, work: e.work, fails: e.fails, due: e.due, lapsed: e.lapsed}
 				e.cut = cut
 			}
 		})
@@ -186,11 +191,15 @@ func (a *Agent) stopInstance(ctx context.Context, e *entry, t task) {
 	a.endCall(e, api.StatusDeleted, "")
 }
 
-// killInstance kills one instance whose fence has expired. It is repeated until the driver
-// confirms that nothing of it is left. The zone did not end the instance, so nothing is
-// reported: the next list decides about it.
+// killInstance kills one instance whose fence or notice has expired. It is repeated until the
+// driver confirms that nothing of it is left. The end of a fence is not reported, because the
+// zone did not end the instance: the next list decides about it.
 func (a *Agent) killInstance(ctx context.Context, e *entry, t task) {
-	a.writeJournal(eventFenced, t.host, t.work.Instance, "no answer of the zone for "+t.work.Fence.String())
+	if t.lapsed {
+		a.writeJournal(eventFenced, t.host, t.work.Instance, "no answer of the zone for "+t.work.Fence.String())
+	} else {
+		a.writeJournal(eventKilled, t.host, t.work.Instance, "its notice is over")
+	}
 	a.conf.Crash.At(crash.AgentStopping)
 	limited, cancel := context.WithTimeout(ctx, stopTimeout)
 	err := t.driver.Kill(limited, t.work.Instance)
@@ -202,14 +211,18 @@ func (a *Agent) killInstance(ctx context.Context, e *entry, t task) {
 	a.conf.Crash.At(crash.AgentStopped)
 	a.writeJournal(eventGone, t.host, t.work.Instance, "")
 	a.editLedger(func(b *ledger) {
-		e.fails, e.lapsed = 0, false
-		b.endCall(e, "", "")
+		have := api.Status("")
+		if e.overdue {
+			have = api.StatusDeleted
+		}
+		e.fails, e.lapsed, e.overdue = 0, false, false
+		b.endCall(e, have, "")
 	})
 }
 
 // resolveCall resolves a call of unknown outcome from the driver's list. It pauses first,
 // longer with each consecutive failure, and returns without a result only if the agent
-// ends or the instance's fence expires: then the instance is killed in any case.
+// ends or the instance's fence or notice expires: then the instance is killed in any case.
 func (a *Agent) resolveCall(ctx context.Context, e *entry, t task, err error) {
 	r := retry{rand: a.conf.Rand, fails: t.fails}
 	for ctx.Err() == nil {
@@ -232,7 +245,7 @@ func (a *Agent) resolveCall(ctx context.Context, e *entry, t task, err error) {
 		})
 		return
 	}
-	if errors.Is(context.Cause(ctx), errFenced) {
+	if errors.Is(context.Cause(ctx), errDoomed) {
 		a.editLedger(func(b *ledger) { b.endCall(e, e.have, e.fault) })
 	}
 }

@@ -166,9 +166,10 @@ func (a *Agent) pollWork(ctx context.Context) {
 
 // applyWork takes over one answer and returns its hosts that are not served here.
 func (a *Agent) applyWork(work api.AgentWorkload, asked question) (strange []api.HostID) {
+	came := a.conf.Now()
 	a.editLedger(func(b *ledger) {
-		strange = b.applyLists(work, asked)
-		a.strikeIn(b) // an answer may be old already
+		strange = b.applyLists(work, asked, came)
+		a.strikeIn(b) // an answer may be old already, and a deadline may have come
 	})
 	return strange
 }

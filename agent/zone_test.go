@@ -234,9 +234,11 @@ func run(t *testing.T, c Config) (end func()) {
 	}
 }
 
+const settleTime = 15 * time.Second
+
 // settle lets everything happen that takes no longer than a few retries.
 func settle() {
-	time.Sleep(15 * time.Second) // of the bubble's own time
+	time.Sleep(settleTime) // of the bubble's own time
 	synctest.Wait()
 }
 

@@ -98,6 +98,10 @@ func (i *Instance) Tenant() Tenant { return Tenant{i.Origin, i.Project} }
 // Live reports whether the instance is not DELETED.
 func (i *Instance) Live() bool { return i.Status != StatusDeleted }
 
+// Fenced reports whether the instance ends when its agent hears nothing of its zone, or ends
+// itself: its room is needed elsewhere, or it is started elsewhere.
+func (i *Instance) Fenced() bool { return i.Movable || i.Class == Preemptible }
+
 // InstanceChange is a child's report to its parent about one instance that it created for
 // that parent. It names no host, and has no field that could.
 type InstanceChange struct {

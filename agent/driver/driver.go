@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"berth/api"
@@ -24,6 +25,12 @@ type State struct {
 	Fenced   bool       // it was started with a fence
 }
 
+// Notice tells a preemptible instance that it must leave.
+type Notice struct {
+	Deadline          time.Time // UTC: the agent kills it then
+	api.PreemptNotice           // its Left counts from now on
+}
+
 // Driver starts and stops instances. Calls are keyed by instance id, which no two hosts
 // share, and a call whose result holds already succeeds: every call may be repeated after
 // a crash at any point. All methods may be called from several goroutines; two calls for
@@ -36,6 +43,13 @@ type Driver interface {
 	// A w with a fence does not outlive the driver: nothing of it runs any more when
 	// the next driver of the same instances is ready.
 	Start(ctx context.Context, host api.HostID, w api.Workload) error
+
+	// Notify puts a notice where the instance can read it, in place of an earlier one, and
+	// then asks the instance to end, as Stop does first, unless the notice is quiet. It does
+	// not wait for the end, which Changed announces, and asks only once. It returns nil for
+	// an instance that does not run, and an error if the notice could not be put there: the
+	// instance is asked to end all the same.
+	Notify(ctx context.Context, id api.InstanceID, n Notice) error
 
 	// Stop ends the instance, softly and then hard, and returns nil when nothing
 	// of it is left on this host: no process, no file, no entry in List. It

@@ -24,7 +24,7 @@ var excuses = []excuse{
 	},
 	{"zone/estimate/split.go", `return !s.coversMinima(best) && merges < splitMergesMax`, `return !s.coversMinima(best) && merges <= splitMergesMax`, "it may try once more"},
 	{
-		"agent/work.go", `if errors.Is(context.Cause(ctx), errFenced) {`, `if true || (errors.Is(context.Cause(ctx), errFenced)) {`,
+		"agent/work.go", `if errors.Is(context.Cause(ctx), errDoomed) {`, `if true || (errors.Is(context.Cause(ctx), errDoomed)) {`,
 		"else the agent ends, and nobody reads what it notes",
 	},
 	{"zone/loop.go", `case d > 0:`, `case d >= 0:`, "at that very moment the job has been started"},

@@ -238,6 +238,14 @@ func (g *gate) Stop(ctx context.Context, id api.InstanceID) error {
 	return g.Driver.Stop(ctx, id)
 }
 
+// Notify implements driver.Driver.
+func (g *gate) Notify(ctx context.Context, id api.InstanceID, n driver.Notice) error {
+	if g.shut.Load() {
+		return errShut
+	}
+	return g.Driver.Notify(ctx, id, n)
+}
+
 // Kill implements driver.Driver.
 func (g *gate) Kill(ctx context.Context, id api.InstanceID) error {
 	if g.shut.Load() {

@@ -87,7 +87,20 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 			d.writeRefusal(w, r, err)
 			return
 		}
+		if work, ok := any(a).(*api.AgentWorkload); ok && api.ParseForm(r.Header.Get(api.HeaderForm)) < api.FormFourth {
+			dropNotices(work)
+		}
 		wire.CBOR(w, r, http.StatusOK, a)
+	}
+}
+
+// dropNotices removes what an agent of an earlier release cannot read: it stops preemptible
+// instances at once, and softly.
+func dropNotices(w *api.AgentWorkload) {
+	for h := range w.Hosts {
+		for i := range w.Hosts[h].Instances {
+			w.Hosts[h].Instances[i].Notice = nil
+		}
 	}
 }
 

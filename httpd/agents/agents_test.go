@@ -299,3 +299,28 @@ func TestWorkIsWaitedFor(t *testing.T) {
 		assert.Len(t, work.Hosts[0].Instances, 1)
 	})
 }
+
+// TestAnAgentOfBeforeGetsNoNotice: it would read none of its lists.
+func TestAnAgentOfBeforeGetsNoNotice(t *testing.T) {
+	d := &agentDoor{Config{
+		Agent:  func(*http.Request) (api.AgentID, bool) { return "a", true },
+		Leader: func() (string, bool) { return "", true },
+		Log:    slog.New(slog.DiscardHandler),
+	}}
+	list := func(context.Context, api.AgentID, *api.AgentWork) (*api.AgentWorkload, error) {
+		evicted := api.Workload{Instance: "i", Stop: true, Notice: &api.PreemptNotice{For: "r", Action: api.PreemptStop}}
+		return &api.AgentWorkload{Hosts: []api.HostWorkload{{Host: "h", Instances: []api.Workload{{Instance: "j"}, evicted}}}}, nil
+	}
+	for form, has := range map[api.Form]bool{api.FormThird: false, api.FormFourth: true} {
+		r := httptest.NewRequest(http.MethodPost, api.PathAgentWork, bytes.NewReader(encode(t, api.AgentWork{})))
+		r.Header.Set("Content-Type", api.MediaCBOR)
+		r.Header.Set(api.HeaderForm, form.String())
+		rec := httptest.NewRecorder()
+		serveCall(d, api.BodyMaxBytes, list)(rec, r)
+		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+		var got api.AgentWorkload
+		require.NoError(t, codec.Unmarshal(rec.Body.Bytes(), &got))
+		assert.Equal(t, has, got.Hosts[0].Instances[1].Notice != nil, "form %d", form)
+		assert.True(t, got.Hosts[0].Instances[1].Stop)
+	}
+}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -15,9 +16,9 @@ import (
 const (
 	AgentBeat        = 2 * time.Second  // maximum interval between calls of an agent
 	HostGraceDefault = 10 * time.Second // silence after which an agent's hosts are down
-	// FenceAfter is the silence of the zone after which an agent stops the instances
-	// that may be started elsewhere. EvacuateAfter is the silence of the agent after
-	// which the zone starts them elsewhere. It is longer, because a deposed leader may
+	// FenceAfter is the silence of the zone after which an agent stops its fenced instances:
+	// those that may be started elsewhere, and preemptible ones. EvacuateAfter is the silence of
+	// the agent after which the zone counts on that. It is longer, because a deposed leader may
 	// have answered the agent meanwhile, and a stop takes time.
 	FenceAfter    = 20 * time.Second
 	fenceMargin   = 15 * time.Second
@@ -114,23 +115,25 @@ func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api
 	case !serves: // also after a restore from a backup of earlier times
 		return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
 	case err != nil: // nothing new in time: the answer is an empty list
-		w := workloadOf(v, term, nil)
+		w := workloadOf(v, f.zone.Instant(), term, nil)
 		w.Generation = r.After
 		return w, nil
 	}
-	return workloadOf(v, term, hosts), nil
+	return workloadOf(v, f.zone.Instant(), term, hosts), nil
 }
 
-// mayBeLeft reports whether the instances of a host may be evacuated at any moment,
-// because the log has the host as down. An agent that calls again gets no list before
-// the log has its host as up; from then on nothing is evacuated.
+// mayBeLeft reports whether instances of a host may be evacuated, or evicted ones counted as
+// gone, at any moment, because the log has the host as down. An agent that calls again gets no
+// list before the log has its host as up; from then on neither happens, so that it starts
+// nothing that the zone has given up.
 func mayBeLeft(v *state.State, hosts []*state.Host) bool {
 	return slices.ContainsFunc(hosts, func(h *state.Host) bool {
-		return h.State == api.HostDown && slices.ContainsFunc(v.OnHost(h.ID), func(i *api.Instance) bool { return i.Movable })
+		return h.State == api.HostDown && slices.ContainsFunc(v.OnHost(h.ID), (*api.Instance).Fenced)
 	})
 }
 
-func workloadOf(v *state.State, term uint64, hosts []*state.Host) *api.AgentWorkload {
+// workloadOf returns the lists of hosts for their agent at an instant of the zone's time.
+func workloadOf(v *state.State, now api.Instant, term uint64, hosts []*state.Host) *api.AgentWorkload {
 	w := &api.AgentWorkload{Term: term, Generation: v.Index()}
 	for _, n := range v.Nodes() {
 		w.Addresses = append(w.Addresses, n.AgentAddr)
@@ -138,8 +141,8 @@ func workloadOf(v *state.State, term uint64, hosts []*state.Host) *api.AgentWork
 	for _, h := range hosts {
 		hw := api.HostWorkload{Host: h.ID, Generation: h.Work}
 		for _, i := range v.OnHost(h.ID) {
-			if i.Window.Start <= v.Now() { // nothing runs before its window
-				hw.Instances = append(hw.Instances, workOf(v, i))
+			if i.Window.Start <= v.Now() && !i.Waits { // nothing runs before its window, nor before its room is free
+				hw.Instances = append(hw.Instances, workOf(v, i, now))
 			}
 		}
 		w.Hosts = append(w.Hosts, hw)
@@ -147,18 +150,31 @@ func workloadOf(v *state.State, term uint64, hosts []*state.Host) *api.AgentWork
 	return w
 }
 
-func workOf(v *state.State, i *api.Instance) api.Workload {
+func workOf(v *state.State, i *api.Instance, now api.Instant) api.Workload {
 	w := api.Workload{
 		Instance: i.ID, Name: i.Name, Flavor: i.Flavor, Resources: i.Resources, Metadata: i.Metadata,
 		Project: i.Project, Stop: i.Status == api.StatusDeleting || i.Target != "", Stay: i.Stay(),
 	}
-	if i.Movable {
+	if i.Fenced() {
 		w.Fence = FenceAfter
+	}
+	if w.Stop && i.Eviction != nil {
+		w.Notice = noticeOf(i, now)
 	}
 	if f, ok := v.Flavor(i.Flavor); ok && f.Resources.Equal(i.Resources) {
 		w.Command = f.Command
 	}
 	return w
+}
+
+// noticeOf returns the notice for an instance that is evicted.
+func noticeOf(i *api.Instance, now api.Instant) *api.PreemptNotice {
+	n := &api.PreemptNotice{For: i.Eviction.For, Lease: i.Eviction.Lease, Action: cmp.Or(i.OnPreempt, api.PreemptStop)}
+	n.Quiet = n.Action == api.PreemptNotify
+	if i.Eviction.By > now {
+		n.Left = i.Eviction.By.Time().Sub(now.Time())
+	}
+	return n
 }
 
 // Report records an agent's report on its instances.

@@ -95,9 +95,39 @@ func TestNothingRunsBeforeItsWindow(t *testing.T) {
 	}
 	v := m.View()
 	require.Len(t, v.OnHost("h"), 2)
-	listed := workloadOf(v, 1, v.AllHosts()).Hosts[0].Instances
+	listed := workloadOf(v, v.Now(), 1, v.AllHosts()).Hosts[0].Instances
 	require.Len(t, listed, 1)
 	assert.Equal(t, "now", listed[0].Name)
+}
+
+// TestPreemptiblesAreFenced: a preemptible instance ends with the silence of its zone; an evicted one
+// has a notice; and one that waits for room is not listed.
+func TestPreemptiblesAreFenced(t *testing.T) {
+	const now = 10_000
+	evicted := func(by api.Instant, a api.PreemptAction) *api.Instance {
+		return &api.Instance{Class: api.Preemptible, Status: api.StatusDeleting, OnPreempt: a, Eviction: &api.Eviction{For: "r", Lease: true, At: 1, By: by}}
+	}
+	notice := func(left time.Duration, quiet bool, a api.PreemptAction) *api.PreemptNotice {
+		return &api.PreemptNotice{Left: left, Quiet: quiet, For: "r", Lease: true, Action: a}
+	}
+	v := memstore.New().View()
+	for name, c := range map[string]struct {
+		i    *api.Instance
+		want api.Workload
+	}{
+		"firm":         {&api.Instance{Class: api.Firm}, api.Workload{}},
+		"movable":      {&api.Instance{Class: api.Firm, Movable: true}, api.Workload{Fence: FenceAfter}},
+		"preemptible":  {&api.Instance{Class: api.Preemptible}, api.Workload{Fence: FenceAfter}},
+		"deleted":      {&api.Instance{Class: api.Preemptible, Status: api.StatusDeleting}, api.Workload{Stop: true, Fence: FenceAfter}},
+		"evicted":      {evicted(now+1500, ""), api.Workload{Stop: true, Fence: FenceAfter, Notice: notice(1500*time.Millisecond, false, api.PreemptStop)}},
+		"requeued":     {evicted(now+1, api.PreemptRequeue), api.Workload{Stop: true, Fence: FenceAfter, Notice: notice(time.Millisecond, false, api.PreemptRequeue)}},
+		"quiet":        {evicted(now+1, api.PreemptNotify), api.Workload{Stop: true, Fence: FenceAfter, Notice: notice(time.Millisecond, true, api.PreemptNotify)}},
+		"at the limit": {evicted(now, ""), api.Workload{Stop: true, Fence: FenceAfter, Notice: notice(0, false, api.PreemptStop)}},
+		"late":         {evicted(1, ""), api.Workload{Stop: true, Fence: FenceAfter, Notice: notice(0, false, api.PreemptStop)}},
+	} {
+		c.want.Stay = 1
+		assert.Equal(t, c.want, workOf(v, c.i, now), name)
+	}
 }
 
 // TestAgentIsSilentAfterItsGrace: one that was heard exactly its grace ago still counts.

@@ -29,6 +29,9 @@ type Rig struct {
 	Broken func() api.Workload
 	// End lets a running instance end by itself with an exit code.
 	End func(t *testing.T, id api.InstanceID, code int)
+	// Notice returns the deadline that an instance can read in its notice, and whether it
+	// has one.
+	Notice func(t *testing.T, id api.InstanceID) (deadline time.Time, ok bool)
 	// Copies returns how often an instance runs on this machine, started by any driver. Nil
 	// if only the driver knows.
 	Copies func(t *testing.T, id api.InstanceID) int
@@ -68,6 +71,9 @@ var cases = []struct {
 	{"a stop", false, testStop},
 	{"a stop whose context has ended", false, stopsTooLate},
 	{"a kill", false, testKill},
+	{"a notice", false, testNotice},
+	{"a quiet notice", false, testQuietNotice},
+	{"a notice that comes too late", false, noticesTooLate},
 	{"what is not known", false, testUnknown},
 	{"several instances", false, testSeveral},
 	{"calls at once", false, atOnce},
@@ -192,6 +198,66 @@ func testKill(s *subject) {
 	s.checkGone(w)
 	assert.Empty(s.t, s.listStates())
 	require.NoError(s.t, s.Driver.Kill(s.t.Context(), w.Instance), "what is already so is a success")
+}
+
+// noticeUntil returns a notice with a deadline some time from now.
+func noticeUntil(left time.Duration, quiet bool) driver.Notice {
+	return driver.Notice{
+		Deadline:      time.Now().Add(left).UTC().Truncate(time.Millisecond),
+		PreemptNotice: api.PreemptNotice{Left: left, Quiet: quiet, For: "r", Lease: true, Action: api.PreemptStop},
+	}
+}
+
+func (s *subject) checkNotice(w api.Workload, n driver.Notice) {
+	s.t.Helper()
+	deadline, ok := s.Notice(s.t, w.Instance)
+	assert.True(s.t, ok, "it has no notice")
+	assert.True(s.t, n.Deadline.Equal(deadline), "%s, not %s", deadline, n.Deadline)
+}
+
+func testNotice(s *subject) {
+	w, other := s.Work(), s.Work()
+	w.Fence = time.Minute
+	s.startWorkload(w)
+	s.startWorkload(other)
+	n := noticeUntil(time.Hour, false)
+	require.NoError(s.t, s.Driver.Notify(s.t.Context(), w.Instance, n))
+	assert.NotEqual(s.t, api.StatusActive, s.awaitEnd(w).Status, "it was asked to end")
+	require.NoError(s.t, s.Driver.Notify(s.t.Context(), w.Instance, n), "what has ended needs none")
+	s.checkCopies(w, 0)
+	assert.Equal(s.t, api.StatusActive, s.stateOf(other).Status)
+	s.stopWorkload(w)
+	assert.Len(s.t, s.listStates(), 1)
+}
+
+func testQuietNotice(s *subject) {
+	w := s.Work()
+	s.startWorkload(w)
+	_, ok := s.Notice(s.t, w.Instance)
+	assert.False(s.t, ok)
+	for _, n := range []driver.Notice{noticeUntil(time.Hour, true), noticeUntil(time.Minute, true)} {
+		require.NoError(s.t, s.Driver.Notify(s.t.Context(), w.Instance, n))
+		s.checkNotice(w, n)
+	}
+	assert.Equal(s.t, api.StatusActive, s.stateOf(w).Status)
+	s.checkCopies(w, 1)
+	require.NoError(s.t, s.Driver.Kill(s.t.Context(), w.Instance))
+	s.checkGone(w)
+	s.startWorkload(w)
+	_, ok = s.Notice(s.t, w.Instance)
+	assert.False(s.t, ok, "a notice ends with its instance")
+}
+
+func noticesTooLate(s *subject) {
+	w := s.Work()
+	require.NoError(s.t, s.Driver.Notify(s.t.Context(), w.Instance, noticeUntil(time.Hour, false)), "it is not known")
+	s.startWorkload(w)
+	ctx, cancel := context.WithCancel(s.t.Context())
+	cancel()
+	require.ErrorIs(s.t, s.Driver.Notify(ctx, w.Instance, noticeUntil(time.Hour, false)), context.Canceled)
+	assert.Equal(s.t, api.StatusActive, s.stateOf(w).Status)
+	_, ok := s.Notice(s.t, w.Instance)
+	assert.False(s.t, ok)
 }
 
 func testUnknown(s *subject) {

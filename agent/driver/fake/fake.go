@@ -26,11 +26,13 @@ var ErrInjected = errors.New("injected failure of the fake driver")
 type Options struct {
 	StartDelay time.Duration // how long a start takes; at least 0
 	StopDelay  time.Duration // how long a stop takes; at least 0
+	Stubborn   bool          // instances that a notice asks to end run on; otherwise they end at once
 	FailEvery  int           // each n-th start fails with ErrInjected; 0 for none
-	// FailStart and FailStop, if set, are called before each start and stop; an error is
-	// its outcome. They may be called from several goroutines.
-	FailStart func(host api.HostID, w api.Workload) error
-	FailStop  func(id api.InstanceID) error
+	// FailStart, FailStop and FailNotify, if set, are called before each start, stop and
+	// notice; an error is its outcome. They may be called from several goroutines.
+	FailStart  func(host api.HostID, w api.Workload) error
+	FailStop   func(id api.InstanceID) error
+	FailNotify func(id api.InstanceID) error
 }
 
 // Driver is a fake. Use New.
@@ -42,6 +44,7 @@ type Driver struct {
 
 	mu     sync.Mutex // guards what follows
 	states map[api.InstanceID]driver.State
+	told   map[api.InstanceID]driver.Notice
 	starts int
 }
 
@@ -49,7 +52,7 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a fake that runs nothing yet.
 func New(o Options) *Driver {
-	return &Driver{opts: o, changed: make(chan struct{}, 1), states: map[api.InstanceID]driver.State{}}
+	return &Driver{opts: o, changed: make(chan struct{}, 1), states: map[api.InstanceID]driver.State{}, told: map[api.InstanceID]driver.Notice{}}
 }
 
 // Start records w as running. See driver.Driver.
@@ -100,6 +103,37 @@ func (d *Driver) isKnown(host api.HostID, id api.InstanceID) (bool, error) {
 	return true, driver.ErrEnded
 }
 
+// Notify records a notice. See driver.Driver.
+func (d *Driver) Notify(ctx context.Context, id api.InstanceID, n driver.Notice) error {
+	leave, err := d.turns.Take(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if d.opts.FailNotify != nil {
+		err = d.opts.FailNotify(id)
+	}
+	d.mu.Lock()
+	_, again := d.told[id]
+	runs := d.states[id].Status == api.StatusActive
+	if runs && err == nil {
+		d.told[id] = n
+	}
+	d.mu.Unlock()
+	if runs && !again && !n.Quiet && !d.opts.Stubborn {
+		d.Exit(id, 0)
+	}
+	return err
+}
+
+// Notice returns the notice that an instance has, and whether it has one.
+func (d *Driver) Notice(id api.InstanceID) (driver.Notice, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, ok := d.told[id]
+	return n, ok
+}
+
 // Stop forgets the instance. See driver.Driver.
 func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
 	return d.endInstance(ctx, id, d.opts.StopDelay)
@@ -133,6 +167,7 @@ func (d *Driver) endInstance(ctx context.Context, id api.InstanceID, delay time.
 	}
 	d.mu.Lock()
 	delete(d.states, id)
+	delete(d.told, id)
 	d.mu.Unlock()
 	return nil
 }

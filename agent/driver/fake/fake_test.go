@@ -43,6 +43,10 @@ func TestConduct(t *testing.T) {
 				t.Helper()
 				require.True(t, d.Exit(id, code))
 			},
+			Notice: func(_ *testing.T, id api.InstanceID) (time.Time, bool) {
+				n, ok := d.Notice(id)
+				return n.Deadline, ok
+			},
 		}
 	})
 }

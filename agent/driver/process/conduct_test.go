@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,6 +36,11 @@ func TestConduct(t *testing.T) {
 				folder := filepath.Join(dir, string(id), workFolder)
 				require.NoError(t, os.WriteFile(filepath.Join(folder, "part"), []byte(strconv.Itoa(code)), 0o600))
 				require.NoError(t, os.Rename(filepath.Join(folder, "part"), filepath.Join(folder, "code")))
+			},
+			Notice: func(t *testing.T, id api.InstanceID) (time.Time, bool) {
+				t.Helper()
+				n, ok := readNotice(t, d, id)
+				return n.Deadline, ok
 			},
 			Copies: sessions,
 			Restart: func(t *testing.T) driver.Driver {

@@ -84,13 +84,14 @@ type Driver struct {
 }
 
 // instance is one instance that is not forgotten. record is guarded by the
-// driver's mutex; the rest is set once.
+// driver's mutex; the rest, except asked, is set once.
 type instance struct {
 	record
 	pidfd    *os.File      // nil if it had ended before it was found
 	fenceEnd *os.File      // only with a fence: its warden kills it when this is closed
 	cmd      *exec.Cmd     // nil if it is not our child
 	gone     chan struct{} // closed when its process has ended and record has the outcome
+	asked    bool          // a notice has asked it to end; only calls with its turn use it
 }
 
 var _ driver.Driver = (*Driver)(nil)

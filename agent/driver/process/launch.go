@@ -37,8 +37,9 @@ const (
 	envInstance = "BERTH_INSTANCE_ID"
 	envName     = "BERTH_INSTANCE_NAME"
 	envFlavor   = "BERTH_FLAVOR"
-	envMetadata = "BERTH_METADATA_" // followed by a key of letters, digits and _
-	envMark     = "BERTH_MARK"      // by which the driver finds remaining processes of the instance
+	envMetadata = "BERTH_METADATA_"      // followed by a key of letters, digits and _
+	envNotice   = "BERTH_PREEMPT_NOTICE" // path of the notice, which exists once the instance must leave
+	envMark     = "BERTH_MARK"           // by which the driver finds remaining processes of the instance
 )
 
 // ownerOf returns a short name for the driver that has a folder, which is an
@@ -50,13 +51,14 @@ func ownerOf(folder string) string {
 
 // environmentOf returns the environment of an instance. Metadata whose key cannot be part
 // of a name, or whose value has a zero byte, is left out.
-func environmentOf(w api.Workload, mark string) []string {
+func environmentOf(w api.Workload, folder, mark string) []string {
 	env := []string{
 		"PATH=" + instancePath,
 		mark,
 		envInstance + "=" + string(w.Instance),
 		envName + "=" + withoutZeroBytes(w.Name),
 		envFlavor + "=" + withoutZeroBytes(string(w.Flavor)),
+		envNotice + "=" + filepath.Join(folder, workFolder, noticeFile),
 	}
 	var extra []string
 	for k, v := range w.Metadata {
@@ -210,10 +212,11 @@ func (d *Driver) startGate(w api.Workload) (cmd *exec.Cmd, word, fenceEnd *os.Fi
 		return nil, nil, nil, fmt.Errorf("opening the instance's gate: %w", err)
 	}
 	files = append(files, awaits)
+	folder := filepath.Join(d.conf.Dir, string(w.Instance))
 	// Not CommandContext: an instance outlives the call that starts it.
 	cmd = &exec.Cmd{
 		Path: d.shell, Args: append([]string{"sh", "-c", gate, "berth-gate"}, w.Command...),
-		Dir: filepath.Join(d.conf.Dir, string(w.Instance)), Env: environmentOf(w, d.markOf(w.Instance)),
+		Dir: folder, Env: environmentOf(w, folder, d.markOf(w.Instance)),
 		Stdout: files[0], Stderr: files[1], ExtraFiles: []*os.File{awaits},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}

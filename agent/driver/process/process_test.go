@@ -225,8 +225,9 @@ func TestWhatItSees(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, mode, info.Mode().Perm(), name)
 	}
-	assert.ElementsMatch(t, environmentOf(w, "BERTH_MARK=a.b"), []string{
+	assert.ElementsMatch(t, environmentOf(w, "/d/i", "BERTH_MARK=a.b"), []string{
 		"PATH=" + instancePath, "BERTH_MARK=a.b", marker(w.Instance), envName + "=web", envFlavor + "=tiny",
+		"BERTH_PREEMPT_NOTICE=/d/i/work/preempt-notice.json",
 		envMetadata + "role=web", envMetadata + "Zone_2=b",
 	})
 }

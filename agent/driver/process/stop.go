@@ -67,13 +67,9 @@ func (d *Driver) stopInstance(ctx context.Context, id api.InstanceID, first unix
 // endInstance ends the process of i, whose record is r, and everything it started. Its
 // group gets the first signal; what is left of it after the grace gets SIGKILL.
 func (d *Driver) endInstance(ctx context.Context, i *instance, r record, first unix.Signal, grace time.Duration) error {
-	// While the leader has not ended its number, and its group's, is its own.
-	if s, err := readStat(r.PID); err == nil && s.start == r.Start && !s.isOver() && r.Boot == d.boot {
-		_ = unix.Kill(-r.PID, first) // a process that is gone needs no signal
-		if first != unix.SIGKILL {
-			if err := d.awaitEnd(ctx, i, grace); err != nil {
-				return err
-			}
+	if d.signalGroup(r, first) && first != unix.SIGKILL {
+		if err := d.awaitEnd(ctx, i, grace); err != nil {
+			return err
 		}
 	}
 	if err := d.killAll(ctx, r); err != nil {
