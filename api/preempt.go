@@ -178,3 +178,30 @@ type PreemptNotice struct {
 	Lease  bool          `cbor:"4,keyasint,omitempty"`
 	Action PreemptAction `cbor:"5,keyasint"`
 }
+
+// validatePreempt checks what a request says of preemptible instances.
+func (r *Request) validatePreempt() error {
+	switch {
+	case r.Grace < 0 || r.Grace > PreemptGraceMax || r.Grace%time.Millisecond != 0:
+		return Errorf(CodeInvalid, "grace must be 1ms to %s, in whole milliseconds", PreemptGraceMax)
+	case r.Grace != 0 && !r.Reserves:
+		return Errorf(CodeInvalid, "only what is reserved has a grace")
+	case !r.Reserves && slices.ContainsFunc(r.Groups, func(g Group) bool { return g.ShareIdle }):
+		return Errorf(CodeInvalid, "only what is reserved can be shared while it is idle")
+	case r.OnPreempt != "" && !r.OnPreempt.Valid():
+		return Errorf(CodeInvalid, "on_preempt must be %s, %s or %s", PreemptStop, PreemptNotify, PreemptRequeue)
+	case r.Way != "" && !r.Way.Valid():
+		return Errorf(CodeInvalid, "%q is no way to ask for preemptible instances", string(r.Way))
+	case r.Class == Preemptible && r.Preempt:
+		return Errorf(CodeInvalid, "preempt is for firm instances: preemptible ones never make others leave")
+	case r.Class == Preemptible && r.Within != "":
+		return Errorf(CodeInvalid, "preemptible instances cannot be booted within a reservation")
+	case r.Class == Preemptible:
+		return nil
+	case r.OnPreempt != "" || r.Way != "":
+		return Errorf(CodeInvalid, "on_preempt is for preemptible instances alone")
+	case r.Preempt && (r.Reserves || r.Within != ""):
+		return Errorf(CodeInvalid, "preempt is for boots outside of reservations: room of leases is free when they start")
+	}
+	return nil
+}

@@ -195,6 +195,9 @@ func (r *Request) Validate() error {
 	if !r.Class.Valid() {
 		return Errorf(CodeInvalid, "class must be %q or %q", Firm, Preemptible)
 	}
+	if err := r.validatePreempt(); err != nil {
+		return err
+	}
 	if r.Lifetime < 0 || r.Lifetime > LifetimeMax || r.Lifetime%time.Millisecond != 0 {
 		return Errorf(CodeInvalid, "lifetime must be 1ms to %s, in whole milliseconds", LifetimeMax)
 	}
@@ -275,12 +278,9 @@ func (r *Request) validateLease() error {
 }
 
 // ValidateAbroad returns an invalid-input error for a request that no zone serves for
-// another: room for later, beyond WindowMax, or of a class other than firm. now is the
-// time of the answering zone.
+// another: room for later, or beyond WindowMax. now is the time of the answering zone.
 func (r *Request) ValidateAbroad(now Instant) error {
 	switch w := r.Window; {
-	case r.Class != Firm:
-		return Errorf(CodeInvalid, "another zone may ask for class %q alone", Firm)
 	case r.Reserves && (w.Start > now.Add(LeaseLeadMax) || w.End > now.Add(LeaseLeadMax+LeaseDurationMax)):
 		return Errorf(CodeInvalid, "a lease must start within %d days", LeaseLeadMax/(24*time.Hour))
 	case r.Reserves:

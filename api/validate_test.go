@@ -142,6 +142,26 @@ func TestRequestValidate(t *testing.T) {
 		{"empty window", func(r *api.Request) { r.Window = api.Window{Start: 5, End: 5} }, "window must end after it starts"},
 		{"no class", func(r *api.Request) { r.Class = "" }, `class must be "firm" or "preemptible"`},
 		{"preemptible", func(r *api.Request) { r.Class = api.Preemptible }, ""},
+		{"preemptible, and back", func(r *api.Request) {
+			r.Class, r.OnPreempt, r.Way = api.Preemptible, api.PreemptRequeue, api.PreemptByHint
+		}, ""},
+		{"other action", func(r *api.Request) { r.Class, r.OnPreempt = api.Preemptible, "wait" }, "on_preempt must be stop, notify or requeue"},
+		{"other way", func(r *api.Request) { r.Class, r.Way = api.Preemptible, "wish" }, `"wish" is no way`},
+		{"firm with an action", func(r *api.Request) { r.OnPreempt = api.PreemptStop }, "on_preempt is for preemptible instances alone"},
+		{"firm with a way", func(r *api.Request) { r.Way = api.PreemptByHint }, "on_preempt is for preemptible instances alone"},
+		{"preemptible within", func(r *api.Request) { r.Class, r.Within = api.Preemptible, "r" }, "cannot be booted within a reservation"},
+		{"preemptible for a lease", func(r *api.Request) { reserve(r); r.Class = api.Preemptible }, `what is reserved is of class "firm"`},
+		{"preempts", func(r *api.Request) { r.Preempt = true }, ""},
+		{"preemptible preempts", func(r *api.Request) { r.Class, r.Preempt = api.Preemptible, true }, "preempt is for firm instances"},
+		{"preempts for a lease", func(r *api.Request) { reserve(r); r.Preempt = true }, "preempt is for boots outside of reservations"},
+		{"preempts within", func(r *api.Request) { r.Within, r.Preempt = "r", true }, "preempt is for boots outside of reservations"},
+		{"longest grace", func(r *api.Request) { reserve(r); r.Grace = api.PreemptGraceMax }, ""},
+		{"longer grace", func(r *api.Request) { reserve(r); r.Grace = api.PreemptGraceMax + time.Millisecond }, "grace must be 1ms to 1h0m0s"},
+		{"shorter grace", func(r *api.Request) { reserve(r); r.Grace = 1 }, "grace must be"},
+		{"negative grace", func(r *api.Request) { reserve(r); r.Grace = -time.Millisecond }, "grace must be"},
+		{"grace of a boot", func(r *api.Request) { r.Grace = time.Minute }, "only what is reserved has a grace"},
+		{"shared while idle", func(r *api.Request) { reserve(r); r.Groups[0].ShareIdle = true }, ""},
+		{"a boot shared while idle", func(r *api.Request) { r.Groups[0].ShareIdle = true }, "only what is reserved can be shared while it is idle"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := api.Request{Groups: groups(1), Window: api.Window{Start: 0, End: api.Forever}, Class: api.Firm}
@@ -154,6 +174,11 @@ func TestRequestValidate(t *testing.T) {
 		})
 	}
 	assert.Equal(t, 5, (&api.Request{Groups: []api.Group{group(2), group(3)}}).Count())
+}
+
+// reserve makes a request one for a lease.
+func reserve(r *api.Request) {
+	r.Reserves, r.Window, r.Groups[0].Name = true, api.Window{Start: 5, End: 9}, "r"
 }
 
 func TestOutcomes(t *testing.T) {

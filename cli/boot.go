@@ -44,6 +44,7 @@ const bootExamples = `  berth boot --flavor small --name web --count 400
   berth boot --name shop --groups shop.yaml --lifetime 2h
   berth boot --flavor small --name web --reservation-id web-1 --no-wait
   berth boot --within nightly --name night --count 3
+  berth boot --flavor small --name batch --count 50 --min 1 --preemptible --on-preempt requeue --lifetime 2h
   berth boot --flavor small --name web --count 4 --plan --out plan.json && berth boot --apply plan.json`
 
 func bootCommand(e *env) *cobra.Command {

@@ -22,6 +22,8 @@ import (
 var verbs = []string{
 	"boot --flavor small --name web --count 5 --min 2",
 	"boot --flavor small --name web --no-wait",
+	"boot --flavor small --name batch --no-wait --preemptible --on-preempt requeue",
+	"boot --flavor small --name web --no-wait --preemptible=false --preempt",
 	"boot --flavor small --name web --count 10 --plan",
 	"boot --flavor small --name web --count 10 --plan --az az1 --trait A --trait !B --trait C|D --image i --image-property k=v --group apart --query [\"=\",\"$host\",\"h\"]" +
 		" --same-host i-1 --different-host i-2 --near 10.0.0.1/16 --force-host h1 --ignore-host h2 --zone west --exclude-zone east --zone-tag ssd" +

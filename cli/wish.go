@@ -20,6 +20,8 @@ type wish struct {
 	groupsOf                  []string // NAME:FLAVOR[:COUNT[:MIN]]
 	groupsFile                string
 	lifetime, decideWithin    time.Duration
+	onPreempt                 string
+	preempt                   bool
 	hosts                     hostWish
 	zones                     rest.ZoneRule
 }
@@ -31,6 +33,7 @@ type hostWish struct {
 	traits, properties            []string
 	sameHost, differentHost       []string
 	forceHost, ignoreHost         []string
+	preemptible                   bool
 }
 
 func (w *wish) addFlags(e *env, c *cobra.Command) {
@@ -45,6 +48,8 @@ func (w *wish) addFlags(e *env, c *cobra.Command) {
 	f.StringVar(&w.groupsFile, "groups", "", "`FILE` in YAML or JSON with groups, rules and zones, in place of all flags about them, - for standard input")
 	f.DurationVar(&w.lifetime, "lifetime", 0, "how long the instances run before the zone ends them (default: forever)")
 	f.DurationVar(&w.decideWithin, "decide-within", 0, "give up unless the boot is decided within this time")
+	f.StringVar(&w.onPreempt, "on-preempt", "", "what becomes of preemptible instances whose room is needed, an `ACTION`: stop, notify or requeue (default: stop)")
+	f.BoolVar(&w.preempt, "preempt", false, "end preemptible instances if there is no other room (admins, and projects that the zone allows it)")
 	w.hosts.addFlags(e, c)
 	f.StringArrayVar(&w.zones.Allowed, "zone", nil, "only in this `ZONE`: the zone itself, or a direct child with all below it; may be repeated")
 	f.StringArrayVar(&w.zones.Excluded, "exclude-zone", nil, "not in this `ZONE` or below it; may be repeated")
@@ -72,6 +77,7 @@ func (h *hostWish) addFlags(e *env, c *cobra.Command) {
 	f.StringVar(&h.near, "near", "", "only hosts whose address is in the network of `ADDRESS[/BITS]` (default: /24)")
 	f.StringArrayVar(&h.forceHost, "force-host", nil, "only on this `HOST` of the zone (admins); may be repeated")
 	f.StringArrayVar(&h.ignoreHost, "ignore-host", nil, "not on this `HOST` of the zone (admins); may be repeated")
+	f.BoolVar(&h.preemptible, "preemptible", false, "use room that nobody needs now, and leave when it is needed; =false opts out where the project's instances are preemptible")
 	e.flagNames(c, "az", azNames)
 	e.flagNames(c, "group", serverGroupNames)
 	e.flagNames(c, "within", leaseReservationNames)
@@ -85,7 +91,7 @@ func (h *hostWish) addFlags(e *env, c *cobra.Command) {
 
 // groupFlags are the flags whose values --groups reads from its file.
 var groupFlags = []string{
-	"flavor", "count", "min", "group-of", "az", "trait", "image", "image-property", "group", "within", "query", "same-host",
+	"flavor", "count", "min", "group-of", "az", "trait", "image", "image-property", "group", "within", "query", "same-host", "preemptible",
 	"different-host", "near", "force-host", "ignore-host", "zone", "exclude-zone", "zone-tag", "exclude-zone-tag", "spread-zones", "min-zones", "pack",
 }
 
@@ -99,7 +105,7 @@ func (w *wish) serverCreate(e *env, c *cobra.Command) (rest.ServerCreate, error)
 	if err != nil {
 		return none, err
 	}
-	s := rest.ServerCreate{Name: w.name, Reservation: w.reservation, Metadata: metadata}
+	s := rest.ServerCreate{Name: w.name, Reservation: w.reservation, Metadata: metadata, OnPreempt: api.PreemptAction(w.onPreempt), Preempt: w.preempt}
 	for _, d := range []struct {
 		flag string
 		v    time.Duration
@@ -250,7 +256,10 @@ func (h *hostWish) readWish(c *cobra.Command) (rest.GroupWish, error) {
 			hints.CIDR = "/" + bits
 		}
 	}
-	for _, flag := range []string{"within", "group", "query", "same-host", "different-host", "near", "force-host", "ignore-host"} {
+	if c.Flags().Changed("preemptible") {
+		hints.Preemptible = new(rest.Flag(h.preemptible))
+	}
+	for _, flag := range []string{"within", "group", "query", "preemptible", "same-host", "different-host", "near", "force-host", "ignore-host"} {
 		if c.Flags().Changed(flag) {
 			w.Hints = &hints
 		}

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"strings"
 
 	"berth/api"
 )
@@ -34,6 +35,13 @@ type ServerCreate struct {
 	Zones    *ZoneRule    `json:"zones,omitempty"`
 	Lifetime string       `json:"lifetime,omitempty"` // a duration such as "90m", after which the zone ends the instances
 	Timeout  string       `json:"timeout,omitempty"`  // a duration; the boot is given up if it is not decided within it
+
+	// OnPreempt is what becomes of preemptible instances whose room is needed: stop (the
+	// default), notify or requeue.
+	OnPreempt api.PreemptAction `json:"on_preempt,omitempty"`
+	// Preempt lets preemptible instances be ended to make room for this boot, if there is no
+	// other. It needs the role admin, or a project that the zone allows it.
+	Preempt bool `json:"preempt,omitempty"`
 }
 
 // GroupWish has the conditions for the hosts of one group.
@@ -74,6 +82,23 @@ type SchedulerHints struct {
 	CIDR          string            `json:"cidr,omitempty"` // default "/24"
 	ForceHosts    []string          `json:"force_hosts,omitempty"`
 	IgnoreHosts   []string          `json:"ignore_hosts,omitempty"`
+	Preemptible   *Flag             `json:"preemptible,omitempty"` // whether all instances of the boot are preemptible; the text "true" or "false" is possible too
+}
+
+// Flag is a bool that may be spelled as a text, as many clients send values of hints.
+type Flag bool
+
+// UnmarshalJSON reads true or false, or a text that says so.
+func (f *Flag) UnmarshalJSON(b []byte) error {
+	switch strings.ToLower(strings.Trim(string(b), `"`)) {
+	case "true":
+		*f = true
+	case "false":
+		*f = false
+	default:
+		return api.Errorf(api.CodeInvalid, "it must be true or false")
+	}
+	return nil
 }
 
 // Traits are traits that hosts must or must not have.

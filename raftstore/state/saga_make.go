@@ -70,6 +70,9 @@ func (s *sagaBook) checkAbroad(c command.Hold) Result {
 	if s.isPaused(c.Origin) {
 		return refuseWith(api.CodePaused, "the link takes no new work")
 	}
+	if c.Request.Preempt && s.Config.Preemptibles.Closed {
+		return refuseWith(api.CodeForbidden, "this zone ends no preemptible instances for other zones")
+	}
 	if err := c.Request.ValidateAbroad(s.now); err != nil {
 		return Result{Err: err}
 	}

@@ -702,7 +702,7 @@ func TestPruneIsBounded(t *testing.T) {
 }
 
 // TestHoldsForAnotherZoneAreForNow: whatever a parent writes into a hold, it gets no
-// room for later, beyond the longest window, or of another class than firm.
+// room for later, or beyond the longest window.
 func TestHoldsForAnotherZoneAreForNow(t *testing.T) {
 	w := newWorld(t)
 	w.link("up", api.LinkParent)
@@ -718,7 +718,8 @@ func TestHoldsForAnotherZoneAreForNow(t *testing.T) {
 		{api.Window{Start: now, End: now.Add(api.WindowMax) + 1}, api.Firm, false},
 		{api.Window{Start: now + 1, End: api.Forever}, api.Firm, false},
 		{api.Window{Start: -1, End: api.Forever}, api.Firm, false},
-		{api.Window{End: api.Forever}, api.Preemptible, false},
+		{api.Window{End: api.Forever}, api.Preemptible, true},
+		{api.Window{Start: now + 1, End: api.Forever}, api.Preemptible, false},
 	} {
 		h := asked(command.Stamp{At: now}, fmt.Sprint("k", n), slots("h1", fmt.Sprint("i", n)))
 		h.Request.Window, h.Request.Class = c.window, c.class
@@ -726,6 +727,24 @@ func TestHoldsForAnotherZoneAreForNow(t *testing.T) {
 			w.ok(h)
 		} else {
 			w.refused(api.CodeInvalid, h)
+		}
+	}
+}
+
+// TestAZoneMayKeepItsPreemptiblesFromParents: whoever is above it does not end any, unless the
+// operator allows it, which is so at first.
+func TestAZoneMayKeepItsPreemptiblesFromParents(t *testing.T) {
+	w := newWorld(t)
+	w.link("up", api.LinkParent)
+	w.host("h1", 100)
+	for n, closed := range []bool{false, true, false} {
+		w.ok(command.ConfigSet{Stamp: w.stamp(), Config: api.ZoneConfig{Preemptibles: api.PreemptRule{Closed: closed}}})
+		h := asked(w.stamp(), fmt.Sprint("k", n), slots("h1", fmt.Sprint("i", n)))
+		h.Request.Preempt = true
+		if closed {
+			w.refused(api.CodeForbidden, h)
+		} else {
+			w.ok(h)
 		}
 	}
 }

@@ -38,5 +38,8 @@ func (e *Estimator) CheckForeign(r *api.Request) error {
 	if err := checkRequest(r); err != nil {
 		return err
 	}
+	if r.Preempt && e.zone.View().Config.Preemptibles.Closed {
+		return api.Errorf(api.CodeForbidden, "this zone ends no preemptible instances for other zones")
+	}
 	return r.ValidateAbroad(e.zone.Instant())
 }

@@ -32,6 +32,7 @@ type BootOrder struct {
 	command.BootTerms `cbor:"1,keyasint"`
 	Blob              []byte   `cbor:"2,keyasint,omitempty"` // a plan to take up, or nil to select
 	Joins             []string `cbor:"3,keyasint,omitempty"` // per group: what its hints call the server group that it joins, "" for none
+	Preemptible       []string `cbor:"4,keyasint,omitempty"` // per group: "true" or "false" as its hint says, "" for no hint; none if no group has one
 }
 
 // digest fills in what tells a repeat of a boot from another one. An order as asked names

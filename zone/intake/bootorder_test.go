@@ -153,7 +153,16 @@ func TestWhatMakesTwoBootsTheSame(t *testing.T) {
 		"query":          func(_ *rest.BootBody, web group) { web.Hints.Query = nil },
 		"near":           func(_ *rest.BootBody, web group) { web.Hints.CIDR = "/16" },
 		"forced":         func(_ *rest.BootBody, web group) { web.Hints.ForceHosts = nil },
-		"ignored":        func(_ *rest.BootBody, web group) { web.Hints.IgnoreHosts = nil },
+		"preempts":       func(b *rest.BootBody, _ group) { b.Server.Preempt = true },
+		"preemptible": func(b *rest.BootBody, web group) {
+			web.Hints.Preemptible, b.Server.Groups[1].Hints = flag(true), &rest.SchedulerHints{Preemptible: flag(true)}
+		},
+		"opted out": func(_ *rest.BootBody, web group) { web.Hints.Preemptible = flag(false) },
+		"what comes after": func(b *rest.BootBody, web group) {
+			web.Hints.Preemptible, b.Server.Groups[1].Hints = flag(true), &rest.SchedulerHints{Preemptible: flag(true)}
+			b.Server.OnPreempt = api.PreemptNotify
+		},
+		"ignored": func(_ *rest.BootBody, web group) { web.Hints.IgnoreHosts = nil },
 	} {
 		d := w.digestOf(t, admin, body(change))
 		assert.Empty(t, seen[d], "%s looks like", name)

@@ -24,6 +24,7 @@ func TestFlavors(t *testing.T) {
 		{rest.FlavorSpec{Name: "a b"}, "flavor name must be"},
 		{rest.FlavorSpec{Name: "a", RAM: new(int64(1)), Resources: api.Resources{api.MemoryMB: 1}}, "give ram or resources.MEMORY_MB, not both"},
 		{rest.FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:SSD": "yes"}}, "trait:SSD must be required or forbidden"},
+		{rest.FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"blazar:preemptible": "yes"}}, `blazar:preemptible must be true or false, got "yes"`},
 		{rest.FlavorSpec{Name: "a", VCPUs: new(int64(1)), ExtraSpecs: map[string]string{"trait:ssd": "required"}}, `"trait:ssd" must name a trait`},
 	} {
 		before := w.index()

@@ -45,6 +45,9 @@ func flavorOf(s rest.FlavorSpec) (api.Flavor, error) {
 	if err := f.Validate(); err != nil {
 		return f, err
 	}
+	if v, ok := f.ExtraSpecs[api.SpecPreemptible]; ok && !isText(v, "true") && !isText(v, "false") {
+		return f, api.Errorf(api.CodeInvalid, "extra_specs: %s must be true or false, got %q", api.SpecPreemptible, v)
+	}
 	return f, checkTraitSpecs(f.ExtraSpecs)
 }
 

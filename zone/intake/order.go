@@ -30,6 +30,7 @@ type reading struct {
 	order  *BootOrder  // as asked
 	groups []api.Group // those of the order, with what their flavors ask for
 	joined []api.Rule  // of the server groups that the groups join
+	kinds  []kind      // whether each group is preemptible
 
 	reservation api.ReservationID // that a group has for a flavor; "" for none
 
@@ -59,6 +60,7 @@ func Order(z *zone.Zone, from Source, body *rest.BootBody) (*BootOrder, error) {
 	rd := &reading{v: z.View(), caller: from.Caller, order: &BootOrder{Blob: s.Blob, BootTerms: command.BootTerms{
 		Name: s.Name, Metadata: s.Metadata, Request: api.Request{
 			Reservation: api.ReservationID(s.Reservation), Project: from.Caller.Project, Class: api.Firm,
+			OnPreempt: s.OnPreempt, Preempt: s.Preempt,
 			Window: api.Window{Start: 0, End: api.Forever}, // starts when it is held, so that a plan selected a moment ago still matches the request
 		},
 	}}}
@@ -71,17 +73,20 @@ func Order(z *zone.Zone, from Source, body *rest.BootBody) (*BootOrder, error) {
 // resolve resolves the names in an order, and fills in the caller.
 func (rd *reading) resolve(from Source) (*BootOrder, error) {
 	o := rd.order
+	o.Preemptible = rd.hintsAsked()
 	if err := o.digest(); err != nil {
 		return nil, err
 	}
 	o.Key, o.Call, o.Fixed, o.Request.User = from.Key, from.Call, o.Blob != nil, from.Caller.User
 	o.Request.Groups, o.Request.Rules = rd.groups, append(o.Request.Rules, rd.joined...)
 	o.Request.Within = cmp.Or(o.Request.Within, rd.reservation)
-	switch {
-	case rd.gone == nil:
-		return o, o.Request.Validate()
-	case !o.isRepeat(rd.v):
-		return nil, rd.gone
+	rd.resolveClass()
+	err := rd.gone
+	if err == nil {
+		err = o.Request.Validate()
+	}
+	if err != nil && !o.isRepeat(rd.v) {
+		return nil, err
 	}
 	return o, nil // the original answer needs none of the missing objects
 }
@@ -264,11 +269,12 @@ func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 		}
 		out.Hints.ForceHosts = []string{host}
 	}
+	var hint *rest.Flag
 	if g.Hints != nil {
 		if err := rd.readHints(part+"scheduler_hints.", g.Hints, &out.Hints); err != nil {
 			return err
 		}
-		joins = g.Hints.Group
+		joins, hint = g.Hints.Group, g.Hints.Preemptible
 	}
 	asked := out
 	f, ok := rd.flavorFor(&out)
@@ -277,6 +283,7 @@ func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 		rd.noteMissing("%sflavorRef: there is no flavor %q in this zone; see GET /flavors", part, g.FlavorRef)
 	}
 	rd.checkHosts(part, &out.Hints)
+	rd.kinds = append(rd.kinds, rd.kindOf(part, hint, f, g))
 	full := withFlavor(out, f)
 	rd.order.Request.Groups, rd.order.Joins, rd.groups = append(rd.order.Request.Groups, asked), append(rd.order.Joins, joins), append(rd.groups, full)
 	if !ok {

@@ -55,6 +55,7 @@ type Model struct {
 	Limits map[api.ProjectID]Limits              // "": of projects that have none of their own
 	Ends   map[api.LeaseEndName]api.LeaseOutcome // that the external service of the zone was not told
 	Asks   bool                                  // the zone has such a service
+	Closed bool                                  // the zone ends no preemptibles for its parents
 	Kept   map[api.InstanceID]*Claim             // slots that an undecided hold takes over, with the claim that does
 	Facts  []LeaseFact                           // that this command made
 
@@ -253,7 +254,7 @@ func (m *Model) applyMembers(c command.ForMembers) *Refusal {
 		}
 		m.Begun, m.Zone, m.DefaultAZ, m.Cleaning = true, c.Name, c.Config.DefaultAZ, c.Config.Leases.Cleaning
 		m.Scheduler = api.Scheduler{Filters: c.Config.Filters, Costs: c.Config.Costs}
-		m.Asks = c.Config.Leases.Check.URL != ""
+		m.Asks, m.Closed = c.Config.Leases.Check.URL != "", c.Config.Preemptibles.Closed
 	case command.SchedulerSet:
 		if len(c.Scheduler.Filters) > api.FiltersMax || len(c.Scheduler.Costs) > api.FiltersMax {
 			return &Refusal{promise.Model, "there are too many filters or costs"}
@@ -269,7 +270,7 @@ func (m *Model) applyStock(c command.ForStock) *Refusal {
 	switch c := c.(type) {
 	case command.ConfigSet:
 		m.rearrange(func() { m.DefaultAZ, m.Cleaning = c.Config.DefaultAZ, c.Config.Leases.Cleaning })
-		m.Asks = c.Config.Leases.Check.URL != ""
+		m.Asks, m.Closed = c.Config.Leases.Check.URL != "", c.Config.Preemptibles.Closed
 	case command.HostsPut:
 		return m.hostsPut(c)
 	case command.HostsState:

@@ -144,8 +144,8 @@ func (m *Model) MayHold(c command.Hold) (*Boot, *Refusal) {
 // of a lease.
 func (m *Model) mayWant(r *api.Request) *Refusal {
 	switch w := r.Window; {
-	case r.Class != api.Firm:
-		return &Refusal{promise.Window, "it is not firm"}
+	case r.Preempt && m.Closed:
+		return &Refusal{promise.Model, "the zone makes no room for parents"}
 	case r.Reserves:
 		if w.Start > m.Now.Add(api.LeaseLeadMax) || w.End > m.Now.Add(api.LeaseLeadMax+api.LeaseDurationMax) {
 			return &Refusal{promise.Window, "it is too far ahead"}
