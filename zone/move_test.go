@@ -274,3 +274,40 @@ func TestHostIsLostInAMove(t *testing.T) {
 		w.settle()
 	})
 }
+
+// TestLostHostGivesRoomUp: what was to end on a lost host is gone once its agent must have ended it, so
+// that nothing waits for its room; not what has no fence, nor what may run on.
+func TestLostHostGivesRoomUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.zone("root", nil)
+		a := m.agent("b", 4)
+		m.host("root-host-b1")
+		for name, class := range map[string]api.Class{"firm": api.Firm, "leaves": api.Preemptible, "stays": api.Preemptible} {
+			o := order(name, 1, 1)
+			o.Request.Class = class
+			require.Equal(t, api.BootActive, m.run(o).State())
+		}
+		a.fallSilent()
+		began := time.Now()
+		m.until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
+		for _, name := range []string{"firm", "leaves"} {
+			m.propose(func(at command.Stamp) command.Command {
+				return command.InstanceDelete{Stamp: at, ID: m.instances(name)[0].ID}
+			})
+		}
+		id := m.instances("leaves")[0].ID
+		m.until("it counts as gone", func(v *state.State) bool {
+			i, _ := v.Instance(id)
+			return i.Status == api.StatusDeleted
+		})
+		assert.GreaterOrEqual(t, time.Since(began), fleet.EvacuateAfter-fleet.AgentBeat)
+		assert.Less(t, time.Since(began), fleet.EvacuateAfter+10*time.Second)
+		time.Sleep(time.Minute)
+		assert.Equal(t, map[api.Status]int{api.StatusDeleting: 1, api.StatusActive: 1, api.StatusDeleted: 1}, m.view().CountByStatus())
+		m.set(func(*member) { a.quiet = false })
+		m.until("the rest has ended", func(v *state.State) bool { return v.CountByStatus()[api.StatusDeleted] == 2 })
+		assert.Equal(t, api.StatusActive, m.instances("stays")[0].Status)
+		w.settle()
+	})
+}

@@ -249,13 +249,21 @@ func (w *world) draw() command.Command {
 	return command.Prune{Stamp: w.stamp(), Before: w.now - api.Instant(w.roll(400)), BeforeAbroad: w.now - api.Instant(w.roll(400)), BeforeDead: w.now - api.Instant(w.roll(400)), Limit: w.roll(20)}
 }
 
-// lose loses a host, and moves what it can of it to another one.
+// lose loses a host, ends some of what may be lost with it, and moves the rest to another one.
 func (w *world) lose() []command.Command {
 	h, to := w.hostID(), w.hostID()
 	out := []command.Command{command.HostsState{Stamp: w.stamp(), State: api.HostDown, Hosts: []api.HostID{h}}}
 	for _, i := range w.s.OnHost(h) {
+		if i.Movable && w.roll(4) == 0 {
+			out = append(out, command.InstanceDelete{Stamp: w.stamp(), ID: i.ID})
+		}
 		out = append(out, command.InstanceMove{Stamp: w.stamp(), ID: i.ID, From: h, To: to, Evacuate: true})
 	}
+	silent := command.HostsSilent{Stamp: w.stamp(), Hosts: []command.SilentHost{{ID: h, Since: out[0].Time()}, {ID: to, Since: out[0].Time()}}}
+	if was, ok := w.s.Host(h); ok && was.DownSince > 0 {
+		silent.Hosts[0].Since = was.DownSince
+	}
+	out = append(out, silent)
 	return append(out, w.hostPut(string(h), 8))
 }
 

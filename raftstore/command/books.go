@@ -113,6 +113,7 @@ func (GroupPut) forWork()       {}
 func (GroupDelete) forWork()    {}
 func (InstanceReport) forWork() {}
 func (InstanceTold) forWork()   {}
+func (HostsSilent) forWork()    {}
 func (Restored) forWork()       {}
 
 func (HoldParts) forSaga()       {}

@@ -81,6 +81,7 @@ const (
 	KindSeriesCreate    Kind = 59
 	KindSeriesDelete    Kind = 60
 	KindLeaseEndsTold   Kind = 61
+	KindHostsSilent     Kind = 62
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -99,6 +100,7 @@ var since = map[Kind]api.Form{
 	KindSeriesCreate:  api.FormFourth,
 	KindSeriesDelete:  api.FormFourth,
 	KindLeaseEndsTold: api.FormFourth,
+	KindHostsSilent:   api.FormFourth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -261,4 +263,5 @@ var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindSeriesCreate:    reader[SeriesCreate],
 	KindSeriesDelete:    reader[SeriesDelete],
 	KindLeaseEndsTold:   reader[LeaseEndsTold],
+	KindHostsSilent:     reader[HostsSilent],
 }

@@ -82,10 +82,11 @@ var kinds = []command.Command{
 	command.SeriesCreate{},
 	command.SeriesDelete{},
 	command.LeaseEndsTold{},
+	command.HostsSilent{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindLeaseEndsTold)
+const kindMax = int(command.KindHostsSilent)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

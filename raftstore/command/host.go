@@ -26,6 +26,20 @@ type HostsState struct {
 	Hosts []api.HostID  `cbor:"3,keyasint"`
 }
 
+// HostsSilent says that the agents of hosts have been silent for so long that nothing with a
+// fence runs there any more: the instances with a fence that are DELETING are gone. A host that
+// is not down, or has been up since, is left out.
+type HostsSilent struct {
+	Stamp
+	Hosts []SilentHost `cbor:"2,keyasint"`
+}
+
+// SilentHost is one host of HostsSilent.
+type SilentHost struct {
+	ID    api.HostID  `cbor:"1,keyasint"`
+	Since api.Instant `cbor:"2,keyasint"` // when it went down
+}
+
 // HostSet changes the settings of a host that belong to its operator. Generation must be the
 // current one unless it is zero. A nil field is left as it is.
 type HostSet struct {
@@ -85,6 +99,9 @@ func (HostsPut) Kind() Kind { return KindHostsPut }
 
 // Kind implements Command.
 func (HostsState) Kind() Kind { return KindHostsState }
+
+// Kind implements Command.
+func (HostsSilent) Kind() Kind { return KindHostsSilent }
 
 // Kind implements Command.
 func (HostSet) Kind() Kind { return KindHostSet }

@@ -72,7 +72,7 @@ func TestOracle(t *testing.T) {
 		"Hold conflict": 120, "Hold ok": 120, "Hold plan_refused": 30, "HoldDecide conflict": 5, "HoldDecide not_found": 8, "HoldDecide ok": 30,
 		"HoldParts not_found": 20, "HoldParts ok": 12,
 		"HostDelete conflict": 15, "HostDelete has_children": 15, "HostDelete ok": 5,
-		"HostSet invalid": 20, "HostSet not_found": 8, "HostSet ok": 80, "HostSet stale_generation": 40, "HostsPut ok": 330, "HostsState ok": 50,
+		"HostSet invalid": 20, "HostSet not_found": 8, "HostSet ok": 80, "HostSet stale_generation": 40, "HostsPut ok": 330, "HostsSilent ok": 5, "HostsState ok": 50,
 		"InstanceChanges conflict": 4, "InstanceChanges ok": 40, "InstanceDelete not_found": 6, "InstanceDelete ok": 25,
 		"InstanceMove conflict": 20, "InstanceMove invalid": 20, "InstanceMove no_capacity": 6, "InstanceMove not_found": 8, "InstanceMove ok": 10,
 		"InstanceReport ok": 80, "InstanceTold ok": 15, "LinkSet ok": 60, "PartAck ok": 60, "Prune ok": 15,

@@ -266,7 +266,7 @@ func (d dice) request(res string) api.Request {
 	return r
 }
 
-// move draws a move of an instance that is here, or of any. Before an evacuation, a
+// move draws a move of an instance that is here, or of any, or the silence of a host. Before an evacuation, a
 // host is lost.
 func (d dice) move(at command.Stamp) command.Command {
 	c := command.InstanceMove{
@@ -278,6 +278,9 @@ func (d dice) move(at command.Stamp) command.Command {
 		h, ok := d.w.s.Host(api.HostID(id))
 		if on := d.w.s.OnHost(api.HostID(id)); ok && len(on) > 0 {
 			if here = append(here, on...); c.Evacuate && h.State == api.HostDown {
+				if slices.ContainsFunc(on, func(i *api.Instance) bool { return i.Fenced() && i.Status == api.StatusDeleting }) {
+					return command.HostsSilent{Stamp: at, Hosts: []command.SilentHost{{ID: h.ID, Since: h.DownSince}, {ID: api.HostID(one(d, someHosts)), Since: h.DownSince}}}
+				}
 				here = on
 				break
 			}

@@ -411,6 +411,69 @@ func TestHostsState(t *testing.T) {
 	assert.Empty(t, r.Hold.Refused)
 }
 
+func (w *world) downSince(id api.HostID) api.Instant {
+	h, ok := w.s.Host(id)
+	require.True(w.tb, ok)
+	return h.DownSince
+}
+
+// TestHostsSilent: the silence of a lost host ends what its agent does not let outlive it, if it was to end; not
+// what may run on, nor anything on a host that is up again.
+func TestHostsSilent(t *testing.T) {
+	w := newWorld(t)
+	w.host("h1", 8)
+	w.host("h2", 8)
+	boot := func(host, id string, edit func(*api.Request)) {
+		c := create(w.stamp(), "r-"+id, 1, 1)
+		edit(&c.Request)
+		c.Instances[0].ID = api.InstanceID(id)
+		w.ok(c)
+		h := hold(w.stamp(), "k-"+id, "r-"+id, slots(host, id))
+		edit(&h.Request)
+		h.Commit = true
+		w.ok(h)
+	}
+	firm := func(*api.Request) {}
+	movable := func(r *api.Request) { r.Groups[0].ExtraSpecs = map[string]string{api.SpecEvacuate: "true"} }
+	preemptible := func(r *api.Request) { r.Class = api.Preemptible }
+	for id, edit := range map[string]func(*api.Request){
+		"firm": firm, "movable": movable, "preemptible": preemptible, "runs": preemptible,
+	} {
+		boot("h1", id, edit)
+	}
+	boot("h2", "elsewhere", preemptible)
+	for _, id := range []api.InstanceID{"firm", "movable", "preemptible", "elsewhere"} {
+		w.ok(command.InstanceDelete{Stamp: w.stamp(), ID: id})
+	}
+	status := func(id api.InstanceID) api.Status {
+		i, ok := w.s.Instance(id)
+		require.True(t, ok, id)
+		return i.Status
+	}
+	down := command.HostsState{Stamp: w.stamp(), State: api.HostDown, Hosts: []api.HostID{"h1", "h2"}}
+	silent := func(id api.HostID, since api.Instant) command.HostsSilent {
+		return command.HostsSilent{Stamp: w.stamp(), Hosts: []command.SilentHost{{ID: id, Since: since}, {ID: "h9"}, {ID: id, Since: since}}}
+	}
+	w.unchanged(silent("h1", 0)) // it is up
+	w.ok(down)
+	w.unchanged(silent("h1", w.downSince("h1")-1)) // it has been up since
+	c := silent("h1", w.downSince("h1"))
+	w.ok(c)
+	for id, want := range map[api.InstanceID]api.Status{
+		"firm": api.StatusDeleting, "movable": api.StatusDeleted, "preemptible": api.StatusDeleted, "runs": api.StatusBuild,
+		"elsewhere": api.StatusDeleting,
+	} {
+		assert.Equal(t, want, status(id), id)
+	}
+	assert.Len(t, w.s.OnHost("h1"), 2, "what is gone has left its room")
+	w.unchanged(c)
+	w.unchanged(reports(w.stamp(), "a1", "h1", api.StatusActive, "movable", "preemptible")) // from before
+	w.host("h2", 8)
+	w.unchanged(silent("h2", down.At))
+	assert.Equal(t, api.StatusDeleting, status("elsewhere"))
+	checkIndexes(t, w.s)
+}
+
 func TestHostSet(t *testing.T) {
 	w := newWorld(t)
 	w.host("h1", 4)

@@ -59,6 +59,8 @@ func (s *workBook) apply(c command.ForWork) Result {
 		return s.instanceReport(c)
 	case command.InstanceTold:
 		s.instanceTold(c)
+	case command.HostsSilent:
+		s.hostsSilent(c)
 	case command.Restored:
 		s.markRestored()
 	}

@@ -150,6 +150,23 @@ func (s *workBook) instanceTold(c command.InstanceTold) {
 	}
 }
 
+// hostsSilent ends the instances that must end on lost hosts, if their agents have killed them
+// by their own clocks. It never ends one on a host that is up, or has been up since the proposer
+// looked: its agent may have got a list then, and started what was not to end yet.
+func (s *workBook) hostsSilent(c command.HostsSilent) {
+	for _, silent := range c.Hosts {
+		h, ok := s.hosts.Get(string(silent.ID))
+		if !ok || h.State != api.HostDown || h.DownSince != silent.Since {
+			continue
+		}
+		for _, i := range s.OnHost(h.ID) {
+			if i.Status == api.StatusDeleting && i.Fenced() {
+				s.setStatus(i, api.StatusDeleted, "")
+			}
+		}
+	}
+}
+
 // instanceReport applies the reports for hosts that belong to the agent. It ignores others:
 // a host may have moved to another agent, and an instance to another host, or there and
 // back.

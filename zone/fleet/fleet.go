@@ -19,7 +19,7 @@ import (
 // Maximum number of concurrent jobs of a kind.
 const (
 	movesAtOnce = 1  // each move is planned after the one before has taken its room
-	endsAtOnce  = 32 // instances whose lifetime is over
+	endsAtOnce  = 32 // instances whose lifetime is over, and lost hosts
 )
 
 // Fleet manages the hosts of one zone on one node. Its methods may be called
@@ -37,13 +37,14 @@ func New(z *zone.Zone, e *estimate.Estimator) *Fleet {
 	return &Fleet{zone: z, estimator: e, beats: heartbeats{last: map[api.AgentID]time.Time{}}, whatIfs: make(chan struct{}, whatIfsMax)}
 }
 
-// Lead runs the loops that only a leader may run: silent hosts, drains, slots to heal, and
-// ends of lifetimes. It returns when ctx ends and every loop has stopped.
+// Lead runs the loops that only a leader may run: silent hosts, drains, slots to heal,
+// and ends of lifetimes. It returns when ctx ends and every loop has stopped.
 func (f *Fleet) Lead(ctx context.Context) {
 	f.beats.resetAll(f.zone.Now())
 	var wg sync.WaitGroup
 	wg.Go(func() { f.zone.RunDue(ctx, movesAtOnce, f.zone.NowAndThen(f.dueDrains)) })
 	wg.Go(func() { f.zone.RunDue(ctx, movesAtOnce, f.zone.NowAndThen(f.dueHeals)) })
+	wg.Go(func() { f.zone.RunDue(ctx, endsAtOnce, f.zone.NowAndThen(f.dueSilences)) })
 	wg.Go(func() { f.zone.RunDue(ctx, endsAtOnce, f.zone.NowAndThen(f.dueExpiries)) })
 	wg.Go(func() { f.watchHosts(ctx) })
 	wg.Wait()

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"berth/api"
 	"berth/cluster-test/check/promise"
 	"berth/raftstore/command"
@@ -119,6 +121,20 @@ func (m *Model) instanceDelete(c command.InstanceDelete) *Refusal {
 func (m *Model) instanceTold(c command.InstanceTold) {
 	for _, id := range c.Gone {
 		if i, ok := m.Instances[id]; ok && i.Link != "" && i.Status == api.StatusDeleting {
+			m.setStatus(id, api.StatusDeleted)
+		}
+	}
+}
+
+// hostsSilent takes what was to end on lost hosts as gone if its agent does not let it outlive
+// the silence of its zone.
+func (m *Model) hostsSilent(c command.HostsSilent) {
+	for id, i := range m.Instances {
+		h := m.Hosts[i.Host]
+		if h == nil || h.Up || !slices.Contains(c.Hosts, command.SilentHost{ID: h.ID, Since: h.DownSince}) || i.Status != api.StatusDeleting || i.Reserved() {
+			continue
+		}
+		if i.Hold.Request.Class == api.Preemptible || i.isMovable() {
 			m.setStatus(id, api.StatusDeleted)
 		}
 	}

@@ -311,6 +311,8 @@ func (m *Model) applyWork(c command.ForWork) *Refusal {
 		m.instanceReport(c)
 	case command.InstanceTold:
 		m.instanceTold(c)
+	case command.HostsSilent:
+		m.hostsSilent(c)
 	case command.Restored:
 	}
 	return nil
