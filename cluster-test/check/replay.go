@@ -173,7 +173,7 @@ func (r *replay) compareChanged(index uint64, c command.Command) {
 	for id := range r.m.Moved {
 		r.compareHold(index, r.m.Holds[id])
 	}
-	if create, ok := c.(command.BootCreate); ok && len(r.m.Told) == 1 {
+	if create, ok := c.(command.BootCreate); ok && r.m.Answer.Reservation != "" {
 		r.compareAnswer(index, create)
 	}
 	for id := range r.m.Told {
@@ -211,11 +211,10 @@ func (r *replay) compareChanged(index uint64, c command.Command) {
 
 // compareAnswer compares the answer to a boot's caller with the first answer.
 func (r *replay) compareAnswer(index uint64, c command.BootCreate) {
-	for id := range r.m.Told {
-		b, ok := r.s.BootFor(c.Request.Project, c.Request.Reservation, c.Key)
-		if !ok || b.Request.Reservation != id.Reservation {
-			r.addViolation(promise.Repeat, index, "the boot %s of project %s is not what its key leads to", id.Reservation, id.Project)
-		}
+	want := r.m.Answer
+	b, ok := r.s.BootFor(c.Request.Project, c.Request.Reservation, c.Key)
+	if !ok || b.Request.Reservation != want.Reservation {
+		r.addViolation(promise.Repeat, index, "the boot %s of project %s is not what its key leads to", want.Reservation, want.Project)
 	}
 }
 

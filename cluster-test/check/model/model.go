@@ -67,6 +67,7 @@ type Model struct {
 	Hit          map[api.InstanceID]bool // instances that this command changed
 	Moved        map[HoldID]bool         // holds that this command changed
 	Told         map[BootID]bool         // boots that this command decided or made
+	Answer       BootID                  // the boot that is the answer to this command, if it orders one and is not refused
 	Fresh        []*Claim                // claims that this command made
 	Ruled        map[RuleID]bool         // rules that this command may have touched
 	Bound        int                     // instances that this command held under a rule
@@ -180,7 +181,7 @@ func New() *Model {
 // beginCommand begins a new command.
 func (m *Model) beginCommand() {
 	m.Bumped, m.Hit = map[api.HostID]bool{}, map[api.InstanceID]bool{}
-	m.Moved, m.Told, m.Fresh = map[HoldID]bool{}, map[BootID]bool{}, nil
+	m.Moved, m.Told, m.Answer, m.Fresh = map[HoldID]bool{}, map[BootID]bool{}, BootID{}, nil
 	m.Ruled, m.Bound, m.Claimed = map[RuleID]bool{}, 0, 0
 	m.Reshaped, m.HitConsumers = map[api.ProviderID]bool{}, map[api.ConsumerID]bool{}
 	m.Facts, m.HitLeases = nil, map[api.LeaseID]bool{}
@@ -519,7 +520,7 @@ func (m *Model) bootCreate(c command.BootCreate) *Refusal {
 	case ok && !bytes.Equal(b.Digest, c.Digest):
 		return &Refusal{promise.Repeat, "the reservation id or key stands for another request"}
 	case ok:
-		m.Told[b.ID] = true
+		m.Told[b.ID], m.Answer = true, b.ID
 		return nil
 	}
 	for _, i := range c.Instances {
@@ -534,7 +535,7 @@ func (m *Model) bootCreate(c command.BootCreate) *Refusal {
 	if c.Key != "" {
 		m.Keys[BootKey{c.Request.Project, c.Key}] = id
 	}
-	m.Told[id] = true
+	m.Told[id], m.Answer = true, id
 	return nil
 }
 
