@@ -12,6 +12,10 @@ const (
 	PreemptGraceDefault = time.Minute
 	PreemptProjectsMax  = 1_000   // projects in one list of a PreemptRule
 	RequeuedMax         = 100_000 // preempted instances of one zone that wait to be booted again
+
+	RequeuePause    = time.Second // after the first try to boot preempted instances again; it doubles
+	RequeuePauseMax = time.Minute
+	SuccessorsKept  = 16 // of the latest boots that were made again for preempted instances of one boot
 )
 
 // PreemptAction is what becomes of a preemptible instance whose room is needed.
@@ -168,7 +172,19 @@ type Eviction struct {
 	Lease bool          `cbor:"2,keyasint,omitempty"` // For is a reservation of a lease
 	At    Instant       `cbor:"3,keyasint"`           // when it was told
 	By    Instant       `cbor:"4,keyasint"`           // its deadline
+	// Stays says why the instance is not booted again although it asked for that; "" if it is,
+	// or will be when it is gone.
+	Stays RequeueRefusal `cbor:"5,keyasint,omitempty"`
 }
+
+// RequeueRefusal is a reason not to boot a preempted instance again.
+type RequeueRefusal string
+
+// The reasons.
+const (
+	RequeueFull  RequeueRefusal = "full"  // RequeuedMax instances wait already
+	RequeueEnded RequeueRefusal = "ended" // its owner has ended it
+)
 
 // PreemptNotice tells an agent that an instance must leave.
 type PreemptNotice struct {

@@ -147,6 +147,18 @@ type Boot struct {
 	Request     api.RequestID     `json:"request_id,omitempty"` // id of the call that made the boot, for GET /explain/{id}
 	Groups      []BootGroup       `json:"groups,omitempty"`     // only for a boot of several groups
 	Ends        api.Instant       `json:"ends,omitzero"`        // end of its lifetime
+
+	Again      api.ReservationID   `json:"again_of,omitempty"`    // the boot of which it boots preempted instances again
+	Successors []api.ReservationID `json:"requeued_as,omitempty"` // the latest boots that were made for its preempted instances, at most 16
+	Queued     *BootQueued         `json:"requeue,omitempty"`     // its preempted instances that wait to be booted again
+}
+
+// BootQueued is the preempted instances of a boot that wait to be booted again.
+type BootQueued struct {
+	Count int         `json:"instances"`
+	Since api.Instant `json:"since"`
+	Tries int         `json:"tries"`         // that found no room, in a row
+	Next  api.Instant `json:"next,omitzero"` // the next try, at the latest; absent while a boot for them is under way
 }
 
 // BootGroup is one group of a boot.

@@ -138,7 +138,8 @@ func addBoots(m *model.Model, s *state.State, p api.ProjectID) {
 		for _, b := range boots {
 			marker = string(b.Request.Reservation)
 			id := model.BootID{Project: p, Reservation: b.Request.Reservation}
-			m.Boots[id] = &model.Boot{ID: id, Key: b.Key, Digest: b.Digest, Least: b.Min, Request: b.Request, Decision: b.Decision, Code: b.Code, Ended: b.Ended}
+			m.Boots[id] = &model.Boot{ID: id, Key: b.Key, Digest: b.Digest, Least: b.Min, Request: b.Request, Decision: b.Decision, Code: b.Code, Ended: b.Ended, Again: b.Again}
+			addQueued(m, s, id)
 			if b.Key != "" {
 				m.Keys[model.BootKey{Project: p, Key: b.Key}] = id
 			}
@@ -147,6 +148,19 @@ func addBoots(m *model.Model, s *state.State, p api.ProjectID) {
 			return
 		}
 	}
+}
+
+// addQueued adds what is queued of a boot.
+func addQueued(m *model.Model, s *state.State, id model.BootID) {
+	r, ok := s.Requeued(id.Project, id.Reservation)
+	if !ok {
+		return
+	}
+	q := &model.Queued{Since: r.Since, Until: r.Until, Tries: r.Tries, Next: r.Next, Successor: r.Successor, Sent: r.Sent, Enough: r.Enough, Changed: r.ModIndex}
+	for _, i := range r.Instances {
+		q.IDs = append(q.IDs, model.QueuedID{Group: i.Group, ID: i.ID})
+	}
+	m.Queue[id] = q
 }
 
 // addHold adds a hold with its claims and instances. An instance is never
@@ -178,7 +192,7 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 		if i, ok := s.Instance(id); ok && i.Hold == from.ID && i.Origin == from.Origin {
 			m.Instances[id] = &model.Instance{
 				Hold: h, Group: h.Groups[id], Host: i.Host, Target: i.Target, Link: i.Link, Status: i.Status, Stays: i.Moves, Away: i.Unreachable,
-				Other: i.Replaced, Waits: i.Reserved && i.Host != "" && i.Status == api.StatusBuild && i.Window.Start <= s.Now(),
+				Other: i.Replaced, Eviction: i.Eviction, Waits: i.Reserved && i.Host != "" && i.Status == api.StatusBuild && i.Window.Start <= s.Now(),
 			}
 		} else if h.Decision == api.DecisionPending {
 			m.Held[id] = h

@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -263,6 +264,8 @@ func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 		r.addViolation(promise.Model, index, "instance %s draws %v beside its host, not %v", id, got.Shares, r.m.Claims[id].Shares())
 	case want.Live() && want.Target != "" && !sharesEqual(got.TargetShares, r.m.Coming[id].Shares()):
 		r.addViolation(promise.Model, index, "instance %s will draw %v beside its host, not %v", id, got.TargetShares, r.m.Coming[id].Shares())
+	case !sameEviction(got.Eviction, want.Eviction):
+		r.addViolation(promise.Model, index, "instance %s must leave for %+v, not for %+v", id, got.Eviction, want.Eviction)
 	case r.s.UnreachableSince(got) != r.m.Since(want):
 		r.addViolation(promise.Model, index, "instance %s is out of reach since %v, not since %v", id, r.s.UnreachableSince(got), r.m.Since(want))
 	case got.Host != want.Host || got.Link != want.Link:
@@ -271,6 +274,7 @@ func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 }
 
 func (r *replay) compareBoot(index uint64, want *model.Boot) {
+	r.compareQueue(index, want.ID)
 	got, ok := r.s.Boot(want.ID.Project, want.ID.Reservation)
 	switch {
 	case !ok:
@@ -283,8 +287,35 @@ func (r *replay) compareBoot(index uint64, want *model.Boot) {
 		r.addViolation(promise.Saga, index, "boot %s: its owner asked for its end: %v", want.ID.Reservation, want.Ended)
 	case want.Decision == api.DecisionCommit && !want.Ended && !want.Faded && want.TooFew() != "":
 		r.addViolation(promise.Saga, index, "boot %s was committed %s", want.ID.Reservation, want.TooFew())
+	case got.Again != want.Again || want.Again != "" && got.Min != want.Least:
+		r.addViolation(promise.Model, index, "boot %s boots instances of %q again, at least %d, not of %q at least %d", want.ID.Reservation, got.Again, got.Min, want.Again, want.Least)
 	}
 }
+
+// compareQueue compares which preempted instances of a boot are to be booted again.
+func (r *replay) compareQueue(index uint64, id model.BootID) {
+	got, ok := r.s.Requeued(id.Project, id.Reservation)
+	want := r.m.Queue[id]
+	if !ok || want == nil {
+		if ok || want != nil {
+			r.addViolation(promise.Once, index, "boot %s has instances to boot again: %+v, not %+v", id.Reservation, got, want)
+		}
+		return
+	}
+	var ids []model.QueuedID
+	for _, i := range got.Instances {
+		ids = append(ids, model.QueuedID{Group: i.Group, ID: i.ID})
+	}
+	has := model.Queued{
+		IDs: ids, Since: got.Since, Until: got.Until, Tries: got.Tries, Next: got.Next, Successor: got.Successor, Sent: got.Sent,
+		Enough: got.Enough, Changed: got.ModIndex,
+	}
+	if !reflect.DeepEqual(has, *want) {
+		r.addViolation(promise.Once, index, "boot %s has %+v to boot again, not %+v", id.Reservation, has, *want)
+	}
+}
+
+func sameEviction(a, b *api.Eviction) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func (r *replay) compareHold(index uint64, want *model.Hold) {
 	got, ok := r.s.Hold(want.ID.Origin, want.ID.ID)

@@ -100,6 +100,7 @@ var (
 	happened  = prometheus.NewDesc("berth_lease_events_total", "Events of leases that have happened, since this process started.", []string{"event"}, nil)
 	late      = prometheus.NewDesc("berth_lease_lag_seconds", "How late the oldest event of a lease or end of a window is that has not begun.", nil, nil)
 	held      = prometheus.NewDesc("berth_lease_slots_waiting", "Slots of leases whose window has begun while others still use their room.", nil, nil)
+	requeued  = prometheus.NewDesc("berth_requeued_instances", "Preempted instances that wait to be booted again.", nil, nil)
 	checked   = prometheus.NewDesc("berth_lease_checks_total", "Questions that this process has asked the external service for leases.", []string{"outcome"}, nil)
 	endsTold  = prometheus.NewDesc("berth_lease_ends_told_total", "Calls by which this process has told the external service of ends of leases.", []string{"outcome"}, nil)
 	endsOwed  = prometheus.NewDesc("berth_lease_ends_owed", "Ends of leases that the external service has not confirmed.", nil, nil)
@@ -109,7 +110,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, checked, endsTold, endsOwed, endsLag} {
+	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag} {
 		ch <- d
 	}
 }
@@ -138,6 +139,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	c.collectWatching(ch, v, gauge)
 	c.collectLeases(ch, v, gauge)
+	gauge(requeued, float64(v.CountRequeued()))
 	gauge(undecided, float64(len(v.UndecidedBoots())))
 	gauge(untold, float64(len(v.UntoldHolds())))
 	gauge(prepared, float64(len(v.PreparedHolds())))

@@ -98,7 +98,7 @@ func TestMetrics(t *testing.T) {
 	assert.Equal(t, map[string]float64{
 		"berth_applied_index": 6, "berth_raft_term": 7, "berth_form_written": 1, "berth_form_readable": float64(api.FormNewest), "berth_leader": 1,
 		"berth_hosts up": 1, "berth_hosts down": 1, "berth_instances BUILD": 1,
-		"berth_boots_undecided": 1, "berth_holds_untold": 0, "berth_holds_prepared": 0,
+		"berth_boots_undecided": 1, "berth_requeued_instances": 0, "berth_holds_untold": 0, "berth_holds_prepared": 0,
 		"berth_capacity_free VCPU": 1, "berth_capacity_total VCPU": 4,
 		"berth_webhooks active": 0, "berth_webhooks failing": 0, "berth_webhooks paused": 0, "berth_event_streams": 3,
 		"berth_webhook_deliveries_total delivered": 7, "berth_webhook_deliveries_total failed": 2, "berth_webhook_lag_seconds": 90,

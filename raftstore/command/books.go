@@ -126,6 +126,7 @@ func (InstanceMove) forSaga()    {}
 func (BootCreate) forBoots()  {}
 func (BootDecide) forBoots()  {}
 func (BootRelease) forBoots() {}
+func (Requeue) forBoots()     {}
 
 func (LeaseCreate) forLeases()   {}
 func (LeaseSet) forLeases()      {}

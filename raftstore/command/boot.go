@@ -19,6 +19,8 @@ type BootTerms struct {
 	Fixed     bool               `cbor:"9,keyasint,omitempty"`  // it came with its plan: never select again
 	Call      api.RequestID      `cbor:"10,keyasint,omitempty"` // the call that requested it
 	Timeout   time.Duration      `cbor:"11,keyasint,omitempty"` // aborted if it is not decided so long after it was recorded; 0 for never
+	// Again is the boot of which it boots preempted instances again; "" for none.
+	Again api.ReservationID `cbor:"12,keyasint,omitempty" form:"4"`
 }
 
 // BootCreate records a boot before anything is scheduled. A repeat with the same
@@ -107,6 +109,17 @@ type BootRelease struct {
 	Reservation api.ReservationID `cbor:"3,keyasint"`
 }
 
+// Requeue boots preempted instances of a boot again, or records a try to find room for them
+// that failed.
+type Requeue struct {
+	Stamp
+	Project     api.ProjectID      `cbor:"2,keyasint"`
+	Reservation api.ReservationID  `cbor:"3,keyasint"`           // the boot whose instances they were
+	Seen        uint64             `cbor:"4,keyasint"`           // ModIndex of the entry of the queue that it is about
+	Successor   api.ReservationID  `cbor:"5,keyasint,omitempty"` // id of the new boot; "" if there was no room
+	Instances   []api.InstanceSpec `cbor:"6,keyasint,omitempty"` // of the new boot, in the order of the entry
+}
+
 // PartAck records that a child has carried out a decision.
 type PartAck struct {
 	Stamp
@@ -168,6 +181,9 @@ func (BootDecide) Kind() Kind { return KindBootDecide }
 
 // Kind implements Command.
 func (BootRelease) Kind() Kind { return KindBootRelease }
+
+// Kind implements Command.
+func (Requeue) Kind() Kind { return KindRequeue }
 
 // Kind implements Command.
 func (PartAck) Kind() Kind { return KindPartAck }

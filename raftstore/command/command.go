@@ -82,6 +82,7 @@ const (
 	KindSeriesDelete    Kind = 60
 	KindLeaseEndsTold   Kind = 61
 	KindHostsSilent     Kind = 62
+	KindRequeue         Kind = 63
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -101,6 +102,7 @@ var since = map[Kind]api.Form{
 	KindSeriesDelete:  api.FormFourth,
 	KindLeaseEndsTold: api.FormFourth,
 	KindHostsSilent:   api.FormFourth,
+	KindRequeue:       api.FormFourth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -264,4 +266,5 @@ var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindSeriesDelete:    reader[SeriesDelete],
 	KindLeaseEndsTold:   reader[LeaseEndsTold],
 	KindHostsSilent:     reader[HostsSilent],
+	KindRequeue:         reader[Requeue],
 }

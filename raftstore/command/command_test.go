@@ -83,10 +83,11 @@ var kinds = []command.Command{
 	command.SeriesDelete{},
 	command.LeaseEndsTold{},
 	command.HostsSilent{},
+	command.Requeue{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindHostsSilent)
+const kindMax = int(command.KindRequeue)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

@@ -14,18 +14,24 @@ type bootsBook struct {
 
 	boots table.Map[*Boot]
 	keys  table.Map[api.ReservationID] // project, idempotency key
+	queue table.Map[*Requeued]         // boot -> its preempted instances that are to be booted again
 
 	endedBoots table.Set // final boots without holds, by end time
 
 	fresh *Boot // the record that this command made last: no view has it
+
+	queued int    // instances in the queue
+	freed  uint64 // index of the last entry in which room may have become free
 }
 
 func (s *bootsBook) tables(into []table.Table) []table.Table {
-	return append(s.sagaBook.tables(into), &s.boots, &s.keys, &s.endedBoots)
+	return append(s.sagaBook.tables(into), &s.boots, &s.keys, &s.queue, &s.endedBoots)
 }
 
 func (s *bootsBook) sections() []section {
-	return append(s.sagaBook.sections(), sectionOf("boots", s.boots.Values, s.loadBoot))
+	queue := sectionOf("requeued", s.queue.Values, func(r *Requeued) { s.putRequeued(r) })
+	queue.form = api.FormFourth
+	return append(s.sagaBook.sections(), sectionOf("boots", s.boots.Values, s.loadBoot), queue)
 }
 
 // apply applies a command that is for this book.
@@ -37,6 +43,8 @@ func (s *bootsBook) apply(c command.ForBoots) Result {
 		return s.bootDecide(c)
 	case command.BootRelease:
 		return s.bootRelease(c)
+	case command.Requeue:
+		return s.requeue(c)
 	}
 	return Result{}
 }
@@ -46,6 +54,12 @@ func (s *bootsBook) note(f fact) {
 	switch f := f.(type) {
 	case instanceChanged:
 		s.noteInstance(f)
+		s.noteRoom(f)
+		s.queuePreempted(f.instance)
+	case hostReached:
+		if f.since == 0 {
+			s.freed = s.index
+		}
 	case slotsTaken:
 		s.noteHold(f)
 	case partsAnswered:
@@ -73,6 +87,9 @@ type Boot struct {
 	Updated  api.Instant       `cbor:"28,keyasint"`
 	ModIndex uint64            `cbor:"29,keyasint"`
 	Code     api.Code          `cbor:"30,keyasint,omitempty" form:"2"` // why it failed; "" in a record of an entry without it, see Cause
+	// Successors are the latest boots that were made again for preempted instances of it, at
+	// most api.SuccessorsKept.
+	Successors []api.ReservationID `cbor:"31,keyasint,omitempty" form:"4"`
 }
 
 // Counts is the number of a boot's instances by status.
@@ -176,15 +193,20 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 	if r := s.checkBoot(&c.Request); r.Err != nil {
 		return r
 	}
-	b := &Boot{BootTerms: c.BootTerms, Decision: api.DecisionPending, Created: c.At}
-	if c.Key != "" {
-		s.keys.Set(joinKey(c.Request.Project, c.Key), c.Request.Reservation)
+	return Result{Boot: s.addBoot(c.BootTerms, c.At)}
+}
+
+// addBoot records a new boot.
+func (s *bootsBook) addBoot(terms command.BootTerms, created api.Instant) *Boot {
+	b := &Boot{BootTerms: terms, Decision: api.DecisionPending, Created: created}
+	if b.Key != "" {
+		s.keys.Set(joinKey(b.Request.Project, b.Key), b.Request.Reservation)
 	}
 	s.openOwner(b.owner())
 	s.countBoot(b, true)
 	s.storeBoot(b)
 	s.noteChange(EventBootCreated, b)
-	return Result{Boot: b}
+	return b
 }
 
 // checkOwn refuses a hold for a boot of this zone that is not waiting for slots.
@@ -295,6 +317,7 @@ func (s *bootsBook) decideBoot(b *Boot, d api.Decision, code api.Code, reason st
 		}
 	}
 	b, _ = s.boots.Get(b.ID())
+	s.settleRequeued(b)
 	return b
 }
 
@@ -316,6 +339,7 @@ func (s *bootsBook) releaseBoot(b *Boot) *Boot {
 	}
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Ended = true })
 	s.noteChange(EventBootReleased, b)
+	s.forgetRequeued(b)
 	if b.Decision == api.DecisionPending {
 		return s.decideBoot(b, api.DecisionAbort, "", "released before it was decided")
 	}

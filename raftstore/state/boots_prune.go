@@ -20,10 +20,10 @@ func (s *bootsBook) unlistBoot(b *Boot) {
 	}
 }
 
-// indexEndedBoot lists a boot if it has ended: it is final, and none of its holds is
-// left. It stays listed until its record is stored again.
+// indexEndedBoot lists a boot if it has ended: it is final, none of its holds is left, and none
+// of its instances is to be booted again. It stays listed until its record is stored again.
 func (s *bootsBook) indexEndedBoot(b *Boot) {
-	if b.Final() && !s.anyHold(b) {
+	if b.Final() && !s.anyHold(b) && !s.isRequeued(b) {
 		s.endedBoots.Insert(prunableKey(endOwn, b.Updated, b.ID()))
 	}
 }

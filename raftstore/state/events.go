@@ -89,6 +89,8 @@ const (
 	EventLeaseEndsSoon                          // before_end_lease has happened
 	EventLeaseEnded                             // end_lease has happened
 	EventLeaseDeleted                           // a lease is gone
+	EventInstanceQueued                         // a preempted instance waits to be booted again
+	EventBootRequeued                           // a boot was made for preempted instances of another one
 )
 
 // note turns the facts of the books below into events.
@@ -109,6 +111,11 @@ func (s *eventsBook) note(f fact) {
 		s.keepEvent(holdEvent(EventHoldDecided, f.hold, ""))
 	case bootChanged:
 		s.keepEvent(Event{Kind: f.kind, Project: f.project, Reservation: f.reservation, Is: string(f.decision), Code: f.code})
+	case instanceQueued:
+		i := f.instance
+		s.keepEvent(Event{Kind: EventInstanceQueued, Project: i.Project, Reservation: i.Reservation, Instance: i.ID, Link: i.Link})
+	case bootRequeued:
+		s.keepEvent(Event{Kind: EventBootRequeued, Project: f.queued.Project, Reservation: f.queued.Reservation, Is: string(f.successor)})
 	case leaseChanged:
 		s.keepEvent(Event{
 			Kind: f.kind, Project: f.lease.Terms.Project, Reservation: f.lease.Order, Lease: f.lease.Terms.ID,

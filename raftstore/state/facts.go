@@ -58,6 +58,15 @@ type (
 		code        api.Code
 	}
 
+	// instanceQueued: a preempted instance of this zone waits to be booted again.
+	instanceQueued struct{ instance *api.Instance }
+
+	// bootRequeued: a boot was made for the preempted instances of another one.
+	bootRequeued struct {
+		queued    *Requeued
+		successor api.ReservationID
+	}
+
 	// leaseChanged: a lease was made, changed or deleted, or one of its events happened. was
 	// is its status before, if that changed.
 	leaseChanged struct {
@@ -85,6 +94,8 @@ func (partsAnswered) fact()   {}
 func (holdDecided) fact()     {}
 func (bootChanged) fact()     {}
 func (holdComplete) fact()    {}
+func (instanceQueued) fact()  {}
+func (bootRequeued) fact()    {}
 func (leaseChanged) fact()    {}
 func (partsOwed) fact()       {}
 

@@ -15,6 +15,8 @@ type limits struct {
 	series                   int           // of leases, of the zone
 	leaseEnds, leaseEndsTold int           // ends of leases that are to be told, and those of one command
 	reserved                 int           // slots of leases that one parent may have
+	requeued                 int           // preempted instances that wait to be booted again
+	requeuePause             time.Duration // the longest between two tries to do that
 	events                   int           // kept
 	eventAge                 time.Duration // how long they are kept
 
@@ -60,7 +62,7 @@ func (l limits) withEvents(most int, age time.Duration) limits {
 // withLeases returns l with limits of leases.
 func (l limits) withLeases(most int) limits {
 	l.leases, l.series, l.reserved = most, 10_000, 100_000
-	l.leaseEnds, l.leaseEndsTold = 10_000, 100
+	l.leaseEnds, l.leaseEndsTold, l.requeued, l.requeuePause = 10_000, 100, 100_000, time.Minute
 	return l
 }
 

@@ -22,7 +22,7 @@ import (
 func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 	assert.Equal(t, limits{
 		quotas: api.QuotasMax, quotaItems: quota.ItemsMax, quotaAhead: api.LeaseLeadMax,
-		leases: api.LeasesMax, series: api.SeriesMax, reserved: api.ReservedPerLinkMax, leaseEnds: api.LeaseEndsMax, leaseEndsTold: api.LeaseEndsToldMax, events: 20_000, eventAge: 24 * time.Hour,
+		leases: api.LeasesMax, series: api.SeriesMax, reserved: api.ReservedPerLinkMax, leaseEnds: api.LeaseEndsMax, leaseEndsTold: api.LeaseEndsToldMax, requeued: api.RequeuedMax, requeuePause: api.RequeuePauseMax, events: 20_000, eventAge: 24 * time.Hour,
 		webhooks: api.WebhooksMax, webhooksProject: api.WebhooksProjectMax, webhookFailing: api.WebhookFailingMax,
 		attributeBytes: api.ExtraSpecMaxBytes, properties: api.HostPropertiesMax,
 		aggregates: api.AggregatesMax, attributes: api.AttributesMax, classes: api.ClassesMax, consumers: api.ConsumersMax,

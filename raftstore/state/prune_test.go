@@ -31,7 +31,7 @@ func checkPruned(tb require.TestingT, before, after *State, c command.Prune) {
 		open := h.Origin == "" && s.undecided.Contains(joinKey(h.Request.Project, h.Request.Reservation))
 		return h.Decision != api.DecisionPending && h.Updated < before && h.isSettled() && !open && !s.anyLeft(h)
 	})
-	deleteFirst(&s.boots, c.Limit, func(b *Boot) bool { return b.Final() && b.Updated < c.Before && !s.anyHold(b) })
+	deleteFirst(&s.boots, c.Limit, func(b *Boot) bool { return b.Final() && b.Updated < c.Before && !s.anyHold(b) && !s.isRequeued(b) })
 	deleteFirst(&s.plans, c.Limit, func(p planUse) bool { return p.Expires < c.Before })
 	deleteFirst(&s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before })
 	deleteFirst(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before })

@@ -203,6 +203,8 @@ func (s *sagaBook) instanceDelete(c command.InstanceDelete) Result {
 		if h, ok := s.holds.Get(joinKey(i.Origin, i.Hold)); i.Link != "" && (!ok || h.PartAcked(i.Link)) {
 			s.mustEnd(i) // else its zone does not have it yet: see partAck
 		}
+	} else if i.Eviction != nil {
+		s.stayEnded(i, api.RequeueEnded)
 	}
 	return Result{}
 }

@@ -25,7 +25,7 @@ func (s *sagaBook) NewsOf(link api.LinkID, ch api.InstanceChange) News {
 	if !ok || i.Link != link || !i.Live() {
 		return NewsNone
 	}
-	if s.wordOf(i, ch) == (word{i.Status, i.Fault, i.Unreachable, i.Replaced}) {
+	if s.wordOf(i, ch) == keptWord(i) {
 		return NewsNone
 	}
 	return NewsChange

@@ -135,6 +135,16 @@ func (s *workBook) endInstance(i *api.Instance) {
 	}
 }
 
+// stayEnded records why a preempted instance is not booted again.
+func (s *workBook) stayEnded(old *api.Instance, why api.RequeueRefusal) {
+	if old.OnPreempt != api.PreemptRequeue || old.Eviction.Stays != "" {
+		return
+	}
+	i, e := *old, *old.Eviction
+	e.Stays, i.Eviction = why, &e
+	s.putInstance(old, &i)
+}
+
 // mustEnd lists a remote instance whose zone must be told to end it.
 func (s *workBook) mustEnd(i *api.Instance) { s.unended.Insert(string(i.ID)) }
 

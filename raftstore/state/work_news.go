@@ -14,21 +14,50 @@ type word struct {
 	since  api.Instant // when it became unreachable; 0 while it is reachable
 
 	replaced bool // a slot has left its host after its window began
+
+	eviction api.Eviction // why a preemptible instance must leave; the zero one if it need not
 }
 
 // wordOf returns what is kept of an instance after a change that a child reports.
 func (s *workBook) wordOf(i *api.Instance, ch api.InstanceChange) word {
+	eviction := evictionOf(i, ch)
 	switch ch.Status {
 	case api.StatusDeleted:
-		return word{status: ch.Status, replaced: i.Replaced}
+		return word{status: ch.Status, replaced: i.Replaced, eviction: eviction}
 	case api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting:
 		replaced := i.Replaced || ch.Replaced
 		if i.Status == api.StatusDeleting {
-			return word{i.Status, i.Fault, s.sinceOf(i, ch), replaced}
+			return word{i.Status, i.Fault, s.sinceOf(i, ch), replaced, eviction}
 		}
-		return word{ch.Status, Clip(ch.Fault), s.sinceOf(i, ch), replaced}
+		return word{ch.Status, Clip(ch.Fault), s.sinceOf(i, ch), replaced, eviction}
 	}
-	return word{i.Status, i.Fault, i.Unreachable, i.Replaced}
+	return keptWord(i)
+}
+
+// keptWord returns what is kept of an instance so far.
+func keptWord(i *api.Instance) word {
+	w := word{status: i.Status, fault: i.Fault, since: i.Unreachable, replaced: i.Replaced}
+	if i.Eviction != nil {
+		w.eviction = *i.Eviction
+	}
+	return w
+}
+
+// evictionOf returns why an instance must leave after a change that a child reports. If its owner has
+// ended it before, that counts.
+func evictionOf(i *api.Instance, ch api.InstanceChange) api.Eviction {
+	switch {
+	case i.Eviction != nil:
+		return *i.Eviction
+	case ch.Eviction == nil || i.Status == api.StatusDeleting:
+		return api.Eviction{}
+	}
+	e := *ch.Eviction
+	e.Stays = ""
+	if !api.ValidName(string(e.For)) {
+		e.For = ""
+	}
+	return e
 }
 
 // sinceOf returns when an instance became unreachable, as a child reports. The clock of a
@@ -47,6 +76,12 @@ func (s *workBook) sinceOf(i *api.Instance, ch api.InstanceChange) api.Instant {
 
 // setWord stores what a child reports in the record of an instance.
 func (s *workBook) setWord(old *api.Instance, w word) {
+	if old.Eviction == nil && w.eviction != (api.Eviction{}) { // before it is gone: then it may be booted again
+		i, e := *old, w.eviction
+		i.Eviction = &e
+		s.putInstance(old, &i)
+		old = &i
+	}
 	s.setStatus(old, w.status, w.fault)
 	if now, ok := s.instances.Get(string(old.ID)); ok && (now.Unreachable != w.since || now.Replaced != w.replaced) {
 		i := *now
@@ -141,7 +176,21 @@ func (s *workBook) changeOf(i *api.Instance) api.InstanceChange {
 	if i.Fault != "" {
 		ch.Fault = faultAbroad
 	}
+	if i.Eviction != nil {
+		ch.Eviction = s.evictionAbroad(i)
+	}
 	return ch
+}
+
+// evictionAbroad returns what the parent that an instance was made for is told of its eviction: for
+// whom it must leave only if that is a lease of the same parent.
+func (s *workBook) evictionAbroad(i *api.Instance) *api.Eviction {
+	e := *i.Eviction
+	e.Stays = ""
+	if !e.Lease || len(s.SlotsOf(i.Origin, e.For)) == 0 {
+		e.For = ""
+	}
+	return &e
 }
 
 func changeKey(origin api.LinkID, index uint64, id api.InstanceID) string {

@@ -62,6 +62,9 @@ var kinds = map[state.EventKind]kind{
 	state.EventLeaseEndsSoon:     one(owner, "lease.event.before_end_lease"),
 	state.EventLeaseEnded:        one(owner, "lease.event.end_lease"),
 	state.EventLeaseDeleted:      one(owner, "lease.delete"),
+
+	state.EventInstanceQueued: one(owner, "instance.queued"),
+	state.EventBootRequeued:   one(owner, "boot.requeued"),
 }
 
 // instances are the events of instances, and of slots of leases, which are instances that

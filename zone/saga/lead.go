@@ -30,8 +30,8 @@ const (
 	clockMargin = 10 * time.Minute // by which the clocks of a zone's leaders may differ
 )
 
-// Lead runs the loops that only a leader may run: boots, decisions, deletions, changes
-// of children, silent children, pruning. It returns when ctx ends and every loop has
+// Lead runs the loops that only a leader may run: boots, decisions, deletions, preempted
+// instances, changes of children, silent children, pruning. It returns when ctx ends and every loop has
 // stopped; the caller starts it again after the next election. Loops keep no memory:
 // they read what is due, so they find a failed step again.
 func (s *Saga) Lead(ctx context.Context) {
@@ -41,6 +41,7 @@ func (s *Saga) Lead(ctx context.Context) {
 	wg.Go(func() { s.zone.RunDue(ctx, tellsAtOnce, s.dueEnds) })
 	wg.Go(func() { s.zone.RunDue(ctx, tellsAtOnce, s.dueQuestions) })
 	wg.Go(func() { s.zone.RunDue(ctx, api.LinksMax, s.dueFollows) })
+	wg.Go(func() { s.zone.RunDue(ctx, requeueAtOnce, s.zone.NowAndThen(s.dueRequeued)) })
 	wg.Go(func() { s.watchChildren(ctx) })
 	wg.Go(func() { s.zone.Every(ctx, pruneEvery, s.pruneRecords) })
 	wg.Wait()

@@ -21,6 +21,8 @@ type Instance struct {
 	Other  bool        // a slot that is on another host than when its window began
 	Waits  bool        // a slot whose window has begun, and that waits for its room
 	Away   api.Instant // start of being unreachable, as reported by its zone; 0 while it is reachable
+
+	Eviction *api.Eviction // why a preemptible must leave; nil if it need not
 }
 
 // Live reports whether an instance is not DELETED.
@@ -53,7 +55,12 @@ func (m *Model) setStatus(id api.InstanceID, st api.Status) {
 	}
 	if st == api.StatusDeleted {
 		i.Away = 0
+		end := i.Hold.End
+		if c := m.Claims[id]; c != nil {
+			end = c.Until()
+		}
 		m.endInstance(id)
+		m.queueGone(id, end)
 	}
 	if st == api.StatusDeleting {
 		m.endWithin(id)
@@ -113,6 +120,11 @@ func (m *Model) instanceDelete(c command.InstanceDelete) *Refusal {
 	}
 	if m.Kept[c.ID] != nil {
 		return &Refusal{promise.Lease, "an update takes over the slot " + string(c.ID)}
+	}
+	if i.Status == api.StatusDeleting && i.Eviction != nil && i.Hold.Request.OnPreempt == api.PreemptRequeue && i.Eviction.Stays == "" {
+		e := *i.Eviction
+		e.Stays, m.Hit[c.ID] = api.RequeueEnded, true
+		i.Eviction = &e
 	}
 	m.setStatus(c.ID, api.StatusDeleting)
 	return nil
@@ -196,6 +208,7 @@ func (m *Model) instanceChanges(c command.InstanceChanges) *Refusal {
 		if !ok || i.Link != c.Link || !i.Live() {
 			continue
 		}
+		m.noteEvicted(ch, i)
 		switch ch.Status {
 		case api.StatusDeleted:
 			m.setStatus(ch.ID, ch.Status)
@@ -211,4 +224,20 @@ func (m *Model) instanceChanges(c command.InstanceChanges) *Refusal {
 	}
 	l.Next = next
 	return nil
+}
+
+// noteEvicted records a child's report that an instance must leave, unless its owner has ended it.
+func (m *Model) noteEvicted(ch api.InstanceChange, i *Instance) {
+	switch {
+	case ch.Eviction == nil || i.Eviction != nil || i.Status == api.StatusDeleting:
+		return
+	case !slices.Contains([]api.Status{api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting, api.StatusDeleted}, ch.Status):
+		return
+	}
+	e := *ch.Eviction
+	e.Stays = ""
+	if !api.ValidName(string(e.For)) {
+		e.For = ""
+	}
+	i.Eviction, m.Hit[ch.ID] = &e, true
 }

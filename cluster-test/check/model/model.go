@@ -23,6 +23,7 @@ type Model struct {
 	Links     map[api.LinkID]*Link
 	Boots     map[BootID]*Boot
 	Keys      map[BootKey]BootID
+	Queue     map[BootID]*Queued
 	Holds     map[HoldID]*Hold
 	Held      map[api.InstanceID]*Hold // of undecided holds
 	Instances map[api.InstanceID]*Instance
@@ -164,7 +165,7 @@ type Refusal struct {
 func New() *Model {
 	m := &Model{
 		Hosts: map[api.HostID]*Host{}, Names: map[string]api.HostID{}, Links: map[api.LinkID]*Link{},
-		Boots: map[BootID]*Boot{}, Keys: map[BootKey]BootID{}, Holds: map[HoldID]*Hold{},
+		Boots: map[BootID]*Boot{}, Keys: map[BootKey]BootID{}, Queue: map[BootID]*Queued{}, Holds: map[HoldID]*Hold{},
 		Held: map[api.InstanceID]*Hold{}, Instances: map[api.InstanceID]*Instance{},
 		Claims: map[api.InstanceID]*Claim{}, Coming: map[api.InstanceID]*Claim{}, Plans: map[api.PlanID]api.Instant{},
 		Aggregates: map[api.AggregateID]*Aggregate{}, Groups: map[GroupID]Group{},
@@ -345,6 +346,8 @@ func (m *Model) applyBoots(c command.ForBoots) *Refusal {
 		return m.bootDecide(c)
 	case command.BootRelease:
 		return m.bootRelease(c)
+	case command.Requeue:
+		return m.requeue(c)
 	}
 	return nil
 }

@@ -18,8 +18,9 @@ type Boot struct {
 	Decision api.Decision
 	Code     api.Code // reason of its failure
 	Ended    bool
-	Faded    bool // holds of it were pruned
-	Gone     int  // instances of it that were pruned
+	Faded    bool              // holds of it were pruned
+	Again    api.ReservationID // the boot whose preempted instances it boots again; "" for none
+	Gone     int               // instances of it that were pruned
 	Holds    []*Hold
 }
 
@@ -384,6 +385,7 @@ func (m *Model) decideBoot(b *Boot, d api.Decision) {
 			m.carryOut(h, api.DecisionAbort)
 		}
 	}
+	m.settleQueue(b)
 }
 
 func (m *Model) bootRelease(c command.BootRelease) *Refusal {
@@ -405,6 +407,7 @@ func (m *Model) releaseBoot(b *Boot) {
 	}
 	b.Ended = true
 	m.Told[b.ID] = true
+	m.unqueue(b)
 	if b.Decision == api.DecisionPending {
 		m.decideBoot(b, api.DecisionAbort)
 		return

@@ -1,0 +1,213 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"berth/api"
+	"berth/cluster-test/check/promise"
+	"berth/raftstore/command"
+)
+
+// Queued is the instances of a boot that were preempted and are to be booted again.
+type Queued struct {
+	IDs       []QueuedID // by group and id
+	Since     api.Instant
+	Until     api.Instant // when the last of their windows ends
+	Tries     int         // in vain, in a row
+	Next      api.Instant
+	Successor api.ReservationID // an undecided boot, made for the first Sent of them
+	Sent      int
+	Enough    bool // a successor was committed
+	Changed   uint64
+}
+
+// QueuedID is one of them.
+type QueuedID struct {
+	Group int
+	ID    api.InstanceID
+}
+
+// groupIn returns the index of the group of an instance by its name, as records have it.
+func groupIn(r *api.Request, i *Instance) int {
+	name := i.Hold.Request.Groups[i.Group].Name
+	return max(0, slices.IndexFunc(r.Groups, func(g api.Group) bool { return g.Name == name }))
+}
+
+// queueGone queues an instance that is gone, if it is to be booted again.
+func (m *Model) queueGone(id api.InstanceID, end api.Instant) {
+	i := m.Instances[id]
+	b := i.Hold.Boot
+	if i.Eviction == nil || i.Hold.Request.OnPreempt != api.PreemptRequeue || b == nil || i.Eviction.Stays != "" {
+		return
+	}
+	if b.Ended || b.Decision != api.DecisionCommit || end <= m.Now {
+		return
+	}
+	q := m.Queue[b.ID]
+	if q == nil {
+		q = &Queued{Since: m.Now, Next: m.Now}
+		m.Queue[b.ID] = q
+	}
+	q.IDs = append(q.IDs, QueuedID{groupIn(&b.Request, i), id})
+	q.Until = max(q.Until, end)
+	m.noteQueue(b.ID)
+}
+
+// noteQueue notes that the entry of a boot has changed; an empty one is gone.
+func (m *Model) noteQueue(id BootID) {
+	q := m.Queue[id]
+	q.Changed, m.Told[id] = m.Index, true
+	if len(q.IDs) == 0 {
+		delete(m.Queue, id)
+	}
+	if q.Successor == "" {
+		slices.SortFunc(q.IDs, func(a, b QueuedID) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.ID, b.ID)) })
+	}
+}
+
+// unqueue forgets what is queued of a boot that is released, and gives up what is being made of it.
+func (m *Model) unqueue(b *Boot) {
+	q := m.Queue[b.ID]
+	if q == nil {
+		return
+	}
+	q.IDs = nil
+	m.noteQueue(b.ID)
+	if next := m.Boots[BootID{b.ID.Project, q.Successor}]; q.Successor != "" && next != nil {
+		m.releaseBoot(next)
+	}
+}
+
+// fail notes that there was no room for what is queued.
+func (q *Queued) fail(now api.Instant) {
+	pause := time.Second
+	for range q.Tries {
+		pause = min(2*pause, time.Minute)
+	}
+	q.Tries++
+	q.Next = now.Add(pause)
+}
+
+// settleQueue takes into account what became of the boot that was made for what is queued.
+func (m *Model) settleQueue(b *Boot) {
+	id := BootID{b.ID.Project, b.Again}
+	q := m.Queue[id]
+	if b.Again == "" || q == nil || q.Successor != b.ID.Reservation {
+		return
+	}
+	var left []QueuedID
+	switch {
+	case b.Decision == api.DecisionCommit:
+		got := map[int]int{}
+		for _, i := range m.Instances {
+			if i.Hold.Boot == b {
+				got[groupIn(&b.Request, i)]++
+			}
+		}
+		for _, one := range q.IDs[:q.Sent] {
+			if got[one.Group]--; got[one.Group] < 0 {
+				left = append(left, one)
+			}
+		}
+		q.Enough, q.Tries, q.Next = true, 0, m.Now.Add(time.Second)
+	case !b.Ended:
+		left = q.IDs[:q.Sent]
+		q.fail(m.Now)
+	}
+	q.IDs, q.Successor, q.Sent = slices.Concat(left, q.IDs[q.Sent:]), "", 0
+	m.noteQueue(id)
+}
+
+func (m *Model) requeue(c command.Requeue) *Refusal {
+	id, next := BootID{c.Project, c.Reservation}, BootID{c.Project, c.Successor}
+	q := m.Queue[id]
+	if b := m.Boots[next]; b != nil && c.Successor != "" {
+		if b.Again != c.Reservation {
+			return &Refusal{promise.Once, "the reservation exists"}
+		}
+		return nil
+	}
+	switch {
+	case q == nil:
+		return &Refusal{promise.Once, "nothing waits to be booted again"}
+	case q.Changed != c.Seen || q.Successor != "":
+		return &Refusal{promise.Once, "what waits to be booted again has changed"}
+	case q.Until <= m.Now:
+		q.IDs = nil
+		m.noteQueue(id)
+		return nil
+	case c.Successor == "":
+		q.fail(m.Now)
+		m.noteQueue(id)
+		return nil
+	case m.awaitsEvicted(m.Boots[id]):
+		return &Refusal{promise.Once, "not all that was preempted is gone"}
+	case len(c.Instances) != len(q.IDs):
+		return &Refusal{promise.Model, "it has another number of instances"}
+	}
+	for _, i := range c.Instances {
+		if m.knowsInstance(i.ID) {
+			return &Refusal{promise.Once, "instance id " + string(i.ID) + " is in use"}
+		}
+	}
+	b := m.nextBoot(m.Boots[id], q, c)
+	if m.checkBootQuota(&b.Request) != nil {
+		q.fail(m.Now)
+		m.noteQueue(id)
+		return nil
+	}
+	m.Boots[next] = b
+	m.Told[next] = true
+	q.Successor, q.Sent = c.Successor, len(q.IDs)
+	m.noteQueue(id)
+	return nil
+}
+
+// awaitsEvicted reports whether preempted instances of a boot are still ending.
+func (m *Model) awaitsEvicted(b *Boot) bool {
+	for _, i := range m.Instances {
+		if i.Hold.Boot == b && i.Status == api.StatusDeleting && i.Eviction != nil && i.Eviction.Stays == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// nextBoot returns the boot that is made for what is queued of another one.
+func (m *Model) nextBoot(from *Boot, q *Queued, c command.Requeue) *Boot {
+	r := from.Request
+	r.Reservation = c.Successor
+	r.Groups = slices.Clone(r.Groups)
+	has, all := map[int]int{}, 0
+	for _, i := range m.Instances {
+		if i.Hold.Boot == from && i.Status != api.StatusDeleting && i.Status != api.StatusDeleted {
+			has[groupIn(&from.Request, i)]++
+			all++
+		}
+	}
+	least, sum := from.Least-all, 0
+	for g := range r.Groups {
+		n := 0
+		for _, one := range q.IDs {
+			if one.Group == g {
+				n++
+			}
+		}
+		r.Groups[g].Count = n
+		r.Groups[g].Min = max(0, min(n, r.Groups[g].Min-has[g]))
+		if q.Enough {
+			r.Groups[g].Min, least = 0, 1
+		}
+		sum += r.Groups[g].Min
+	}
+	r.Zones.MinZones = min(r.Zones.MinZones, len(q.IDs))
+	if q.Until < api.Forever && r.Window.End == api.Forever {
+		r.Lifetime = time.Duration(q.Until-m.Now) * time.Millisecond
+	}
+	return &Boot{
+		ID: BootID{c.Project, c.Successor}, Digest: from.Digest, Request: r, Decision: api.DecisionPending, Again: c.Reservation,
+		Least: max(1, min(least, len(q.IDs)), sum),
+	}
+}
