@@ -205,6 +205,8 @@ type LeaseChange struct {
 	End          *Instant
 	BeforeEnd    *Instant // 0 for no such event
 	Shared       *[]ProjectID
+	Grace        *time.Duration // 0 for that of each zone
+	ShareIdle    *bool          // of all reservations, unless one says itself
 	Reservations []ReservationChange
 }
 
@@ -220,4 +222,5 @@ type ReservationChange struct {
 	ResourceProperties   *string
 	Query                *string // goes with the two conditions
 	BeforeEnd            *string
+	ShareIdle            *bool
 }

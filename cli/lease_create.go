@@ -21,7 +21,8 @@ returns; with --wait it returns when the lease is active.
 each kind, as KEY=VALUE pairs: type=physical:host with min, max, hypervisor-properties,
 resource-properties and before-end; type=virtual:instance with vcpus, memory-mb, disk-gb,
 amount, affinity (true: all on one host, false: each on another) and
-resource-properties; type=flavor:instance with flavor and amount.
+resource-properties; type=flavor:instance with flavor and amount. Each may have
+share-idle=true or false in place of what --share-idle says of all.
 
 A time is "now", a distance from now such as +90m or +2d, or a date such as
 2030-01-31T12:00Z or 2030-01-31T12:00+01:00; without a zone it is in UTC. Leases start

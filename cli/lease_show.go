@@ -30,6 +30,9 @@ func leaseTables(l rest.Lease) []table {
 	if len(l.Shared) > 0 {
 		t.addRow("SHARED WITH", joinNames(l.Shared))
 	}
+	if l.Grace != nil {
+		t.addRow("GRACE", time.Duration(*l.Grace))
+	}
 	if len(l.Zones) > 0 {
 		t.addRow("ZONES", strings.Join(l.Zones, ", "))
 	}
@@ -201,7 +204,7 @@ func readFlavor(r *rest.LeaseReservation) (rest.ReservedFlavor, bool) {
 	return f, ok
 }
 
-// showDefects returns what is not as it should be with a reservation.
+// showDefects returns what is not as it should be with a reservation, and whether others use it.
 func showDefects(r *rest.LeaseReservation) string {
 	var out []string
 	if r.Missing {
@@ -209,6 +212,9 @@ func showDefects(r *rest.LeaseReservation) string {
 	}
 	if r.Changed {
 		out = append(out, "moved to other hosts")
+	}
+	if r.ShareIdle {
+		out = append(out, "shared while idle")
 	}
 	return strings.Join(out, "; ")
 }

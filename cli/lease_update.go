@@ -27,7 +27,8 @@ memory-mb, disk-gb, amount, affinity and resource-properties of instances.
 type leaseChange struct {
 	name, start, end, prolong, beforeEnd string
 	shared                               []string
-	unshare                              bool
+	unshare, shareIdle                   bool
+	grace                                time.Duration
 	hosts                                string
 	instances                            int
 	reservations                         []string
@@ -80,6 +81,7 @@ func (w *leaseChange) addFlags(c *cobra.Command) {
 	f.StringVar(&w.beforeEnd, "before-end", "", "`TIME` of the event before the end, or a distance to the end such as -30m")
 	f.StringSliceVar(&w.shared, "shared-with", nil, "all `PROJECT`s that may use the lease too; may be repeated")
 	f.BoolVar(&w.unshare, "no-sharing", false, "only its own project may use the lease")
+	addGraceFlags(c, &w.grace, &w.shareIdle)
 	f.StringVar(&w.hosts, "hosts", "", "number of hosts of the only reservation of hosts: `MIN[:MAX]`")
 	f.IntVar(&w.instances, "instances", 0, "amount of the only reservation of instances: `N`")
 	f.StringArrayVar(&w.reservations, "reservation", nil, "change of one reservation as `id=RESERVATION,KEY=VALUE,...`; may be repeated")
@@ -90,7 +92,7 @@ func (w *leaseChange) checkFlags(c *cobra.Command) error {
 	f := c.Flags()
 	changes := false
 	for _, flag := range []string{
-		"name", "start", "end", "prolong", "before-end", "shared-with", "no-sharing", "hosts", "instances", "reservation",
+		"name", "start", "end", "prolong", "before-end", "shared-with", "no-sharing", "hosts", "instances", "reservation", flagGrace, flagShareIdle,
 	} {
 		changes = changes || f.Changed(flag)
 	}
@@ -118,6 +120,7 @@ func (w *leaseChange) leaseUpdate(c *cobra.Command, old *rest.Lease, now time.Ti
 		shared := projectsOf(w.shared)
 		s.Shared = &shared
 	}
+	s.Grace, s.ShareIdle = readGrace(c, w.grace, w.shareIdle)
 	if err := w.setDates(c, &s, old, now); err != nil {
 		return s, err
 	}

@@ -19,6 +19,8 @@ type leaseWish struct {
 	when        leaseWhen
 	shared      []string
 	maintenance []string // names of hosts
+	grace       time.Duration
+	shareIdle   bool
 	roomWish
 }
 
@@ -28,7 +30,31 @@ func (w *leaseWish) addFlags(e *env, c *cobra.Command) {
 	f.StringArrayVar(&w.maintenance, "maintenance", nil, "take this `HOST` of the zone out of use, in place of reserving any; may be repeated; operators only")
 	e.flagNames(c, "maintenance", hostNames)
 	f.StringSliceVar(&w.shared, "shared-with", nil, "`PROJECT` that may use the lease too; may be repeated")
+	addGraceFlags(c, &w.grace, &w.shareIdle)
 	w.roomWish.addFlags(e, c)
+}
+
+// The flags about preemptible instances.
+const (
+	flagGrace     = "grace"
+	flagShareIdle = "share-idle"
+)
+
+func addGraceFlags(c *cobra.Command, grace *time.Duration, shareIdle *bool) {
+	c.Flags().DurationVar(grace, flagGrace, 0, "how long before the start preemptible instances are kept out, at most 1h (default: what the zone has, and never less)")
+	c.Flags().BoolVar(shareIdle, flagShareIdle, false, "let preemptible instances use what is reserved while it is idle; a boot into it may wait for the grace")
+}
+
+// readGrace returns the values of the flags about preemptible instances, nil if they are not given.
+func readGrace(c *cobra.Command, grace time.Duration, shareIdle bool) (*rest.Duration, *bool) {
+	var d *rest.Duration
+	if c.Flags().Changed(flagGrace) {
+		d = new(rest.Duration(grace))
+	}
+	if c.Flags().Changed(flagShareIdle) {
+		return d, &shareIdle
+	}
+	return d, nil
 }
 
 // roomWish holds the flags about the room of a lease: what to reserve, and in which zones.
@@ -63,6 +89,7 @@ func (w *roomWish) addFlags(e *env, c *cobra.Command) {
 // leaseCreate returns the wish in the form of the API.
 func (w *leaseWish) leaseCreate(c *cobra.Command, name string, now time.Time) (rest.LeaseCreate, error) {
 	s := rest.LeaseCreate{Name: name, Zones: w.zones, Shared: projectsOf(w.shared), Hosts: w.maintenance}
+	s.Grace, s.ShareIdle = readGrace(c, w.grace, w.shareIdle)
 	var err error
 	if s.Start, s.End, s.BeforeEnd, err = w.when.readNew(c, now); err != nil {
 		return s, err
@@ -214,12 +241,17 @@ var reservationKeys = map[string]func(r *rest.ReservationSpec, value string) boo
 		r.Affinity = v
 		return v == "true" || v == "false" || v == "none"
 	},
-	"min":                   func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.Min, v) },
-	"max":                   func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.Max, v) },
-	"amount":                func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.Amount, v) },
-	"vcpus":                 func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.VCPUs, v) },
-	"memory-mb":             func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.Memory, v) },
-	"disk-gb":               func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.Disk, v) },
+	"min":       func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.Min, v) },
+	"max":       func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.Max, v) },
+	"amount":    func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.Amount, v) },
+	"vcpus":     func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.VCPUs, v) },
+	"memory-mb": func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.Memory, v) },
+	"disk-gb":   func(r *rest.ReservationSpec, v string) bool { return readWhole(&r.Disk, v) },
+	"share-idle": func(r *rest.ReservationSpec, v string) bool {
+		yes, err := strconv.ParseBool(v)
+		r.ShareIdle = &yes
+		return err == nil
+	},
 	"before-end":            func(r *rest.ReservationSpec, v string) bool { r.BeforeEnd = &v; return true },
 	"hypervisor-properties": func(r *rest.ReservationSpec, v string) bool { r.HypervisorProperties = &v; return isCondition(v) },
 	"resource-properties":   func(r *rest.ReservationSpec, v string) bool { r.ResourceProperties = &v; return isCondition(v) },

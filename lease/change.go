@@ -46,8 +46,9 @@ type Next struct {
 	Fixed []api.ReservationID
 }
 
-// Change returns what a lease becomes by an update at now, or why it may not. id is for the
-// before_end_lease event, if the update adds one. Nothing of cur and change is written.
+// Change returns what a lease becomes by an update at now, or why it may not. ids are for the
+// events before the start and the end, if the update adds them. Nothing of cur and change is
+// written.
 //
 //   - The name can change in every stable status, alone even after the end.
 //   - In ERROR a lease can be renamed and ended, no more.
@@ -55,16 +56,18 @@ type Next struct {
 //     and conditions of instances cannot, and no number can fall.
 //   - An end in this minute ends the lease now.
 //   - before_end_lease keeps its distance to the end unless it is given.
+//   - before_start_lease is due the grace of the zone, or what the lease asks for if that is
+//     more, before the start: as they are when room is asked for.
 //   - Whatever needs room is asked for from min to max again: a host reservation that got
 //     fewer than max hosts fills up if it can, also if only dates change.
-func Change(cur *Current, change *api.LeaseChange, limits Limits, now api.Instant, id string) (*Next, error) {
+func Change(cur *Current, change *api.LeaseChange, limits Limits, now api.Instant, ids EventIDs) (*Next, error) {
 	if !cur.Status.Stable() {
 		return nil, api.Errorf(api.CodeConflict, "Invalid lease status: it is %s; try again when that is over", cur.Status)
 	}
 	next := &Next{Terms: cur.Terms, Events: cur.Events}
 	next.Terms.Reservations = slices.Clone(cur.Terms.Reservations)
 	d := draft{cur: cur, next: &next.Terms, now: now, limits: limits, started: cur.Started(now)}
-	for _, step := range []func(*api.LeaseChange) error{d.rename, d.refuseLate, d.moveWindow, d.moveBeforeEnd, d.share, d.changeReservations} {
+	for _, step := range []func(*api.LeaseChange) error{d.rename, d.refuseLate, d.moveWindow, d.moveBeforeEnd, d.share, d.setGrace, d.changeReservations} {
 		if err := step(change); err != nil {
 			return nil, err
 		}
@@ -76,7 +79,10 @@ func Change(cur *Current, change *api.LeaseChange, limits Limits, now api.Instan
 	if next.Need == NeedNothing {
 		return next, nil
 	}
-	next.Events = Retime(cur.Events, &cur.Terms, &next.Terms, now, id)
+	next.Events = Retime(cur.Events, &cur.Terms, &next.Terms, now, ids.BeforeEnd)
+	if next.Need == NeedRoom && !d.started {
+		next.Events = setGrace(next.Events, next.Terms.Window.Start, max(limits.Grace, next.Terms.Grace), now, ids.BeforeStart)
+	}
 	if next.Need == NeedRoom && d.started {
 		for i := range next.Terms.Reservations {
 			next.Fixed = append(next.Fixed, next.Terms.Reservations[i].ID)
@@ -118,7 +124,7 @@ func (d *draft) rename(c *api.LeaseChange) error {
 
 // refuseLate refuses what can no longer be changed in a lease that has ended or failed.
 func (d *draft) refuseLate(c *api.LeaseChange) error {
-	nameAndEnd := c.Start == nil && c.BeforeEnd == nil && c.Shared == nil && len(c.Reservations) == 0
+	nameAndEnd := c.Start == nil && c.BeforeEnd == nil && c.Shared == nil && c.Grace == nil && c.ShareIdle == nil && len(c.Reservations) == 0
 	endsNow := nameAndEnd && c.End != nil && d.endsNow(*c.End)
 	switch {
 	case nameAndEnd && c.End == nil:
@@ -200,7 +206,27 @@ func (d *draft) share(c *api.LeaseChange) error {
 	return checkShared(d.next)
 }
 
+// setGrace sets how long before the start the room is closed to preemptible instances.
+func (d *draft) setGrace(c *api.LeaseChange) error {
+	if c.Grace == nil || *c.Grace == d.next.Grace {
+		return nil
+	}
+	if d.started {
+		return api.Errorf(api.CodeInvalid, "Cannot modify the grace of already started leases")
+	}
+	d.next.Grace, d.room = *c.Grace, true
+	return checkGrace(*c.Grace)
+}
+
 func (d *draft) changeReservations(c *api.LeaseChange) error {
+	for i := range d.next.Reservations {
+		was := d.next.Reservations[i].ShareIdle
+		setTo(&d.next.Reservations[i].ShareIdle, c.ShareIdle)
+		d.room = d.room || d.next.Reservations[i].ShareIdle != was
+	}
+	if len(d.next.Hosts) > 0 && c.ShareIdle != nil && *c.ShareIdle {
+		return api.Errorf(api.CodeConflict, "a maintenance lease is not shared")
+	}
 	seen := map[api.ReservationID]bool{}
 	for i := range c.Reservations {
 		rc := &c.Reservations[i]
@@ -241,12 +267,13 @@ func (d *draft) changeReservation(r *api.Reservation, c *api.ReservationChange) 
 	setTo(&r.ResourceProperties, c.ResourceProperties)
 	setTo(&r.Query, c.Query)
 	setTo(&r.BeforeEnd, c.BeforeEnd)
+	setTo(&r.ShareIdle, c.ShareIdle)
 	numbers := r.Min != was.Min || r.Max != was.Max
 	sizes := !r.Resources.Equal(was.Resources)
 	place := !sameBool(r.Affinity, was.Affinity) || r.HypervisorProperties != was.HypervisorProperties ||
 		r.ResourceProperties != was.ResourceProperties || r.Query != was.Query
 	d.record = d.record || r.BeforeEnd != was.BeforeEnd
-	d.room = d.room || numbers || sizes || place
+	d.room = d.room || numbers || sizes || place || r.ShareIdle != was.ShareIdle
 	switch {
 	case r.Type == api.ReserveFlavor && sizes:
 		return api.Errorf(api.CodeConflict, "the sizes of a reservation by flavor are those of its flavor")

@@ -87,6 +87,18 @@ func TestChangeOfDates(t *testing.T) {
 		{"failed, now", failed, "10:30:10", end("10:30"), lease.NeedEnd, "", ""},
 		{"ended, longer", over, "12:00", end("13:00"), 0, api.CodeInvalid, "Terminated leases can only be renamed"},
 		{"ended by its dates", active, "12:00", end("13:00"), 0, api.CodeInvalid, "Terminated leases can only be renamed"},
+		{"pending, grace", pending, "09:00", api.LeaseChange{Grace: new(20 * time.Minute)}, lease.NeedRoom, "", ""},
+		{"pending, less grace than the zone has", pending, "09:00", api.LeaseChange{Grace: new(time.Minute)}, lease.NeedRoom, "", ""},
+		{"pending, the same grace", pending, "09:00", api.LeaseChange{Grace: new(time.Duration(0))}, lease.NeedNothing, "", ""},
+		{"pending, longest grace", pending, "09:00", api.LeaseChange{Grace: new(api.PreemptGraceMax)}, lease.NeedRoom, "", ""},
+		{"pending, longer grace", pending, "09:00", api.LeaseChange{Grace: new(api.PreemptGraceMax + time.Millisecond)}, 0, api.CodeInvalid, "grace must be 1ms to 1h0m0s"},
+		{"pending, negative grace", pending, "09:00", api.LeaseChange{Grace: new(-time.Millisecond)}, 0, api.CodeInvalid, "grace must be"},
+		{"active, grace", active, "10:30", api.LeaseChange{Grace: new(time.Minute)}, 0, api.CodeInvalid, "Cannot modify the grace of already started leases"},
+		{"ended, grace", over, "13:00", api.LeaseChange{Grace: new(time.Minute)}, 0, api.CodeInvalid, "Terminated leases can only be renamed"},
+		{"pending, shared while idle", pending, "09:00", api.LeaseChange{ShareIdle: new(true)}, lease.NeedRoom, "", ""},
+		{"active, shared while idle", active, "10:30", api.LeaseChange{ShareIdle: new(true)}, lease.NeedRoom, "", ""},
+		{"active, not shared already", active, "10:30", api.LeaseChange{ShareIdle: new(false)}, lease.NeedNothing, "", ""},
+		{"active, one is shared while idle", active, "10:30", resize("slots", func(c *api.ReservationChange) { c.ShareIdle = new(true) }), lease.NeedRoom, "", ""},
 		{"starting", api.LeaseStarting, "10:30", end("13:00"), 0, api.CodeConflict, "it is STARTING"},
 		{"rename while starting", api.LeaseStarting, "10:30", api.LeaseChange{Name: new("x")}, 0, api.CodeConflict, "it is STARTING"},
 	} {
@@ -162,7 +174,7 @@ func runChange(t *testing.T, c change) {
 	cur := current(t, c.status)
 	before, err := json.Marshal(cur)
 	require.NoError(t, err)
-	next, err := lease.Change(cur, &c.change, lease.Limits{Duration: 6 * time.Hour, Lead: 12 * time.Hour}, at(t, c.now), "new")
+	next, err := lease.Change(cur, &c.change, lease.Limits{Duration: 6 * time.Hour, Lead: 12 * time.Hour, Grace: 10 * time.Minute}, at(t, c.now), lease.EventIDs{BeforeStart: "new start", BeforeEnd: "new"})
 	after, marshalErr := json.Marshal(cur)
 	require.NoError(t, marshalErr)
 	assert.JSONEq(t, string(before), string(after), "the lease as it was is never written")
@@ -186,6 +198,8 @@ func runChange(t *testing.T, c change) {
 			assert.Equal(t, next.Terms.Window.End, e.Time)
 		case api.EventBeforeEndLease:
 			assert.Equal(t, next.Terms.BeforeEnd, e.Time)
+		case api.EventBeforeStartLease:
+			assert.Equal(t, next.Terms.Window.Start.Add(-max(10*time.Minute, next.Terms.Grace)), e.Time)
 		}
 	}
 }
@@ -193,7 +207,7 @@ func runChange(t *testing.T, c change) {
 func TestEndNowIsLaterThanTheStart(t *testing.T) {
 	for _, now := range []string{"10:00", "10:00:40", "10:59:59"} {
 		cur := current(t, api.LeaseActive)
-		next, err := lease.Change(cur, &api.LeaseChange{End: new(lease.Minute(at(t, now)))}, lease.Limits{}, at(t, now), "")
+		next, err := lease.Change(cur, &api.LeaseChange{End: new(lease.Minute(at(t, now)))}, lease.Limits{}, at(t, now), lease.EventIDs{})
 		require.NoError(t, err)
 		assert.True(t, next.Terms.Window.Valid())
 		assert.LessOrEqual(t, next.Terms.Window.End, at(t, now)+1, "due at once")
@@ -209,7 +223,7 @@ func TestEventsFollowAnUpdate(t *testing.T) {
 	}
 	update := func(cur *lease.Current, c api.LeaseChange, now string) *lease.Next {
 		t.Helper()
-		next, err := lease.Change(cur, &c, lease.Limits{}, at(t, now), "new")
+		next, err := lease.Change(cur, &c, lease.Limits{Grace: 10 * time.Minute}, at(t, now), lease.EventIDs{BeforeStart: "new start", BeforeEnd: "new"})
 		require.NoError(t, err)
 		return next
 	}
@@ -278,7 +292,7 @@ func TestEventsFollowAnUpdate(t *testing.T) {
 func TestALeaseWithoutReservationsNeedsNoRoom(t *testing.T) {
 	cur := current(t, api.LeasePending)
 	cur.Terms.Reservations = nil
-	next, err := lease.Change(cur, &api.LeaseChange{End: new(at(t, "14:00"))}, lease.Limits{}, at(t, "09:00"), "")
+	next, err := lease.Change(cur, &api.LeaseChange{End: new(at(t, "14:00"))}, lease.Limits{}, at(t, "09:00"), lease.EventIDs{})
 	require.NoError(t, err)
 	assert.Equal(t, lease.NeedRecord, next.Need)
 }
@@ -286,9 +300,9 @@ func TestALeaseWithoutReservationsNeedsNoRoom(t *testing.T) {
 // TestLowerLimitsLeaveLeasesAlone: a lease that was legal when it was made can be renamed.
 func TestLowerLimitsLeaveLeasesAlone(t *testing.T) {
 	cur, limits := current(t, api.LeasePending), lease.Limits{Duration: time.Minute, Lead: time.Minute}
-	_, err := lease.Change(cur, &api.LeaseChange{Name: new("x")}, limits, at(t, "09:00"), "")
+	_, err := lease.Change(cur, &api.LeaseChange{Name: new("x")}, limits, at(t, "09:00"), lease.EventIDs{})
 	require.NoError(t, err)
-	_, err = lease.Change(cur, &api.LeaseChange{End: new(at(t, "11:00"))}, limits, at(t, "09:00"), "")
+	_, err = lease.Change(cur, &api.LeaseChange{End: new(at(t, "11:00"))}, limits, at(t, "09:00"), lease.EventIDs{})
 	checkRefusal(t, err, api.CodeInvalid, "at most 1m0s")
 }
 
@@ -303,7 +317,7 @@ func TestWhatAnUpdateLeavesIsALegalLease(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 6).Draw(rt, "updates") {
 			c := drawChange(rt, now)
-			next, err := lease.Change(cur, &c, lease.Limits{}, now, "new")
+			next, err := lease.Change(cur, &c, lease.Limits{}, now, lease.EventIDs{BeforeStart: "new start", BeforeEnd: "new"})
 			if err != nil {
 				assert.NotEqual(rt, api.CodeInternal, api.CodeOf(err))
 				continue
@@ -352,4 +366,27 @@ func checkNext(rt *rapid.T, cur *lease.Current, next *lease.Next, now api.Instan
 	assert.True(rt, slices.IsSortedFunc(next.Events, func(a, b api.LeaseEvent) int {
 		return lease.KeyOf("", w.Start, &a).Compare(lease.KeyOf("", w.Start, &b))
 	}))
+}
+
+// TestGraceOfUpdates: the event before the start appears, moves and goes with the grace of the zone and
+// of the lease.
+func TestGraceOfUpdates(t *testing.T) {
+	cur := current(t, api.LeasePending)
+	due := func(zone, asked time.Duration) string {
+		next, err := lease.Change(cur, &api.LeaseChange{Grace: &asked}, lease.Limits{Grace: zone}, at(t, "08:00"), lease.EventIDs{BeforeStart: "new"})
+		require.NoError(t, err)
+		require.Equal(t, lease.NeedRoom, next.Need)
+		cur = &lease.Current{Terms: next.Terms, Status: api.LeasePending, Events: next.Events}
+		require.True(t, slices.IsSortedFunc(next.Events, func(a, b api.LeaseEvent) int { return int(a.Time - b.Time) }))
+		e, ok := lease.EventOf(next.Events, api.EventBeforeStartLease)
+		if !ok {
+			return ""
+		}
+		return e.ID + " " + e.Time.Time().UTC().Format("15:04")
+	}
+	id := ids.BeforeStart
+	assert.Equal(t, id+" 09:30", due(10*time.Minute, 30*time.Minute))
+	assert.Equal(t, id+" 09:50", due(10*time.Minute, time.Minute), "the zone's own is more")
+	assert.Empty(t, due(0, 0))
+	assert.Equal(t, "new 09:59", due(time.Minute, time.Second))
 }

@@ -96,9 +96,33 @@ func Retime(events []api.LeaseEvent, old, next *api.LeaseTerms, now api.Instant,
 	if _, found := EventOf(events, api.EventBeforeEndLease); !found && next.BeforeEnd != 0 {
 		out = append(out, api.LeaseEvent{ID: id, Type: api.EventBeforeEndLease, Time: next.BeforeEnd, Status: api.EventUndone, Created: now})
 	}
-	slices.SortFunc(out, func(a, b api.LeaseEvent) int {
-		return KeyOf("", next.Window.Start, &a).Compare(KeyOf("", next.Window.Start, &b))
-	})
+	sortEvents(out, next.Window.Start)
+	return out
+}
+
+// sortEvents sorts the events of a lease that begins at start in the order in which they are
+// due.
+func sortEvents(events []api.LeaseEvent, start api.Instant) {
+	slices.SortFunc(events, func(a, b api.LeaseEvent) int { return KeyOf("", start, &a).Compare(KeyOf("", start, &b)) })
+}
+
+// setGrace returns events with a before_start_lease event that is due grace before start, or
+// with none if grace is 0. It is added with id if there was none.
+func setGrace(events []api.LeaseEvent, start api.Instant, grace time.Duration, now api.Instant, id string) []api.LeaseEvent {
+	out := slices.Clone(events)
+	i := slices.IndexFunc(out, func(e api.LeaseEvent) bool { return e.Type == api.EventBeforeStartLease })
+	at := start.Add(-grace)
+	switch {
+	case grace == 0 && i >= 0:
+		return slices.Delete(out, i, i+1)
+	case grace == 0:
+		return out
+	case i >= 0:
+		out[i] = moveEvent(out[i], at, now)
+	default:
+		out = append(out, api.LeaseEvent{ID: id, Type: api.EventBeforeStartLease, Time: at, Status: api.EventUndone, Created: now})
+	}
+	sortEvents(out, start)
 	return out
 }
 

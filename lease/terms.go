@@ -14,6 +14,7 @@ import (
 type Limits struct {
 	Duration time.Duration // of one lease; at most api.LeaseDurationMax
 	Lead     time.Duration // from now to the start; at most api.LeaseLeadMax
+	Grace    time.Duration // of the zone: how long before its start the room of a lease is closed to preemptible instances, unless it asks for more
 }
 
 // capped returns d, or most if d is no limit.
@@ -42,10 +43,21 @@ func CheckTerms(t *api.LeaseTerms, now api.Instant, limits Limits) error {
 	if err := checkShared(t); err != nil {
 		return err
 	}
+	if err := checkGrace(t.Grace); err != nil {
+		return err
+	}
 	if err := checkMaintenance(t); err != nil {
 		return err
 	}
 	return checkReservations(t.Reservations)
+}
+
+// checkGrace refuses a grace that no lease can have.
+func checkGrace(grace time.Duration) error {
+	if grace < 0 || grace > api.PreemptGraceMax || grace%time.Millisecond != 0 {
+		return api.Errorf(api.CodeInvalid, "grace must be 1ms to %s, in whole milliseconds; 0s for that of the zone", api.PreemptGraceMax)
+	}
+	return nil
 }
 
 // checkMaintenance checks what a maintenance lease may have.
@@ -67,7 +79,7 @@ func checkMaintenance(t *api.LeaseTerms) error {
 	if len(t.Reservations) != 1 || !t.Reservations[0].Whole() || t.Reservations[0].Min != len(t.Hosts) || t.Reservations[0].Max != len(t.Hosts) {
 		return api.Errorf(api.CodeInvalid, "a maintenance lease has one reservation, of all its hosts")
 	}
-	if len(t.Shared) > 0 || !t.Zones.IsZero() {
+	if len(t.Shared) > 0 || !t.Zones.IsZero() || t.Reservations[0].ShareIdle {
 		return api.Errorf(api.CodeInvalid, "a maintenance lease is of hosts of this zone, and not shared")
 	}
 	return nil

@@ -95,6 +95,8 @@ type LeaseCreate struct {
 	Shared       []api.ProjectID   `json:"shared_with,omitempty"`
 	Zones        []string          `json:"zones,omitempty"` // default: all
 	Hosts        []string          `json:"maintenance_hosts,omitempty"`
+	Grace        *Duration         `json:"grace,omitempty"`      // how long before its start preemptible instances are kept out, if more than the zone's
+	ShareIdle    *bool             `json:"share_idle,omitempty"` // of all reservations that do not say: preemptible instances may use what is idle
 	Reservations []ReservationSpec `json:"reservations"`
 }
 
@@ -134,6 +136,8 @@ type LeaseUpdate struct {
 	End          LeaseDate         `json:"end_date,omitempty"`
 	BeforeEnd    LeaseDate         `json:"before_end_date,omitempty"`
 	Shared       *[]api.ProjectID  `json:"shared_with,omitempty"`
+	Grace        *Duration         `json:"grace,omitempty"` // 0s for that of the zone
+	ShareIdle    *bool             `json:"share_idle,omitempty"`
 	Reservations []ReservationSpec `json:"reservations,omitempty"` // the changed ones, by id
 }
 
@@ -151,6 +155,7 @@ type ReservationSpec struct {
 	Amount    *int                `json:"amount,omitempty"`   // instances
 	Affinity  string              `json:"affinity,omitempty"` // "true", "false" or "none"
 	BeforeEnd *string             `json:"before_end,omitempty"`
+	ShareIdle *bool               `json:"share_idle,omitempty"`
 
 	// HypervisorProperties and ResourceProperties are conditions on hosts; "" for none.
 	HypervisorProperties *string `json:"hypervisor_properties,omitempty"`
@@ -173,6 +178,7 @@ type Lease struct {
 	Zones        []string           `json:"zones"`
 	Series       *api.SeriesID      `json:"series_id"` // null if it does not repeat
 	Maintenance  bool               `json:"maintenance"`
+	Grace        *Duration          `json:"grace,omitempty"` // absent if it asks for none of its own
 	Reservations []LeaseReservation `json:"reservations"`
 	Events       []LeaseEvent       `json:"events"`
 	Created      RecordTime         `json:"created_at"`
@@ -200,7 +206,8 @@ type LeaseReservation struct {
 	Status    api.ReservationStatus `json:"status"`
 	Missing   bool                  `json:"missing_resources"`
 	Changed   bool                  `json:"resources_changed"`
-	Allocated int                   `json:"allocated"` // hosts or slots that it has
+	Allocated int                   `json:"allocated"`            // hosts or slots that it has
+	ShareIdle bool                  `json:"share_idle,omitempty"` // preemptible instances may use what is idle
 	Created   RecordTime            `json:"created_at"`
 	Updated   RecordTime            `json:"updated_at"`
 

@@ -121,7 +121,7 @@ func (t *terms) readSearch(body map[string]any) (leases.Search, error) {
 	}
 	out.Until = latest.Add(api.RoomUnit - length)
 	for i, item := range items {
-		r, err := t.readReservation("reservations["+strconv.Itoa(i)+"]", item)
+		r, err := t.readReservation("reservations["+strconv.Itoa(i)+"]", item, nil)
 		if err != nil {
 			return out, err
 		}

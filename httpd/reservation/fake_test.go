@@ -104,7 +104,7 @@ func (f *fakeLeases) release(id api.LeaseID) {
 
 func (f *fakeLeases) Update(_ context.Context, _ api.Caller, id api.LeaseID, c api.LeaseChange) error {
 	l := *f.leases[id]
-	next, err := rules.Change(&rules.Current{Terms: l.Terms, Status: l.Status, Events: l.Events}, &c, rules.Limits{}, f.now(), "")
+	next, err := rules.Change(&rules.Current{Terms: l.Terms, Status: l.Status, Events: l.Events}, &c, rules.Limits{}, f.now(), rules.EventIDs{})
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ import (
 // lively are the conversations with a zone whose leader works: its leases are real. In a path,
 // {NAME} is the id of the lease or the series with that name, which is never shown, and
 // {NAME:2} that of the second lease of a series.
-var lively = []string{"plans", "series", "shared", "repeats", "maintenance", "availability", "quotas", "cleaning", "late", "policies", "checks", "roles"}
+var lively = []string{"plans", "series", "shared", "repeats", "maintenance", "availability", "quotas", "cleaning", "late", "policies", "checks", "roles", "grace"}
 
 func TestLivelyConversations(t *testing.T) {
 	for _, name := range lively {

@@ -19,6 +19,9 @@ func showLease(l *Lease) rest.Lease {
 	if l.Reason != "" {
 		out.Reason = &l.Reason
 	}
+	if t.Grace != 0 {
+		out.Grace = new(rest.Duration(t.Grace))
+	}
 	if t.Series != "" {
 		out.Series = &t.Series
 	}
@@ -41,6 +44,7 @@ func showReservation(l *Lease, r *api.Reservation, s ReservationState) rest.Leas
 	out := rest.LeaseReservation{
 		ID: r.ID, Lease: l.Terms.ID, Resource: r.ID, Type: r.Type, Status: s.Status, Missing: s.Missing, Changed: s.Changed,
 		Allocated: s.Allocated, Created: rest.RecordTime(l.Created), Updated: rest.RecordTime(l.Updated), ResourceProperties: r.ResourceProperties,
+		ShareIdle: r.ShareIdle,
 	}
 	if r.Whole() {
 		out.ReservedHosts = &rest.ReservedHosts{Min: r.Min, Max: r.Max, HypervisorProperties: r.HypervisorProperties, BeforeEnd: r.BeforeEnd}

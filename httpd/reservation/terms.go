@@ -1,6 +1,7 @@
 package reservation
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -35,6 +36,10 @@ func (t *terms) readLease(body map[string]any) (api.LeaseTerms, error) {
 	f.noEvents()
 	shared, zones := f.projects("shared_with"), f.zones("zones")
 	out.Hosts, _ = f.texts("maintenance_hosts", api.HintHostsMax)
+	if grace := f.grace(); grace != nil {
+		out.Grace = *grace
+	}
+	shareIdle := f.shareIdle()
 	items, _ := f.list("reservations", api.ReservationsMax)
 	if err := f.done(); err != nil {
 		return out, err
@@ -56,7 +61,7 @@ func (t *terms) readLease(body map[string]any) (api.LeaseTerms, error) {
 		out.Reservations = []api.Reservation{{Type: api.ReserveHosts, Min: n, Max: n}}
 	}
 	for i, item := range items {
-		r, err := t.readReservation("reservations["+strconv.Itoa(i)+"]", item)
+		r, err := t.readReservation("reservations["+strconv.Itoa(i)+"]", item, shareIdle)
 		if err != nil {
 			return out, err
 		}
@@ -107,6 +112,29 @@ func (f *fields) noEvents() {
 	}
 }
 
+// grace reads how long before its start the room of a lease is closed to preemptible instances,
+// which null and nothing leave as it is; 0 is that of the zone.
+func (f *fields) grace() *time.Duration {
+	v, _ := f.take("grace")
+	if v == nil {
+		return nil
+	}
+	text, _ := v.(string)
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > api.PreemptGraceMax || d%time.Millisecond != 0 {
+		f.malformed("grace", v, "a duration such as 5m, in whole milliseconds up to "+api.PreemptGraceMax.String())
+		return nil
+	}
+	return &d
+}
+
+// shareIdle reads whether preemptible instances may use what is reserved and idle; nil if it is
+// not given.
+func (f *fields) shareIdle() *bool {
+	yes, _ := f.affinity("share_idle")
+	return yes
+}
+
 // projects reads names of projects, and returns them sorted, each once.
 func (f *fields) projects(name string) []api.ProjectID {
 	items, _ := f.texts(name, api.SharedProjectsMax)
@@ -135,9 +163,12 @@ func (f *fields) zones(name string) api.ZoneRule {
 }
 
 // readReservation reads one reservation of a new lease.
-func (t *terms) readReservation(place string, item map[string]any) (api.Reservation, error) {
+func (t *terms) readReservation(place string, item map[string]any, shareIdle *bool) (api.Reservation, error) {
 	var out api.Reservation
 	f := newFields(place, item)
+	if own := cmp.Or(f.shareIdle(), shareIdle); own != nil {
+		out.ShareIdle = *own
+	}
 	f.require("resource_type")
 	kind, _ := f.text("resource_type", api.NameMaxBytes)
 	out.Type = api.ReservationType(kind)
@@ -233,6 +264,10 @@ func (t *terms) readFlavor(f *fields, out *api.Reservation) {
 		f.refuse(invalidError("There is no flavor %s", openstack.Show(id)))
 		return
 	}
+	if intake.IsPreemptible(fl) {
+		f.refuse(invalidError("The flavor %s is one of preemptible instances, which cannot be reserved", openstack.Show(id)))
+		return
+	}
 	intake.FillFlavor(out, fl)
 }
 
@@ -257,6 +292,7 @@ func (t *terms) readChange(body map[string]any, of *api.LeaseTerms) (*api.LeaseC
 		shared := f.projects("shared_with")
 		out.Shared = &shared
 	}
+	out.Grace, out.ShareIdle = f.grace(), f.shareIdle()
 	items, _ := f.list("reservations", api.ReservationsMax)
 	if err := f.done(); err != nil {
 		return nil, err
@@ -295,6 +331,7 @@ func readReservationChange(place string, item map[string]any, of *api.LeaseTerms
 			return nil, conflictError("The type of a reservation cannot be changed: %s is %s", was.ID, was.Type)
 		}
 	}
+	out.ShareIdle = f.shareIdle()
 	if was.Whole() {
 		changeHosts(f, out)
 	} else {
@@ -334,6 +371,9 @@ func (f *fields) conditionIfGiven(name string) *string {
 }
 
 func changeInstances(f *fields, out *api.ReservationChange, was *api.Reservation) {
+	if was.Type == api.ReserveFlavor && len(f.left) == 0 && out.ShareIdle != nil {
+		return
+	}
 	if was.Type == api.ReserveFlavor {
 		f.refuse(conflictError("A reservation of a flavor cannot be changed"))
 		return

@@ -24,6 +24,9 @@ type kind struct {
 // isText reports whether a value is the word that is given, in letters of any size.
 func isText(value, word string) bool { return strings.EqualFold(strings.TrimSpace(value), word) }
 
+// IsPreemptible reports whether a flavor asks for preemptible instances.
+func IsPreemptible(f *api.Flavor) bool { return isText(f.ExtraSpecs[api.SpecPreemptible], "true") }
+
 // kindOf returns whether a group is preemptible by what it says itself. A flavor of a
 // reservation never says so: what runs in a lease is firm.
 func (rd *reading) kindOf(part string, hint *rest.Flag, f *api.Flavor, g *rest.GroupCreate) kind {
@@ -32,7 +35,7 @@ func (rd *reading) kindOf(part string, hint *rest.Flag, f *api.Flavor, g *rest.G
 	switch {
 	case hint != nil && bool(*hint):
 		out.way = api.PreemptByHint
-	case rule.Counts(api.PreemptByFlavor) && own && isText(f.ExtraSpecs[api.SpecPreemptible], "true"):
+	case rule.Counts(api.PreemptByFlavor) && own && IsPreemptible(f):
 		out.way = api.PreemptByFlavor
 	case rule.Counts(api.PreemptByImage) && isText(g.ImageProperties[api.SpecPreemptible], "true"):
 		out.way = api.PreemptByImage

@@ -50,7 +50,8 @@ func New(z *zone.Zone, e *estimate.Estimator, h Hosts) *Leases {
 
 // limits returns what the operator lets all leases be.
 func (l *Leases) limits() rules.Limits {
-	return rules.Limits{Lead: l.zone.View().Config.Leases.Lead}
+	c := &l.zone.View().Config
+	return rules.Limits{Lead: c.Leases.Lead, Grace: c.Preemptibles.GraceOf(0)}
 }
 
 // policy returns how long the operator lets leases of projects be that are not exempt.
@@ -174,7 +175,13 @@ func (l *Leases) leaseOf(who api.Caller, terms api.LeaseTerms, at command.Stamp)
 		return nil, err
 	}
 	c := &command.LeaseCreate{Stamp: at, Terms: terms}
-	c.Events = rules.Events(&terms, 0, at.At, rules.EventIDs{Start: api.NewUUID(), BeforeEnd: api.NewUUID(), End: api.NewUUID()})
+	grace := l.zone.View().Config.Preemptibles.GraceOf(terms.Grace)
+	if len(terms.Reservations) == 0 {
+		grace = 0 // there is no room to close
+	}
+	c.Events = rules.Events(&terms, grace, at.At, rules.EventIDs{
+		BeforeStart: api.NewUUID(), Start: api.NewUUID(), BeforeEnd: api.NewUUID(), End: api.NewUUID(),
+	})
 	var err error
 	if c.Order, err = orderOf(&terms, ""); err != nil {
 		return nil, err
@@ -258,7 +265,7 @@ func (l *Leases) Update(ctx context.Context, who api.Caller, id api.LeaseID, cha
 func (l *Leases) composeUpdate(old *state.Lease, change *api.LeaseChange) (*command.LeaseSet, error) {
 	stamp := l.zone.Stamp()
 	cur := &rules.Current{Terms: old.Terms, Status: old.Status, Events: old.Events}
-	next, err := rules.Change(cur, change, l.limits(), stamp.At, api.NewUUID())
+	next, err := rules.Change(cur, change, l.limits(), stamp.At, rules.EventIDs{BeforeStart: api.NewUUID(), BeforeEnd: api.NewUUID()})
 	if err != nil || next.Need == rules.NeedNothing {
 		return nil, err
 	}

@@ -28,11 +28,12 @@ func orderOf(t *api.LeaseTerms, replaces api.ReservationID) (*command.BootTerms,
 	o := &command.BootTerms{Name: string(t.ID), Request: api.Request{
 		Reservation: api.NewReservationID(), Project: t.Project, User: t.User, Window: t.Window, Class: api.Firm,
 		Zones: t.Zones, Reserves: true, Replaces: replaces, Shared: t.Shared, Maintenance: len(t.Hosts) > 0,
+		Grace: t.Grace,
 	}}
 	for i := range t.Reservations {
 		r := &t.Reservations[i]
 		o.Request.Groups = append(o.Request.Groups, api.Group{
-			Name: string(r.ID), Count: r.Max, Min: r.Min, Resources: r.Resources, Whole: r.Whole(), Flavor: r.Flavor,
+			Name: string(r.ID), Count: r.Max, Min: r.Min, ShareIdle: r.ShareIdle, Resources: r.Resources, Whole: r.Whole(), Flavor: r.Flavor,
 			ExtraSpecs: r.ExtraSpecs, Traits: r.Traits, Hints: api.Hints{Query: r.Query, ForceHosts: t.Hosts},
 		})
 		if r.Affinity != nil {
