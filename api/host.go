@@ -113,9 +113,7 @@ type Claim struct {
 	// Whole is set for a claim of whole hosts: nothing else is admitted on the provider at any
 	// instant of its window, whatever is left there. Whoever keeps the claim fills it in.
 	Whole bool `cbor:"-"`
-	// Grace is how long before its start a firm claim keeps preemptible ones out of its room.
-	// Preempts lets it have room that preemptible ones use: the provider may be over-full until
-	// they are gone. Whoever keeps the claim fills both in.
-	Grace    time.Duration `cbor:"-"`
-	Preempts bool          `cbor:"-"`
+	// Grace is how long before its start a claim that is not preemptible keeps those that are out
+	// of its room. Whoever keeps the claim fills it in.
+	Grace time.Duration `cbor:"-"`
 }

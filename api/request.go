@@ -109,6 +109,14 @@ func (r *Request) WindowAt(now Instant) Window {
 	return w
 }
 
+// ClaimClass returns the class of the claims of r.
+func (r *Request) ClaimClass() Class {
+	if r.Reserves || r.Preempt {
+		return Preempting
+	}
+	return r.Class
+}
+
 // Traits are the traits that the host of a slot must or must not have.
 type Traits struct {
 	Required  []string   `cbor:"1,keyasint,omitempty"` // all of them; sorted

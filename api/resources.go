@@ -190,7 +190,10 @@ type Class string
 const (
 	Firm        Class = "firm"
 	Preemptible Class = "preemptible"
+	// Preempting is the class of firm claims that may have room which preemptible ones use now:
+	// whoever has one waits until they are gone. No request has it; see Request.ClaimClass.
+	Preempting Class = "preempting"
 )
 
-// Valid reports whether c is one of the classes.
+// Valid reports whether c is a class that a request may have.
 func (c Class) Valid() bool { return c == Firm || c == Preemptible }

@@ -135,7 +135,7 @@ func (p *planner) slotsAtMost(t, first *task, taken []int64) []int64 {
 		if first != nil {
 			less = first.group.Resources[a.class]
 		}
-		for row, n := range p.view.FreeColumn(a.class, p.window, p.req.Class) {
+		for row, n := range p.view.FreeColumn(a.class, p.window, p.req.ClaimClass()) {
 			most[row] = min(most[row], max(n-taken[row]*less, 0)/a.n)
 		}
 	}

@@ -267,6 +267,6 @@ func BenchmarkKeepIdle(b *testing.B) {
 	for b.Loop() {
 		pass := v.Hosts()
 		v.KeepStocked(&pass)
-		v.KeepIdle(&pass, api.Window{Start: 3_600_000_000, End: 3_700_000_000})
+		v.KeepIdle(&pass, api.Window{Start: 3_600_000_000, End: 3_700_000_000}, api.Firm)
 	}
 }

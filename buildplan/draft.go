@@ -17,7 +17,7 @@ func (p *planner) findDrawingHosts() {
 	p.drawing = p.view.Trait(api.TraitShares)
 	p.drawing.And(p.view.Hosts())
 	p.drawing.Or(compound)
-	p.draft = p.view.Draft(p.window, p.req.Class)
+	p.draft = p.view.Draft(p.window, p.req.ClaimClass())
 }
 
 // hasRoomForOne reports whether row still has room for one slot of t, on which none was

@@ -174,7 +174,7 @@ func (p *planner) keepGroup(t *capacity.Table, g int, list []Keep, may func(Keep
 // to undo how to take that back.
 func (p *planner) extendSlot(t *capacity.Table, g int, k *Keep, undo []func()) ([]func(), bool) {
 	grp := &p.req.Groups[g]
-	to := api.Claim{Consumer: k.Claim.Consumer, Resources: grp.Resources, Window: p.window, Class: p.req.Class, Whole: grp.Whole}
+	to := api.Claim{Consumer: k.Claim.Consumer, Resources: grp.Resources, Window: p.window, Class: p.req.ClaimClass(), Whole: grp.Whole}
 	shares, all, err := t.ExtendSlot(k.Host, k.Claim, k.Shares, to)
 	if err != nil {
 		return undo, false

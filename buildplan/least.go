@@ -115,7 +115,7 @@ func (p *planner) cutToFeasible(out *Plan, floor []int) {
 	if p.draft == nil {
 		return
 	}
-	d := p.view.Draft(p.window, p.req.Class)
+	d := p.view.Draft(p.window, p.req.ClaimClass())
 	for _, g := range groupOrder(p.req) {
 		for i := range out.Groups[g].Slots {
 			row, _ := p.view.Row(out.Groups[g].Slots[i].Host)

@@ -54,7 +54,7 @@ func TestSelectAgreesWithSlowScheduler(t *testing.T) {
 		require.Equal(t, got, buildplan.Select(s, req), "again")
 		table, _ := z.build()
 		for _, g := range wholeFirst(req) {
-			c := api.Claim{Resources: req.Groups[g].Resources, Window: req.WindowAt(z.now), Class: req.Class}
+			c := api.Claim{Resources: req.Groups[g].Resources, Window: req.WindowAt(z.now), Class: req.ClaimClass()}
 			for i, slot := range got.Groups[g].Slots {
 				_, err := table.Place(slot.Host, c)
 				if req.Groups[g].Whole {

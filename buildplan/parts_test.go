@@ -170,7 +170,7 @@ func (z *slowZone) free(s *capacity.Spec, class api.ResourceClass) (sum int64) {
 	v := z.base.View()
 	for _, part := range z.reach(s) {
 		row, _ := v.Row(part.ID)
-		sum += max(v.FreeOver(row, class, z.window, z.req.Class), 0)
+		sum += max(v.FreeOver(row, class, z.window, z.req.ClaimClass()), 0)
 	}
 	return sum
 }

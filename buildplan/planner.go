@@ -166,9 +166,9 @@ func (p *planner) dropFull(t *task, why *api.Refusals) {
 	case p.hasRoom: // a filter has looked
 	case t.group.Whole:
 		p.view.KeepStocked(&t.pass)
-		p.view.KeepIdle(&t.pass, p.window)
+		p.view.KeepIdle(&t.pass, p.window, p.req.ClaimClass())
 	default:
-		p.view.KeepFitting(&t.pass, t.group.Resources, p.window, p.req.Class)
+		p.view.KeepFitting(&t.pass, t.group.Resources, p.window, p.req.ClaimClass())
 	}
 	for i := range p.earlier {
 		if row := p.earlier[i].Row; t.pass.Has(row) && !p.drawing.Has(row) && p.freeSlots(t, row) < 1 {
@@ -205,7 +205,7 @@ func (p *planner) freeSlots(t *task, row int) int64 {
 		return 1
 	}
 	for _, a := range t.need {
-		free := p.view.FreeOver(row, a.class, p.window, p.req.Class) - p.usedOf(row, a.class)
+		free := p.view.FreeOver(row, a.class, p.window, p.req.ClaimClass()) - p.usedOf(row, a.class)
 		room = min(room, max(free, 0)/a.n)
 	}
 	return room

@@ -279,7 +279,7 @@ func (s *search) hasEnough(i int, useful []int64) bool {
 				have = need
 				break
 			}
-			have += max(s.p.view.FreeOver(row, class, s.p.window, s.p.req.Class)-s.p.usedOf(row, class), 0)
+			have += max(s.p.view.FreeOver(row, class, s.p.window, s.p.req.ClaimClass())-s.p.usedOf(row, class), 0)
 		}
 		if have < need {
 			return false
@@ -303,7 +303,7 @@ func (s *search) stateOf(i, row int) uint64 {
 	taken, whole := s.p.placedOn(row)
 	add(whole)
 	for _, class := range s.free {
-		add(s.p.view.FreeOver(row, class, s.p.window, s.p.req.Class) - s.p.usedOf(row, class))
+		add(s.p.view.FreeOver(row, class, s.p.window, s.p.req.ClaimClass()) - s.p.usedOf(row, class))
 	}
 	for _, groups := range s.items[i:] {
 		for _, g := range groups {

@@ -91,7 +91,7 @@ func (z *slowZone) keptOn(id api.HostID, rule int) int {
 }
 
 func (z *slowZone) claim(r api.Resources) api.Claim {
-	return api.Claim{Resources: r, Window: z.window, Class: z.req.Class}
+	return api.Claim{Resources: r, Window: z.window, Class: z.req.ClaimClass()}
 }
 
 // why names the first filter that turns a host away, "" for none.

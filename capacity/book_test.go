@@ -436,12 +436,12 @@ func (h *history) compare() {
 		row, _ := h.table.rowOf(id)
 		k, i := h.table.chunkOf(row)
 		for at := h.table.now; at < h.table.now+30; at++ {
-			if some, _ := h.others(host, at, nil); some == k.isIdle(i, at, at+1, h.table.now) {
+			if some, _ := h.others(host, at, nil); some == k.isIdle(i, at, at+1, api.Firm, h.table.now) {
 				h.t.Fatalf("%s is not idle at %d, or is: %v", id, at, h)
 			}
 			for class, total := range h.total[host] {
 				want := total - h.useAt(host, class, at, nil)
-				if got := k.freeDuring(i, h.table.classes.numberOf(class), at, at+1, h.table.now); got != want {
+				if got := k.freeDuring(i, h.table.classes.numberOf(class), at, at+1, api.Firm, h.table.now); got != want {
 					h.t.Fatalf("%s has %d of %s at %d, not %d: %v", id, got, class, at, want, h)
 				}
 			}
@@ -456,7 +456,7 @@ func (h *history) compare() {
 	for _, id := range bookHosts[:len(h.gaps)] {
 		row, _ := h.table.rowOf(id)
 		k, i := h.table.chunkOf(row)
-		if !k.isIdle(i, h.table.now, api.Forever, h.table.now) || k.timelines.at[i] != nil || k.rooms.value(i) != nil || k.claims.value(i) != 0 {
+		if !k.isIdle(i, h.table.now, api.Forever, api.Firm, h.table.now) || k.timelines.at[i] != nil || k.rooms.value(i) != nil || k.claims.value(i) != 0 {
 			h.t.Fatalf("something is left on %s: %v", id, h)
 		}
 	}

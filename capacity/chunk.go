@@ -60,7 +60,8 @@ type column struct {
 	firm     *block[int64] // firm use now
 	free     *block[int64]
 	now      *block[int64]
-	odd      mask // hosts whose unit rules must be checked: not plain 1 to capacity
+	fenced   *block[int64] // closed to preemptibles now, beside what is in use; nil is all 0
+	odd      mask          // hosts whose unit rules must be checked: not plain 1 to capacity
 }
 
 // The numbers of hidden classes: they count claims instead of amounts, and no inventory has
@@ -235,9 +236,10 @@ func (c *chunk) freeOver(i, class int, w api.Window, kind api.Class, now api.Ins
 // a window that has not passed.
 func (c *chunk) freeBeside(i, class int, w api.Window, kind api.Class, now api.Instant) int64 {
 	if kind == api.Preemptible {
-		return c.column(class).now.at[i]
+		col := c.column(class)
+		return col.now.at[i] - col.fenced.value(i)
 	}
-	return c.freeDuring(i, class, w.Start, c.endOf(i, w), now)
+	return c.freeDuring(i, class, w.Start, c.endOf(i, w), kind, now)
 }
 
 // isWhole reports whether the whole host i is claimed at an instant of w that counts for a
@@ -247,9 +249,10 @@ func (c *chunk) isWhole(i int, w api.Window, kind api.Class, now api.Instant) bo
 		return false
 	}
 	if kind == api.Preemptible {
-		return c.column(wholeClass).now.at[i] < 0
+		col := c.column(wholeClass)
+		return col.now.at[i]-col.fenced.value(i) < 0
 	}
-	return c.freeDuring(i, wholeClass, w.Start, c.endOf(i, w), now) < 0
+	return c.freeDuring(i, wholeClass, w.Start, c.endOf(i, w), kind, now) < 0
 }
 
 // endOf returns until when a claim over w is kept on host i. Without a timeline it is the same
@@ -262,8 +265,9 @@ func (c *chunk) endOf(i int, w api.Window) api.Instant {
 }
 
 // freeDuring returns the room of host i in class at every instant of [start, end) from now on
-// for firm claims, whether the whole host is claimed or not. The span has not passed.
-func (c *chunk) freeDuring(i, class int, start, end, now api.Instant) int64 {
+// for claims of kind, which is not preemptible, whether the whole host is claimed or not. The
+// span has not passed.
+func (c *chunk) freeDuring(i, class int, start, end api.Instant, kind api.Class, now api.Instant) int64 {
 	col := c.column(class)
 	if col == nil {
 		return 0
@@ -272,19 +276,19 @@ func (c *chunk) freeDuring(i, class int, start, end, now api.Instant) int64 {
 	if c.timed.has(i) {
 		free = col.capacity.at[i] - c.timelines.at[i].peakUse(class, col.firm.at[i], max(start, now), end)
 	}
-	if start <= now {
+	if start <= now && kind != api.Preempting {
 		free = min(free, col.now.at[i])
 	}
 	return free
 }
 
 // isIdle reports whether nothing is claimed on host i at any instant of [start, end) from now
-// on; preemptibles count if the span has begun.
-func (c *chunk) isIdle(i int, start, end, now api.Instant) bool {
+// on; preemptibles count if the span has begun and kind does not preempt.
+func (c *chunk) isIdle(i int, start, end api.Instant, kind api.Class, now api.Instant) bool {
 	var use int64 // of all classes: none is below 0
 	for col := range c.allColumns {
 		use += col.firm.at[i]
-		if start <= now && col.now.at[i] != col.capacity.at[i] {
+		if start <= now && kind != api.Preempting && col.now.at[i] != col.capacity.at[i] {
 			return false
 		}
 	}

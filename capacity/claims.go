@@ -82,11 +82,27 @@ func (t *Table) sumClaim(row int, c api.Claim, sign int64) {
 	if end <= t.now {
 		return
 	}
-	spans := make([]span, 0, len(c.Resources)+1)
-	for class, amount := range t.countedOf(&c, t.classes.intern) {
-		spans = append(spans, span{class, c.Window.Start, end, sign * amount})
+	kind, fence := useFirm, fenceOf(&c)
+	if c.Class == api.Preemptible {
+		kind = usePreemptible
 	}
-	t.sumSpans(row, spans, c.Class == api.Preemptible)
+	spans := make([]span, 0, 2*len(c.Resources)+2)
+	for class, amount := range t.countedOf(&c, t.classes.intern) {
+		spans = append(spans, span{class, c.Window.Start, end, sign * amount, kind})
+		if fence.Start < fence.End && fence.End > t.now {
+			spans = append(spans, span{class, fence.Start, fence.End, sign * amount, useFence})
+		}
+	}
+	t.sumSpans(row, spans)
+}
+
+// fenceOf returns when the room of c is closed to preemptibles although c does not use it yet:
+// an empty window for never.
+func fenceOf(c *api.Claim) api.Window {
+	if c.Class == api.Preemptible || c.Grace <= 0 {
+		return api.Window{Start: c.Window.Start, End: c.Window.Start}
+	}
+	return api.Window{Start: c.Window.Start.Add(-c.Grace), End: c.Window.Start}
 }
 
 // span is an amount of a class over [start, end).
@@ -94,7 +110,17 @@ type span struct {
 	class      int // interned or hidden
 	start, end api.Instant
 	amount     int64
+	kind       use
 }
+
+// use is how an amount counts.
+type use uint8
+
+const (
+	useFirm        use = iota
+	usePreemptible     // from now until its end, whenever it starts
+	useFence           // for preemptibles only
+)
 
 // countedOf yields the classes of which c takes something, hidden ones too, and how much.
 func (d *data) countedOf(c *api.Claim, number func(api.ResourceClass) int) iter.Seq2[int, int64] {
@@ -110,31 +136,20 @@ func (d *data) countedOf(c *api.Claim, number func(api.ResourceClass) int) iter.
 	}
 }
 
-// sumSpans adds spans that have not passed to the sums of row, from now on. A preemptible one
-// counts from now, whenever it starts.
-func (t *Table) sumSpans(row int, spans []span, preemptible bool) {
+// sumSpans adds spans that have not passed to the sums of row, from now on.
+func (t *Table) sumSpans(row int, spans []span) {
 	k, i := t.ownChunk(row)
 	line := k.timelines.at[i]
 	touched := len(line) > 0
 	for _, s := range spans {
-		col := k.ownColumn(s.class, t.epoch)
-		var up, down edge
-		if preemptible {
-			down.pre = -s.amount
-		} else {
-			up.firm, down.firm = s.amount, -s.amount
-		}
-		if !preemptible && s.start > t.now {
-			up.at, up.class = s.start, s.class
+		k.ownColumn(s.class, t.epoch)
+		up, down := s.edges()
+		if s.kind != usePreemptible && s.start > t.now {
 			line = line.withEdge(up)
 		} else {
-			ownBlock(&col.now, t.epoch)[i] -= s.amount
-			if !preemptible {
-				ownBlock(&col.firm, t.epoch)[i] += s.amount
-			}
+			k.addEdge(i, up, t.epoch)
 		}
 		if s.end != api.Forever {
-			down.at, down.class = s.end, s.class
 			line = line.withEdge(down)
 		}
 	}
@@ -142,7 +157,37 @@ func (t *Table) sumSpans(row int, spans []span, preemptible bool) {
 		t.setLine(k, i, line)
 	}
 	for _, s := range spans {
-		k.refreshFree(line, s.class, i, t.epoch)
+		if s.kind != useFence {
+			k.refreshFree(line, s.class, i, t.epoch)
+		}
+	}
+}
+
+// edges returns the changes of use at the start and at the end of s.
+func (s *span) edges() (up, down edge) {
+	up, down = edge{at: s.start, class: s.class}, edge{at: s.end, class: s.class}
+	switch s.kind {
+	case useFirm:
+		up.firm, down.firm = s.amount, -s.amount
+	case usePreemptible:
+		up.pre, down.pre = s.amount, -s.amount
+	case useFence:
+		up.fence, down.fence = s.amount, -s.amount
+	}
+	return up, down
+}
+
+// addEdge adds a change that is not after now to the columns of row i, which has them.
+func (c *chunk) addEdge(i int, e edge, epoch uint64) {
+	col := c.column(e.class)
+	if use := e.firm + e.pre; use != 0 {
+		ownBlock(&col.now, epoch)[i] -= use
+	}
+	if e.firm != 0 {
+		ownBlock(&col.firm, epoch)[i] += e.firm
+	}
+	if e.fence != 0 {
+		ownBlock(&col.fenced, epoch)[i] += e.fence
 	}
 }
 
@@ -198,10 +243,7 @@ func (t *Table) foldEdges(c *chunk, i int) {
 	line := c.timelines.at[i]
 	n := 0
 	for n < len(line) && line[n].at <= t.now {
-		e := line[n]
-		col := c.column(e.class)
-		ownBlock(&col.firm, t.epoch)[i] += e.firm
-		ownBlock(&col.now, t.epoch)[i] -= e.firm + e.pre
+		c.addEdge(i, line[n], t.epoch)
 		n++
 	}
 	past := line[:n]

@@ -177,7 +177,7 @@ func (d *data) checkClaim(c api.Claim) error {
 	if c.Window.End <= d.now {
 		return api.Errorf(api.CodeInvalid, "window has passed")
 	}
-	if !c.Class.Valid() {
+	if !c.Class.Valid() && c.Class != api.Preempting {
 		return api.Errorf(api.CodeInvalid, "class must be %q or %q", api.Firm, api.Preemptible)
 	}
 	return nil

@@ -26,10 +26,15 @@
 // A claim counts from now on only: its past is dropped. A preemptible counts from the
 // moment it is claimed until its end; the future of its window is not reserved.
 //
+// A claim that is not preemptible closes its room to preemptibles for its grace before it starts:
+// then no preemptible is admitted to it. A preempting claim is a firm one that may have room which
+// preemptibles use now; whoever has it waits until that is free.
+//
 // A claim within another, on the same provider, uses room of the outer claim only. Its
 // window is within that of the outer claim, and at every instant all claims within fit into
 // the outer one. The outer claim must be made before and released after them. Between them there
-// is no gap: the room is its owner's all the time.
+// is no gap: the room is its owner's all the time. A preemptible within another has room that no
+// claim within needs from now on, and is in the way of none.
 //
 // A claim is replaced in place by Extend and Shrink: between the two, its provider is charged
 // for both, at each instant and of each class the greater, and the gap of one never counts

@@ -72,7 +72,7 @@ func (d *Draft) isWhole(row int) bool {
 // it, and nothing of its tree is taken.
 func (d *Draft) HasWhole(row int) bool {
 	v := d.view.data()
-	if d.window.End <= v.now || d.kind != api.Firm || d.taken[hostedCell(row)] > 0 || !v.isTreeIdle(row, d.window) {
+	if d.window.End <= v.now || d.kind == api.Preemptible || d.taken[hostedCell(row)] > 0 || !v.isTreeIdle(row, d.window, d.kind) {
 		return false
 	}
 	for _, at := range d.view.Tree(row) {

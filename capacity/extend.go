@@ -72,7 +72,7 @@ func (d *data) checkInstead(row int, from, to api.Claim) error {
 // checkSwap returns what is wrong with replacing from by to on any provider, or nil.
 func (d *data) checkSwap(from, to api.Claim) error {
 	switch {
-	case from.Class != api.Firm || to.Class != api.Firm:
+	case from.Class == api.Preemptible || to.Class == api.Preemptible:
 		return api.Errorf(api.CodeInvalid, "only a firm claim can be replaced, and only by another")
 	case from.Within != nil || to.Within != nil:
 		return api.Errorf(api.CodeInvalid, "a claim within another cannot be replaced")
@@ -107,12 +107,16 @@ func (d *data) checkExtension(row int, from, to *api.Claim) error {
 func (d *data) checkSpans(row int, from, to *api.Claim) error {
 	k, i := d.chunkOf(row)
 	spec := k.specs.at[i]
-	for _, s := range d.extensionOf(spec, from, to, d.classes.numberOf) {
-		free := k.freeDuring(i, s.class, s.start, s.end, d.now)
+	kind := api.Firm
+	if to != nil {
+		kind = to.Class
+	}
+	for _, s := range d.extensionOf(from, to, useOver(spec), d.classes.numberOf) {
+		free := k.freeDuring(i, s.class, s.start, s.end, kind, d.now)
 		switch {
 		case s.class == emptyClass: // it has room everywhere
 		case s.class == wholeClass:
-			if !k.isIdle(i, s.start, s.end, d.now) {
+			if !k.isIdle(i, s.start, s.end, kind, d.now) {
 				return errNotIdle
 			}
 		case s.amount > free:
@@ -124,7 +128,7 @@ func (d *data) checkSpans(row int, from, to *api.Claim) error {
 		return nil
 	}
 	if end := to.Window.End.Add(spec.Gap); end > d.now && k.exclusive.has(i) &&
-		k.freeDuring(i, wholeClass, to.Window.Start, end, d.now) < 0 {
+		k.freeDuring(i, wholeClass, to.Window.Start, end, kind, d.now) < 0 {
 		return errWhole
 	}
 	return nil
@@ -176,45 +180,57 @@ func (d *data) checkRoom(row int, from, to *api.Claim) error {
 	return nil
 }
 
+// useOver returns over which span a claim of a provider uses what it takes.
+func useOver(spec *Spec) func(*api.Claim) api.Window {
+	return func(c *api.Claim) api.Window {
+		return api.Window{Start: c.Window.Start, End: c.Window.End.Add(spec.Gap)}
+	}
+}
+
 // extensionOf returns the spans over which to needs more of a class than from, and how much
-// more. Spans of one class do not meet, and none has passed. Nil is a claim of nothing.
-func (d *data) extensionOf(spec *Spec, from, to *api.Claim, number func(api.ResourceClass) int) []span {
+// more, if each needs it over the window that over returns. Spans of one class do not meet, and
+// none has passed. Nil is a claim of nothing.
+func (d *data) extensionOf(from, to *api.Claim, over func(*api.Claim) api.Window, number func(api.ResourceClass) int) []span {
 	if to == nil {
 		return nil
 	}
-	start, end := to.Window.Start, to.Window.End.Add(spec.Gap)
+	w := over(to)
 	var out []span
 	add := func(class int, start, end api.Instant, amount int64) {
 		if start < end && end > d.now && amount > 0 {
-			out = append(out, span{class, start, end, amount})
+			out = append(out, span{class: class, start: start, end: end, amount: amount})
 		}
 	}
 	var had map[int]int64
-	was := api.Window{Start: end, End: end} // beside to: it is before it altogether
+	was := api.Window{Start: w.End, End: w.End} // beside to: it is before it altogether
 	if from != nil {
 		had = maps.Collect(d.countedOf(from, number))
-		was = api.Window{Start: from.Window.Start, End: from.Window.End.Add(spec.Gap)}
+		was = over(from)
 	}
 	for class, amount := range d.countedOf(to, number) {
 		if had[class] == 0 {
-			add(class, start, end, amount)
+			add(class, w.Start, w.End, amount)
 			continue
 		}
-		add(class, start, min(end, was.Start), amount)
-		add(class, max(start, was.Start), min(end, was.End), amount-had[class])
-		add(class, max(start, was.End), end, amount)
+		add(class, w.Start, min(w.End, was.Start), amount)
+		add(class, max(w.Start, was.Start), min(w.End, was.End), amount-had[class])
+		add(class, max(w.Start, was.End), w.End, amount)
 	}
 	return out
 }
 
 // addExtension adds sign times what to needs beyond from to the sums of row, from now on.
 func (t *Table) addExtension(row int, from, to *api.Claim, sign int64) {
-	spans := t.extensionOf(t.specOf(row), from, to, t.classes.intern)
+	spans := t.extensionOf(from, to, useOver(t.specOf(row)), t.classes.intern)
+	for _, s := range t.extensionOf(from, to, fenceOf, t.classes.intern) {
+		s.kind = useFence
+		spans = append(spans, s)
+	}
 	for i := range spans {
 		spans[i].amount *= sign
 	}
 	if len(spans) > 0 {
-		t.sumSpans(row, spans, false)
+		t.sumSpans(row, spans)
 	}
 }
 

@@ -56,7 +56,7 @@ func (m *model) isWhole(id api.HostID, w api.Window, kind api.Class) bool {
 		at = []api.Instant{m.now}
 	}
 	for _, c := range m.firm(id) {
-		if c.Whole && slices.ContainsFunc(at, m.span(id, c).Contains) {
+		if c.Whole && (slices.ContainsFunc(at, m.span(id, c).Contains) || kind == api.Preemptible && isFenced(c, m.now)) {
 			wholesKept++
 			return true
 		}
@@ -64,24 +64,24 @@ func (m *model) isWhole(id api.HostID, w api.Window, kind api.Class) bool {
 	return false
 }
 
-// isAloneIdle reports whether nothing is on a provider during a span.
-func (m *model) isAloneIdle(id api.HostID, span api.Window) bool {
+// isAloneIdle reports whether nothing is on a provider during a span that keeps kind out.
+func (m *model) isAloneIdle(id api.HostID, span api.Window, kind api.Class) bool {
 	for _, at := range m.instants(id, span) {
 		for _, c := range m.firm(id) {
-			if c.Class == api.Firm && m.span(id, c).Contains(at) {
+			if c.Class != api.Preemptible && m.span(id, c).Contains(at) {
 				return false
 			}
 		}
 	}
-	return span.Start > m.now || !slices.ContainsFunc(m.held[id], func(c api.Claim) bool {
+	return span.Start > m.now || kind == api.Preempting || !slices.ContainsFunc(m.held[id], func(c api.Claim) bool {
 		return c.Class == api.Preemptible && m.span(id, c).End > m.now
 	})
 }
 
 // isIdle reports whether a host and its tree are idle over w.
-func (m *model) isIdle(id api.HostID, w api.Window) bool {
+func (m *model) isIdle(id api.HostID, w api.Window, kind api.Class) bool {
 	return !slices.ContainsFunc(m.tree(id), func(at api.HostID) bool {
-		return !m.isAloneIdle(at, api.Window{Start: w.Start, End: w.End.Add(m.specs[at].Gap)})
+		return !m.isAloneIdle(at, api.Window{Start: w.Start, End: w.End.Add(m.specs[at].Gap)}, kind)
 	})
 }
 
@@ -101,10 +101,10 @@ func (m *model) placeWhole(t *rapid.T, table *Table, id api.HostID) {
 	case !known || m.specs[id].Passive:
 		require.Equal(t, api.CodeNotFound, code)
 		return
-	case c.Window.End <= m.now || c.Class != api.Firm:
+	case c.Window.End <= m.now || c.Class == api.Preemptible:
 		require.Equal(t, api.CodeInvalid, code)
 		return
-	case !m.isIdle(id, c.Window) || !m.stocked(id):
+	case !m.isIdle(id, c.Window, c.Class) || !m.stocked(id):
 		require.Equal(t, api.CodeNoCapacity, code)
 		return
 	}
@@ -147,7 +147,7 @@ func (m *model) stepSwap(t *rapid.T, table *Table, id api.HostID) {
 	i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
 	from, to := held[i], drawClaim(t)
 	if rapid.IntRange(0, 3).Draw(t, "like it") > 0 { // to fit more often
-		to.Class = api.Firm
+		to.Class = rapid.SampledFrom([]api.Class{api.Firm, api.Preempting}).Draw(t, "swapped class")
 		for class, n := range to.Resources {
 			to.Resources[class] = min(n, from.Resources[class]+1)
 		}
@@ -194,14 +194,14 @@ func (m *model) endSwap(t *rapid.T, table *Table, id api.HostID) {
 
 // fitsInstead looks at every instant at which anything may begin or end.
 func (m *model) fitsInstead(id api.HostID, from, to api.Claim) api.Code {
-	if from.Class != api.Firm || to.Class != api.Firm || to.Window.End <= m.now {
+	if from.Class == api.Preemptible || to.Class == api.Preemptible || to.Window.End <= m.now {
 		return api.CodeInvalid
 	}
 	for at := m.now; at < m.now+80; at++ { // no drawn instant is later
 		for _, class := range testClasses {
 			var inner, most int64
 			for _, o := range m.inner[id] {
-				if o.Within.Consumer == from.Consumer && o.Window.Contains(at) {
+				if o.Within.Consumer == from.Consumer && o.Class != api.Preemptible && o.Window.Contains(at) {
 					inner += o.Resources[class]
 				}
 			}
@@ -217,13 +217,13 @@ func (m *model) fitsInstead(id api.HostID, from, to api.Claim) api.Code {
 		if !m.span(id, to).Contains(at) {
 			continue
 		}
-		if to.Whole && !m.span(id, from).Contains(at) && !m.isAloneIdle(id, api.Window{Start: at, End: at + 1}) {
+		if to.Whole && !m.span(id, from).Contains(at) && !m.isAloneIdle(id, api.Window{Start: at, End: at + 1}, to.Class) {
 			return api.CodeNoCapacity
 		}
 		for _, class := range testClasses {
 			more := to.Resources[class] - m.takes(id, from, class, at)
 			free := m.capacity(id, class) - m.firmAt(id, class, at)
-			if at == m.now {
+			if at == m.now && to.Class != api.Preempting {
 				free = m.capacity(id, class) - m.useNow(id, class)
 			}
 			if more > max(free, 0) {
@@ -231,7 +231,7 @@ func (m *model) fitsInstead(id api.HostID, from, to api.Claim) api.Code {
 			}
 		}
 	}
-	if !to.Whole && m.isWhole(id, to.Window, api.Firm) {
+	if !to.Whole && m.isWhole(id, to.Window, to.Class) {
 		return api.CodeNoCapacity
 	}
 	for _, class := range testClasses {

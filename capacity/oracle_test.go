@@ -52,7 +52,7 @@ func (m *model) firmAt(id api.HostID, class api.ResourceClass, at api.Instant) i
 
 // takes returns what a firm claim takes of a class at an instant.
 func (m *model) takes(id api.HostID, c api.Claim, class api.ResourceClass, at api.Instant) int64 {
-	if c.Class == api.Firm && m.span(id, c).Contains(at) {
+	if c.Class != api.Preemptible && m.span(id, c).Contains(at) {
 		return c.Resources[class]
 	}
 	return 0
@@ -82,7 +82,7 @@ func (m *model) freeOver(id api.HostID, class api.ResourceClass, w api.Window, k
 func (m *model) freeAtAll(id api.HostID, class api.ResourceClass, w api.Window, kind api.Class) int64 {
 	total, end := m.capacity(id, class), w.End.Add(m.specs[id].Gap)
 	if kind == api.Preemptible {
-		return total - m.useNow(id, class)
+		return total - m.useNow(id, class) - m.fencedNow(id, class)
 	}
 	instants := []api.Instant{max(w.Start, m.now)}
 	for _, c := range m.firm(id) { // use rises only where a claim starts
@@ -94,11 +94,41 @@ func (m *model) freeAtAll(id api.HostID, class api.ResourceClass, w api.Window, 
 	for _, at := range instants {
 		free = min(free, total-m.firmAt(id, class, at))
 	}
-	if w.Start <= m.now {
+	if w.Start <= m.now && kind != api.Preempting {
 		free = min(free, total-m.useNow(id, class))
 	}
 	return free
 }
+
+// fencedNow returns what is closed to preemptibles now although it is not in use yet. Of a claim
+// that is being replaced it is the greater of both.
+func (m *model) fencedNow(id api.HostID, class api.ResourceClass) int64 {
+	fenced := func(c api.Claim) int64 {
+		if isFenced(c, m.now) {
+			return c.Resources[class]
+		}
+		return 0
+	}
+	var sum int64
+	for _, c := range m.held[id] {
+		sum += fenced(c)
+	}
+	for _, s := range m.swaps[id] {
+		sum += max(fenced(s.from), fenced(s.to))
+	}
+	if sum > 0 {
+		fencesSeen++
+	}
+	return sum
+}
+
+// isFenced reports whether the room of a claim is closed to preemptibles before it is used.
+func isFenced(c api.Claim, now api.Instant) bool {
+	return c.Class != api.Preemptible && c.Window.Start.Add(-c.Grace) <= now && now < c.Window.Start
+}
+
+// fencesSeen counts the answers in which a fence counted.
+var fencesSeen int
 
 func (m *model) fits(id api.HostID, c api.Claim) api.Code {
 	s, ok := m.specs[id]
@@ -136,10 +166,19 @@ func (m *model) fitsWithin(id api.HostID, c api.Claim) api.Code {
 				instants = append(instants, at)
 			}
 		}
+		if c.Class == api.Preemptible { // it finds whatever is to come
+			instants = []api.Instant{m.now}
+			for _, o := range m.inner[id] {
+				instants = append(instants, max(o.Window.Start, m.now))
+			}
+		}
 		for _, at := range instants {
 			used := c.Resources[class]
 			for _, o := range m.inner[id] {
-				if o.Within.Consumer == outer.Consumer && o.Window.Contains(at) {
+				switch {
+				case o.Within.Consumer != outer.Consumer:
+				case o.Class == api.Preemptible && (c.Class != api.Preemptible || !o.Window.Contains(m.now)):
+				case o.Class == api.Preemptible || o.Window.Contains(at):
 					used += o.Resources[class]
 				}
 			}
@@ -259,7 +298,8 @@ func drawWindow(t *rapid.T) api.Window {
 func drawClaim(t *rapid.T) api.Claim {
 	c := api.Claim{
 		Resources: api.Resources{}, Window: drawWindow(t),
-		Class: rapid.SampledFrom([]api.Class{api.Firm, api.Firm, api.Preemptible}).Draw(t, "class"),
+		Class: rapid.SampledFrom([]api.Class{api.Firm, api.Firm, api.Preemptible, api.Preempting}).Draw(t, "class"),
+		Grace: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 4, 30}).Draw(t, "grace")) * time.Millisecond,
 	}
 	for _, k := range testClasses {
 		if n := rapid.Int64Range(0, 4).Draw(t, "amount"); n > 0 {
@@ -361,14 +401,14 @@ func (m *model) check(t *rapid.T, v View) {
 	require.Equal(t, m.now, v.Now())
 	require.Equal(t, v.Len(), v.Hosts().Len())
 	m.checkTrees(t, v)
-	w, kind := drawWindow(t), rapid.SampledFrom([]api.Class{api.Firm, api.Preemptible}).Draw(t, "kind")
+	w, kind := drawWindow(t), rapid.SampledFrom([]api.Class{api.Firm, api.Preemptible, api.Preempting}).Draw(t, "kind")
 	c := drawClaim(t)
 	pass, alone := v.Providers(), v.Providers()
 	v.KeepFitting(&pass, c.Resources, c.Window, c.Class)
 	v.KeepFittingAlone(&alone, c.Resources, c.Window, c.Class)
 	stocked, idle := v.Providers(), v.Providers()
 	v.KeepStocked(&stocked)
-	v.KeepIdle(&idle, w)
+	v.KeepIdle(&idle, w, kind)
 	large, admitting := v.Providers(), v.Providers()
 	v.KeepLarge(&large, c.Resources)
 	v.KeepAdmitting(&admitting, c.Resources)
@@ -398,7 +438,7 @@ func (m *model) check(t *rapid.T, v View) {
 		m.checkDescription(t, v, row, s)
 		require.Equal(t, m.fits(id, c) == "", alone.Has(row), "KeepFittingAlone %v", c)
 		require.Equal(t, m.stocked(id), stocked.Has(row), "KeepStocked")
-		require.Equal(t, !s.Passive && w.End > m.now && m.isIdle(id, w), idle.Has(row), "KeepIdle %v", w)
+		require.Equal(t, !s.Passive && w.End > m.now && m.isIdle(id, w, kind), idle.Has(row), "KeepIdle %v", w)
 		require.Equal(t, m.slots(id, c, 1) == 1, pass.Has(row), "KeepFitting %v", c)
 		m.checkWhole(t, id, c.Resources, large.Has(row), admitting.Has(row))
 		used := api.Resources{}
@@ -509,6 +549,7 @@ func TestTableAgreesWithModel(t *testing.T) {
 		m.check(t, table.View())
 	})
 	require.Greater(t, within, 10, "claims were granted within others")
+	require.Greater(t, fencesSeen, 10, "fences counted")
 }
 
 func TestViewsNeverChange(t *testing.T) {

@@ -324,9 +324,15 @@ func (c *chunk) clearUnfit(words []uint64, class int, want int64, w api.Window, 
 // timeline, for a window that has not passed.
 func (c *column) roomBlocks(w api.Window, kind api.Class, now api.Instant) (first, second *block[int64]) {
 	switch {
-	case kind == api.Preemptible:
+	case kind == api.Preemptible && c.fenced == nil:
 		return c.now, c.now
-	case w.Start <= now:
+	case kind == api.Preemptible:
+		open := *c.now
+		for i, n := range c.fenced.at {
+			open.at[i] -= n
+		}
+		return &open, &open
+	case w.Start <= now && kind != api.Preempting:
 		return c.free, c.now
 	}
 	return c.free, c.free

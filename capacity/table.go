@@ -249,6 +249,9 @@ func (t *Table) Remove(id api.HostID) {
 		ownBlock(&col.firm, t.epoch)[i] = 0
 		ownBlock(&col.free, t.epoch)[i] = 0
 		ownBlock(&col.now, t.epoch)[i] = 0
+		if col.fenced != nil {
+			ownBlock(&col.fenced, t.epoch)[i] = 0
+		}
 	}
 	old := c.specs.at[i]
 	t.applySpec(row, old, &Spec{})

@@ -77,7 +77,7 @@ func TestNothingChangesBetweenTurns(t *testing.T) {
 		answer := func(start api.Instant) string {
 			w := api.Window{Start: start, End: start + length}
 			idle, said := v.Hosts().Clone(), ""
-			v.KeepIdle(&idle, w)
+			v.KeepIdle(&idle, w, api.Firm)
 			for _, id := range []api.HostID{"h1", "h2"} {
 				row, _ := v.Row(id)
 				c := want

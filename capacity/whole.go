@@ -21,7 +21,7 @@ var (
 //
 // It fails with no_capacity unless the host and its tree are idle over the window: nothing is
 // claimed there at any instant from now on, not even a slot of nothing. Preemptibles count if
-// the window has begun. A host whose tree has no inventory cannot be claimed.
+// the window has begun and c does not preempt. A host whose tree has no inventory cannot be claimed.
 func (t *Table) PlaceWhole(id api.HostID, c api.Claim) ([]api.Share, api.Resources, error) {
 	t.refreshReaches()
 	row, known := t.rowOf(id)
@@ -32,10 +32,10 @@ func (t *Table) PlaceWhole(id api.HostID, c api.Claim) ([]api.Share, api.Resourc
 	if err := t.checkClaim(c); err != nil {
 		return nil, nil, err
 	}
-	if c.Class != api.Firm || c.Within != nil {
+	if c.Class == api.Preemptible || c.Within != nil {
 		return nil, nil, api.Errorf(api.CodeInvalid, "a claim of a whole host is firm and not within another")
 	}
-	if !t.isTreeIdle(row, c.Window) {
+	if !t.isTreeIdle(row, c.Window, c.Class) {
 		return nil, nil, errNotIdle
 	}
 	parts, all := t.wholeParts(row, c)
@@ -72,11 +72,12 @@ func (d *data) wholeParts(row int, c api.Claim) (map[int]*api.Claim, api.Resourc
 	return parts, all
 }
 
-// isTreeIdle reports whether nothing is claimed on a host and in its tree over w.
-func (d *data) isTreeIdle(row int, w api.Window) bool {
+// isTreeIdle reports whether nothing is claimed on a host and in its tree over w that keeps a
+// claim of kind out.
+func (d *data) isTreeIdle(row int, w api.Window, kind api.Class) bool {
 	for _, at := range (View{d}).Tree(row) {
 		c, i := d.chunkOf(int(at))
-		if !c.isIdle(i, w.Start, w.End.Add(c.specs.at[i].Gap), d.now) {
+		if !c.isIdle(i, w.Start, w.End.Add(c.specs.at[i].Gap), kind, d.now) {
 			return false
 		}
 	}
@@ -118,8 +119,8 @@ func (v View) KeepStocked(pass *Set) {
 }
 
 // KeepIdle takes out of pass every row that is not idle over w: what is left is exactly the
-// rows of pass for which PlaceWhole would work, if KeepStocked keeps them.
-func (v View) KeepIdle(pass *Set, w api.Window) {
+// rows of pass for which PlaceWhole would work for a claim of kind, if KeepStocked keeps them.
+func (v View) KeepIdle(pass *Set, w api.Window, kind api.Class) {
 	d := v.data()
 	if w.End <= d.now {
 		clear(pass.words)
@@ -128,20 +129,21 @@ func (v View) KeepIdle(pass *Set, w api.Window) {
 	for n, c := range d.chunks {
 		for at := range c.live {
 			if n*len(c.live)+at < len(pass.words) {
-				c.clearBusy(&pass.words[n*len(c.live)+at], at, w, d.now)
+				c.clearBusy(&pass.words[n*len(c.live)+at], at, w, kind, d.now)
 			}
 		}
 	}
 	compound := v.compoundHosts(*pass)
 	for row := range compound.All() {
-		if !d.isTreeIdle(row, w) {
+		if !d.isTreeIdle(row, w, kind) {
 			pass.Remove(row)
 		}
 	}
 }
 
-// clearBusy clears in word the hosts of the given word of c on which something is claimed over w.
-func (c *chunk) clearBusy(word *uint64, at int, w api.Window, now api.Instant) {
+// clearBusy clears in word the hosts of the given word of c on which something is claimed over w
+// that keeps a claim of kind out.
+func (c *chunk) clearBusy(word *uint64, at int, w api.Window, kind api.Class, now api.Instant) {
 	if *word == 0 {
 		return
 	}
@@ -150,14 +152,14 @@ func (c *chunk) clearBusy(word *uint64, at int, w api.Window, now api.Instant) {
 		low := at * wordBits
 		all := (*[wordBits]int64)(col.capacity.at[low:])
 		*word &= fittingPairs((*[wordBits]int64)(col.free.at[low:]), all)
-		if w.Start <= now {
+		if w.Start <= now && kind != api.Preempting {
 			*word &= fittingPairs((*[wordBits]int64)(col.now.at[low:]), all)
 		}
 	}
 	*word &^= c.timed[at]
 	for i := range (Set{[]uint64{slow}}).All() {
 		row := at*wordBits + i
-		if c.isIdle(row, w.Start, c.endOf(row, w), now) {
+		if c.isIdle(row, w.Start, c.endOf(row, w), kind, now) {
 			*word |= 1 << i
 		}
 	}

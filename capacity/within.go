@@ -40,7 +40,7 @@ func (d *data) checkFitWithin(row int, c api.Claim) error {
 	for _, name := range c.Resources.Classes() {
 		want, used := c.Resources[name], int64(0)
 		if class := d.classes.numberOf(name); class >= 0 {
-			used = r.line.peakUse(class, 0, max(c.Window.Start, d.now), c.Window.End)
+			used = r.line.useWithin(class, c, d.now)
 		}
 		if free := outer.Resources[name] - used; want > free {
 			return api.Errorf(api.CodeNoCapacity, "the claim around it has %d of %s left over the window, %d wanted", max(free, 0), name, want)
@@ -52,6 +52,27 @@ func (d *data) checkFitWithin(row int, c api.Claim) error {
 	return nil
 }
 
+// useWithin returns what a claim c within another finds in use of class. A preemptible one finds
+// everything that is firm from now on, and all preemptibles now; any other finds what is firm
+// over its window: the room is its owner's.
+func (t timeline) useWithin(class int, c api.Claim, now api.Instant) int64 {
+	if c.Class == api.Preemptible {
+		return t.peakUse(class, 0, now, api.Forever) + t.preemptibleUse(class, now)
+	}
+	return t.peakUse(class, 0, max(c.Window.Start, now), c.Window.End)
+}
+
+// preemptibleUse returns the preemptible use of class at now in the timeline of a room.
+func (t timeline) preemptibleUse(class int, now api.Instant) int64 {
+	var use int64
+	for _, e := range t {
+		if e.at <= now && e.class == class {
+			use += e.pre
+		}
+	}
+	return use
+}
+
 // sumWithin adds sign times a claim within another to the room of the other.
 func (t *Table) sumWithin(row int, c api.Claim, sign int) {
 	k, i := t.ownChunk(row)
@@ -59,10 +80,14 @@ func (t *Table) sumWithin(row int, c api.Claim, sign int) {
 	r, at, found := k.roomOf(i, c.Within)
 	r.claims += sign
 	for _, name := range c.Resources.Classes() {
-		class, amount := t.classes.intern(name), int64(sign)*c.Resources[name]
-		r.line = r.line.withEdge(edge{at: c.Window.Start, class: class, firm: amount})
+		s := span{t.classes.intern(name), c.Window.Start, end, int64(sign) * c.Resources[name], useFirm}
+		if c.Class == api.Preemptible {
+			s.kind = usePreemptible
+		}
+		up, down := s.edges()
+		r.line = r.line.withEdge(up)
 		if end != api.Forever {
-			r.line = r.line.withEdge(edge{at: end, class: class, firm: -amount})
+			r.line = r.line.withEdge(down)
 		}
 	}
 	rooms := slices.Clone(k.rooms.value(i))

@@ -12,7 +12,7 @@ func constantLine(*Look, options, int64) line { return line{flat: 1} }
 // fillLine counts units of the class, so that nothing overflows: a host may have
 // more of them than ScaleMax points are worth.
 func fillLine(l *Look, o options, _ int64) line {
-	free := l.View.FreeColumn(o.class, l.Window, l.Req.Class)
+	free := l.View.FreeColumn(o.class, l.Window, l.Req.ClaimClass())
 	for i := range l.Earlier {
 		t := &l.Earlier[i]
 		free[t.Row] -= t.Of(l.Req, o.class)

@@ -75,7 +75,7 @@ func adviseAmounts(fs []Filter, l *Look, before []capacity.Set) []api.Advice {
 			}
 		}
 		hosts := rest.Clone()
-		l.View.KeepFitting(&hosts, others, l.Window, l.Req.Class)
+		l.View.KeepFitting(&hosts, others, l.Window, l.Req.ClaimClass())
 		if n := nearestAmount(l, hosts, class, r[class]); n > 0 {
 			out = append(out, api.Advice{Change: api.AdviceAmount, Class: class, Value: n})
 		}
@@ -98,7 +98,7 @@ func nearestAmount(l *Look, hosts capacity.Set, class api.ResourceClass, want in
 	var below, above int64 // where something above want is allowed but nothing below, it is the least unit
 	for row := range sourcesOf(l.View, hosts).All() {
 		v, ok := l.View.Spec(row).Inventory[class]
-		free := l.View.FreeOver(row, class, l.Window, l.Req.Class)
+		free := l.View.FreeOver(row, class, l.Window, l.Req.ClaimClass())
 		if !ok || free < 1 {
 			continue
 		}

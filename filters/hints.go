@@ -134,7 +134,7 @@ var _ query.Columns = (*columns)(nil)
 // Free returns what claims of the request could have, over its window; like Total
 // the sum over everything that slots on the host may draw from.
 func (c *columns) Free(class api.ResourceClass) *query.Column {
-	return c.numberColumn(c.l.View.FreeColumn(class, c.l.Window, c.l.Req.Class), c.l.View.CapacityColumn(class))
+	return c.numberColumn(c.l.View.FreeColumn(class, c.l.Window, c.l.Req.ClaimClass()), c.l.View.CapacityColumn(class))
 }
 
 // Total returns the capacity of a class.

@@ -155,10 +155,10 @@ func newCapacity() Filter {
 		Keep: func(l *Look, pass *capacity.Set) {
 			if l.Group().Whole {
 				l.View.KeepStocked(pass)
-				l.View.KeepIdle(pass, l.Window)
+				l.View.KeepIdle(pass, l.Window, l.Req.ClaimClass())
 				return
 			}
-			l.View.KeepFitting(pass, l.Group().Resources, l.Window, l.Req.Class)
+			l.View.KeepFitting(pass, l.Group().Resources, l.Window, l.Req.ClaimClass())
 		},
 		Sort: func(l *Look, dropped capacity.Set) []Part {
 			if l.Group().Whole {

@@ -252,7 +252,7 @@ func (w *scene) idle(s *capacity.Spec) bool {
 		for _, class := range []api.ResourceClass{api.MemoryMB, api.DiskGB} {
 			n := w.l.View.Capacity(row, class)
 			some = some || n > 0
-			if w.l.View.FreeOver(row, class, w.l.Window, api.Firm) < n {
+			if w.l.View.FreeOver(row, class, w.l.Window, w.l.Req.ClaimClass()) < n {
 				return false
 			}
 		}
@@ -319,7 +319,7 @@ func (w *scene) traits(s *capacity.Spec) (out []string) {
 // fits: each class comes whole from one provider.
 func (w *scene) fits(s *capacity.Spec, r api.Resources) bool {
 	for class, n := range r {
-		c := api.Claim{Resources: api.Resources{class: n}, Window: w.l.Window, Class: w.l.Req.Class}
+		c := api.Claim{Resources: api.Resources{class: n}, Window: w.l.Window, Class: w.l.Req.ClaimClass()}
 		if !slices.ContainsFunc(w.reach(s), func(p *capacity.Spec) bool { return w.l.View.Fits(p.ID, c) == nil }) {
 			return false
 		}
@@ -339,7 +339,7 @@ func slowQuery(w *scene, s *capacity.Spec) bool {
 		var free int64
 		for _, p := range w.reach(s) {
 			row, _ := w.l.View.Row(p.ID)
-			free += max(w.l.View.FreeOver(row, api.MemoryMB, w.l.Window, w.l.Req.Class), 0)
+			free += max(w.l.View.FreeOver(row, api.MemoryMB, w.l.Window, w.l.Req.ClaimClass()), 0)
 		}
 		return free > 4 || s.Attributes["b"] == "x"
 	}
