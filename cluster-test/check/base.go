@@ -64,7 +64,7 @@ func (r *replay) keepPart(index uint64, c command.Restore) {
 func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 	m := model.New()
 	m.Begun, m.Now, m.Zone, m.DefaultAZ, m.Cleaning = s.Zone != "", s.Now(), s.Name, s.Config.DefaultAZ, s.Config.Leases.Cleaning
-	m.Scheduler = api.Scheduler{Filters: s.Config.Filters, Costs: s.Config.Costs}
+	m.Scheduler, m.Preempt = api.Scheduler{Filters: s.Config.Filters, Costs: s.Config.Costs}, s.Config.Preemptibles
 	for _, a := range s.Aggregates() {
 		m.Aggregates[a.ID] = &model.Aggregate{Name: a.Name, AZ: a.Metadata[api.MetaAZ], Metadata: a.Metadata, Hosts: a.Hosts}
 	}
@@ -168,7 +168,7 @@ func addQueued(m *model.Model, s *state.State, id model.BootID) {
 func addHold(m *model.Model, s *state.State, from *state.Hold) {
 	h := &model.Hold{
 		ID: model.HoldID{Origin: from.Origin, ID: from.ID}, Plan: from.Plan, Refused: len(from.Refused), AtOnce: from.Commit, Decision: from.Decision, Made: from.Firm,
-		Request: from.Request, Groups: map[api.InstanceID]int{}, Start: from.Window.Start, End: from.Window.End,
+		Request: from.Request, Groups: map[api.InstanceID]int{}, Start: from.Window.Start, End: from.Window.End, Grace: from.Grace,
 	}
 	if len(from.Request.Groups) == 0 {
 		h.Dead = from.Updated
@@ -192,7 +192,8 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 		if i, ok := s.Instance(id); ok && i.Hold == from.ID && i.Origin == from.Origin {
 			m.Instances[id] = &model.Instance{
 				Hold: h, Group: h.Groups[id], Host: i.Host, Target: i.Target, Link: i.Link, Status: i.Status, Stays: i.Moves, Away: i.Unreachable,
-				Other: i.Replaced, Eviction: i.Eviction, Waits: i.Reserved && i.Host != "" && i.Status == api.StatusBuild && i.Window.Start <= s.Now(),
+				Other: i.Replaced, Waits: i.Waits || i.Reserved && i.Host != "" && i.Status == api.StatusBuild && i.Window.Start <= s.Now(),
+				Made: i.Created, Eviction: i.Eviction, Closed: i.Reserved && i.Window.Start.Add(-i.Grace) <= s.Now(),
 			}
 		} else if h.Decision == api.DecisionPending {
 			m.Held[id] = h
@@ -215,7 +216,11 @@ func claimOf(s *state.State, from *state.Hold, n int) *model.Claim {
 	c := &model.Claim{
 		Consumer: sl.Instance.ID, Host: sl.Host, Want: from.Request.Groups[sl.Group].Resources,
 		Start: from.Window.Start, End: from.Window.End, Class: from.Request.Class,
-		Whole: from.Request.Groups[sl.Group].Whole, Within: sl.Within, Keeps: sl.Keeps,
+		Whole: from.Request.Groups[sl.Group].Whole, Within: sl.Within, Keeps: sl.Keeps, Grace: from.Grace,
+		Pushes: from.Request.Class == api.Firm && (from.Request.Reserves || from.Request.Preempt || from.Request.Within != ""),
+	}
+	if sl.Until > 0 {
+		c.End = min(c.End, sl.Until)
 	}
 	if sl.Whole != nil {
 		c.Want = sl.Whole

@@ -258,6 +258,10 @@ func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 		r.addViolation(promise.Model, index, "instance %s has the window %v", id, got.Window)
 	case got.Reserved != want.Reserved() || want.Live() && want.Host != "" && got.Within != r.m.Claims[id].Within:
 		r.addViolation(promise.Within, index, "instance %s is within %q: a slot %v", id, got.Within, got.Reserved)
+	case (got.Eviction == nil) != (want.Eviction == nil) || got.Eviction != nil && *got.Eviction != *want.Eviction:
+		r.addViolation(promise.Preempt, index, "instance %s was evicted %+v, not %+v", id, got.Eviction, want.Eviction)
+	case !got.Reserved && got.Waits != want.Waits:
+		r.addViolation(promise.Preempt, index, "instance %s waits %v", id, got.Waits)
 	case want.Live() && want.Host != "" && got.Overdue != (r.m.Claims[id].Over > 0) || got.Replaced != want.Other:
 		r.addViolation(promise.Model, index, "instance %s is overdue %v, and was replaced %v", id, got.Overdue, got.Replaced)
 	case want.Live() && want.Host != "" && !sharesEqual(got.Shares, r.m.Claims[id].Shares()):

@@ -57,6 +57,7 @@ type Slot struct {
 	Keeps    api.InstanceID   `cbor:"5,keyasint,omitempty" form:"4"` // the slot of the replaced request that it takes over in place; "" for none
 	// Whole are the amounts of a whole host, filled in when they are claimed.
 	Whole api.Resources `cbor:"6,keyasint,omitempty" form:"4"`
+	Until api.Instant   `cbor:"7,keyasint,omitempty" form:"4"` // end of the slot that lends it the room, filled in when that is claimed; 0 for none
 }
 
 // Part is the share of a hold that is requested from one child.

@@ -64,6 +64,7 @@ type Event struct {
 	Code        api.Code          `cbor:"14,keyasint,omitempty"` // why a boot failed, or slots were refused
 	Lease       api.LeaseID       `cbor:"15,keyasint,omitempty" form:"4"`
 	Slot        bool              `cbor:"16,keyasint,omitempty" form:"4"` // the instance is a slot of a lease
+	Eviction    *api.Eviction     `cbor:"17,keyasint,omitempty" form:"4"` // why a preemptible instance must leave
 }
 
 // EventKind is the kind of an event.
@@ -91,6 +92,7 @@ const (
 	EventLeaseDeleted                           // a lease is gone
 	EventInstanceQueued                         // a preempted instance waits to be booted again
 	EventBootRequeued                           // a boot was made for preempted instances of another one
+	EventEvicted                                // a preemptible instance must leave room that somebody else has
 )
 
 // note turns the facts of the books below into events.
@@ -104,6 +106,12 @@ func (s *eventsBook) note(f fact) {
 		s.keepEvent(Event{
 			Kind: EventInstance, Origin: i.Origin, Project: i.Project, Reservation: i.Reservation, Hold: i.Hold,
 			Instance: i.ID, Host: i.Host, Link: i.Link, Was: string(f.was), Is: string(f.is), Slot: i.Reserved,
+		})
+	case instanceEvicted:
+		i := f.instance
+		s.keepEvent(Event{
+			Kind: EventEvicted, Origin: i.Origin, Project: i.Project, Reservation: i.Reservation, Hold: i.Hold,
+			Instance: i.ID, Host: i.Host, Eviction: i.Eviction,
 		})
 	case slotsTaken:
 		s.keepEvent(holdEvent(EventHoldMade, f.hold, f.hold.Why))

@@ -29,6 +29,9 @@ type (
 		was, is  api.Status
 	}
 
+	// instanceEvicted: a preemptible instance must leave room that somebody else has.
+	instanceEvicted struct{ instance *api.Instance }
+
 	// slotsTaken: a hold was made for an owner. outcome is the proposer's record of the
 	// attempt.
 	slotsTaken struct {
@@ -89,6 +92,7 @@ type (
 func (hostReached) fact()     {}
 func (childReached) fact()    {}
 func (instanceChanged) fact() {}
+func (instanceEvicted) fact() {}
 func (slotsTaken) fact()      {}
 func (partsAnswered) fact()   {}
 func (holdDecided) fact()     {}

@@ -7,8 +7,8 @@ import (
 )
 
 // What is due happens in the order of time, whatever entry moves the zone's time past it. At
-// one instant: before_end events, ends of windows, ends of leases, starts of slots, starts
-// of leases, and then before_end events of leases that start at that instant.
+// one instant: before_end events, ends of windows, ends of leases, fences of slots, starts of
+// slots, starts of leases, and then before_end events of leases that start at that instant.
 
 const (
 	stepsPerEntry = 100_000             // due steps that one entry takes at the most; the next takes the rest
@@ -20,6 +20,7 @@ const (
 	rankBeforeEnd byte = iota
 	rankWindowEnd
 	rankLeaseEnd
+	rankFence
 	rankSlotStart
 	rankBeforeStart
 	rankLeaseStart
@@ -83,6 +84,14 @@ func (s *leasesBook) nextStep() step {
 			return true
 		}
 		next = step{i.Window.End, rankWindowEnd, func() { s.endWindow(i) }}
+		return false
+	})
+	s.fences.Scan(func(k string) bool {
+		if i, ok := s.instances.Get(k[8:]); ok {
+			if p := (step{fenceOf(i), rankFence, func() { s.closeRoom(i) }}); p.before(next) {
+				next = p
+			}
+		}
 		return false
 	})
 	s.begins.Scan(func(k string) bool {

@@ -72,7 +72,7 @@ func TestLeaseLife(t *testing.T) {
 	w.makeLease("l", "h1", window, "s1", "s2")
 	assert.Equal(t, api.LeasePending, w.lease("l").Status)
 	assert.Equal(t, api.StatusBuild, w.status("s1"))
-	assert.Equal(t, window.Start, w.s.NextDue())
+	assert.Equal(t, window.Start-minute, w.s.NextDue(), "its room is closed to preemptibles a minute before")
 	assert.Zero(t, w.used("h1"))
 
 	w.tick(window.Start)

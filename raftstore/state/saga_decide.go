@@ -90,22 +90,34 @@ func (s *sagaBook) makeInstance(h *Hold, n int) {
 		return
 	}
 	i := s.newInstance(h, sl.Instance, sl.Group)
-	i.Host, i.Shares, i.Within = sl.Host, h.sharesOf(n), sl.Within
+	i.Host, i.Shares, i.Within, i.Window = sl.Host, h.sharesOf(n), sl.Within, h.windowOf(sl)
 	if sl.Whole != nil {
 		i.Resources = sl.Whole
 	}
 	s.addInstance(i)
-	if s.limits.leases > 0 && i.Window.End <= s.now { // it was decided too late: nothing has run, and its room may be another's
+	late := s.limits.leases > 0 && i.Window.End <= s.now // nothing has run, and its room may be another's
+	if late {
 		s.setStatus(i, api.StatusDeleted, "")
 	}
-	s.beginAdded(i)
-	if sl.Within == "" {
+	if sl.Within != "" {
+		s.promiseWithin(sl.Within, i.Class, -1)
+	}
+	if late {
 		return
 	}
-	s.promiseWithin(sl.Within, -1)
-	now, _ := s.instances.Get(string(i.ID))
-	if slot, ok := s.instances.Get(string(sl.Within)); !ok || slot.Status != api.StatusActive {
-		s.endInstance(now)
+	s.beginAdded(i)
+	if sl.Within != "" {
+		if slot, ok := s.instances.Get(string(sl.Within)); !ok || slot.Status != api.StatusActive {
+			now, _ := s.instances.Get(string(i.ID))
+			s.endInstance(now)
+			return
+		}
+	}
+	switch {
+	case i.Class == api.Preemptible:
+		s.evictLate(i)
+	case !i.Reserved && (h.Request.Preempt || sl.Within != ""):
+		s.waitForRoom(i)
 	}
 }
 
@@ -117,6 +129,7 @@ func (s *sagaBook) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.I
 		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
 		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
 		Reserved: h.Request.Reserves, Whole: g.Whole, Shared: h.Request.Shared, InLease: h.Request.Within != "",
+		OnPreempt: h.Request.OnPreempt, Way: h.Request.Way, Grace: h.Grace, ShareIdle: g.ShareIdle,
 	}
 }
 
@@ -156,7 +169,7 @@ func (s *sagaBook) releaseHold(h *Hold, committed bool) {
 		s.releaseAllocation(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n))
 		s.bumpDrawn(sl.Host, h.sharesOf(n))
 		if sl.Within != "" {
-			s.promiseWithin(sl.Within, -1)
+			s.promiseWithin(sl.Within, h.Request.Class, -1)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"slices"
+	"time"
 
 	"berth/api"
 	"berth/capacity"
@@ -32,6 +33,8 @@ type Hold struct {
 	// they give nothing to any slot.
 	Shares [][]api.Share `cbor:"18,keyasint,omitempty"`
 	Why    api.Code      `cbor:"19,keyasint,omitempty"` // some were refused; see noteCause
+	// Grace is how long before they start the slots of a lease are closed to preemptibles.
+	Grace time.Duration `cbor:"20,keyasint,omitempty" form:"4"`
 }
 
 // Part is what one child holds for a hold.
@@ -114,13 +117,25 @@ func (h *Hold) sharesOf(n int) []api.Share {
 func (s *sagaBook) claimOfSlot(h *Hold, sl command.Slot) api.Claim {
 	c := api.Claim{
 		Consumer: sl.Instance.ID, Resources: h.Request.Groups[sl.Group].Resources,
-		Window: h.Window, Class: h.Request.Class, Whole: h.Request.Groups[sl.Group].Whole,
+		Window: h.windowOf(sl), Class: h.Request.ClaimClass(), Whole: h.Request.Groups[sl.Group].Whole, Grace: h.Grace,
+	}
+	if sl.Within != "" && c.Class == api.Firm {
+		c.Class = api.Preempting // preemptibles there have to leave
 	}
 	if sl.Whole != nil {
 		c.Resources = sl.Whole
 	}
 	c.Within = s.outerClaim(sl.Within)
 	return c
+}
+
+// windowOf returns the window of one slot: that of a preemptible within a lease ends with it.
+func (h *Hold) windowOf(sl command.Slot) api.Window {
+	w := h.Window
+	if sl.Until > 0 {
+		w.End = min(w.End, sl.Until)
+	}
+	return w
 }
 
 // neverArrived reports whether a hold was aborted before it arrived.
@@ -159,7 +174,7 @@ func (s *sagaBook) loadHold(h *Hold) {
 		}
 		s.countSlot(h, sl, +1)
 		if sl.Within != "" {
-			s.promiseWithin(sl.Within, +1)
+			s.promiseWithin(sl.Within, h.Request.Class, +1)
 		}
 	}
 	for _, p := range h.Parts {

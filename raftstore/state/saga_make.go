@@ -30,6 +30,9 @@ func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 	if h.Request.Within != "" {
 		h.Window = s.windowWithin(h)
 	}
+	if h.Request.Reserves {
+		h.Grace = s.Config.Preemptibles.GraceOf(h.Request.Grace)
+	}
 	s.takeSlots(h, c)
 	s.takeParts(h, c)
 	s.indexHeld(h)
@@ -196,6 +199,11 @@ func (s *sagaBook) takeSlot(h *Hold, sl *command.Slot, id api.HostID) (shares []
 	if sl.Keeps != "" && id == sl.Host {
 		if shares, ok = s.keepSlot(h, sl); ok {
 			return shares, true
+		}
+	}
+	if h.Request.Class == api.Preemptible {
+		if slot, ok := s.instances.Get(string(id)); ok {
+			return nil, s.takeLent(h, sl, slot)
 		}
 	}
 	sl.Host, sl.Keeps = id, ""

@@ -26,6 +26,8 @@ func (s *sagaBook) instanceMove(c command.InstanceMove) Result {
 		return refuseWith(api.CodeConflict, "the instance is not on the host that it should leave")
 	case i.Status == api.StatusDeleting:
 		return refuseWith(api.CodeConflict, "the instance is being deleted")
+	case i.Waits:
+		return refuseWith(api.CodeConflict, "the instance waits for its room, and has not begun")
 	case i.Target != "" && i.Target != c.To:
 		return refuseWith(api.CodeConflict, "the instance is on its way to another host")
 	}

@@ -27,7 +27,7 @@ func (s *sagaBook) takeWithin(h *Hold, sl *command.Slot, id api.InstanceID) bool
 		return false
 	case slot.Origin != h.Origin || slot.Group != string(h.Request.Within) || !mayUse(slot, h.Request.Project):
 		return false
-	case !slot.Whole && s.isOccupied(id), s.isKept(id):
+	case !slot.Whole && s.isUsed(id), s.isKept(id):
 		return false
 	case !s.rulesAllow(h, sl.Group, hostPlace(slot.Host), ""):
 		return false
@@ -43,7 +43,30 @@ func (s *sagaBook) takeWithin(h *Hold, sl *command.Slot, id api.InstanceID) bool
 		return false
 	}
 	s.noteDrawn(slot.Host, c, nil, +1)
-	s.promiseWithin(id, +1)
+	s.promiseWithin(id, h.Request.Class, +1)
+	return true
+}
+
+// takeLent claims room for one preemptible instance within a slot of a lease whose owner lends
+// what he does not use.
+func (s *sagaBook) takeLent(h *Hold, sl *command.Slot, slot *api.Instance) bool {
+	switch {
+	case !slot.Reserved || !slot.ShareIdle || slot.Host == "" || slot.Status != api.StatusActive || slot.Overdue || s.isKept(slot.ID):
+		return false
+	case !s.rulesAllow(h, sl.Group, hostPlace(slot.Host), ""):
+		return false
+	}
+	if host, known := s.hosts.Get(string(slot.Host)); !known || !host.takesWork() {
+		return false
+	}
+	sl.Host, sl.Within, sl.Until = slot.Host, slot.ID, slot.Window.End
+	c := s.claimOfSlot(h, *sl)
+	if s.hostTable.Claim(slot.Host, c) != nil {
+		sl.Within, sl.Until = "", 0
+		return false
+	}
+	s.noteDrawn(slot.Host, c, nil, +1)
+	s.promiseWithin(slot.ID, h.Request.Class, +1)
 	return true
 }
 
@@ -90,6 +113,7 @@ func (s *sagaBook) replaceSlot(h *Hold, n int) {
 	s.moveHolds(old.ID, i.ID)
 	s.succeedSlot(old, i)
 	s.beginAdded(i)
+	s.evictLent(i)
 	s.bumpDrawn(sl.Host, shares)
 	s.bumpDrawn(sl.Host, old.Shares)
 }
@@ -129,9 +153,15 @@ func (s *sagaBook) loadKept(h *Hold, n int) {
 // moveHolds puts the slots that undecided holds have within a slot into the one that follows
 // it.
 func (s *sagaBook) moveHolds(old, now api.InstanceID) {
-	if n, ok := s.promised.Get(string(old)); ok {
-		s.promiseWithin(now, n)
-		s.promiseWithin(old, -n)
+	for _, c := range []api.Class{api.Firm, api.Preemptible} {
+		promised := &s.promised
+		if c == api.Preemptible {
+			promised = &s.lent
+		}
+		if n, ok := promised.Get(string(old)); ok {
+			s.promiseWithin(now, c, n)
+			s.promiseWithin(old, c, -n)
+		}
 	}
 	for _, h := range s.OpenHolds() {
 		if !slices.ContainsFunc(h.Slots, func(sl command.Slot) bool { return sl.Within == old }) {

@@ -49,7 +49,7 @@ func (s *workBook) reindexInstance(old, i *api.Instance) {
 	s.countUse(old, i)
 	if old != nil {
 		if old.Host == i.Host && old.Target == i.Target && old.Status == i.Status && old.Window == i.Window &&
-			old.Overdue == i.Overdue && old.Within == i.Within {
+			old.Overdue == i.Overdue && old.Within == i.Within && old.Waits == i.Waits {
 			return
 		}
 		s.countInstance(old, -1)
@@ -80,7 +80,7 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 		i.Unreachable = 0
 	}
 	if st == api.StatusDeleting || st == api.StatusDeleted {
-		i.Target, i.TargetShares = "", nil
+		i.Target, i.TargetShares, i.Waits = "", nil, false // its agent confirms that nothing runs
 		s.releaseTarget(old)
 	}
 	s.putInstance(old, &i)
@@ -110,7 +110,10 @@ func (s *workBook) ClaimOf(i *api.Instance) api.Claim { return s.claimOf(i) }
 // preemptible: nothing new is admitted to its room, and a promise of the room is not broken
 // by it.
 func (s *workBook) claimOf(i *api.Instance) api.Claim {
-	c := api.Claim{Consumer: i.ID, Resources: i.Resources, Window: i.Window, Class: i.Class, Whole: i.Whole}
+	c := api.Claim{Consumer: i.ID, Resources: i.Resources, Window: i.Window, Class: i.Class, Whole: i.Whole, Grace: i.Grace}
+	if i.Reserved || i.Waits {
+		c.Class = api.Preempting
+	}
 	if i.Overdue {
 		c.Window.End, c.Class, c.Whole = api.Forever, api.Preemptible, false
 	}
@@ -295,6 +298,12 @@ func (s *workBook) listSlot(i *api.Instance) {
 		s.listWaiting(i)
 	default:
 		s.begins.Insert(beginKey(i))
+		if fenceOf(i) > s.now {
+			s.fences.Insert(fenceKey(i))
+		}
+	}
+	if i.Waits {
+		s.listWaiting(i)
 	}
 	if i.Reserved && i.Live() {
 		s.reserved.Insert(reservedKey(i))
@@ -308,6 +317,7 @@ func (s *workBook) listSlot(i *api.Instance) {
 // unlistSlot removes an instance from the lists of listSlot.
 func (s *workBook) unlistSlot(i *api.Instance) {
 	s.begins.Delete(beginKey(i))
+	s.fences.Delete(fenceKey(i))
 	s.unlistWaiting(i)
 	if s.reserved.Contains(reservedKey(i)) {
 		s.reserved.Delete(reservedKey(i))

@@ -42,15 +42,16 @@ func (s *workBook) beginSlot(i *api.Instance) {
 	}
 	s.begins.Delete(beginKey(i))
 	s.listWaiting(i)
+	s.evictFor(i)
 }
 
-// LateSlots returns, by id, the slots whose window has begun by then and whose room is still
-// in use by others.
+// LateSlots returns, by id, the slots whose window has begun by then and whose room is still in
+// use by others.
 func (s *workBook) LateSlots(then api.Instant) []*api.Instance {
 	var out []*api.Instance
 	s.waiting.Scan(func(k string) bool {
 		host, id, _ := strings.Cut(k, "\x00")
-		if i, ok := s.instances.Get(id); ok && host == string(i.Host) && i.Window.Start <= then {
+		if i, ok := s.instances.Get(id); ok && host == string(i.Host) && i.Reserved && i.Window.Start <= then {
 			out = append(out, i)
 		}
 		return true
@@ -59,15 +60,22 @@ func (s *workBook) LateSlots(then api.Instant) []*api.Instance {
 	return out
 }
 
-// beginAdded begins a new slot whose window has begun already.
+// beginAdded begins a new slot whose window has begun already, and closes the room of one whose
+// fence has.
 func (s *workBook) beginAdded(i *api.Instance) {
-	if s.waiting.Contains(waitingKey(i)) && s.isRoomFree(i) {
+	switch {
+	case s.waiting.Contains(waitingKey(i)):
 		s.beginSlot(i)
+	case s.needsRoom(i):
+		s.closeRoom(i)
 	}
 }
 
-// isRoomFree reports whether everything that a slot reserves is free of others now.
+// isRoomFree reports whether everything that a slot or an instance has is free of others now.
 func (s *workBook) isRoomFree(i *api.Instance) bool {
+	if i.Within != "" {
+		return len(s.hostTable.ExcessWithin(i.Host, *s.outerClaim(i.Within))) == 0
+	}
 	for id, part := range allocations(i.Host, s.claimOf(i), i.Shares) {
 		if s.hostTable.Overfull(id, part.Resources) {
 			return false
@@ -76,7 +84,8 @@ func (s *workBook) isRoomFree(i *api.Instance) bool {
 	return true
 }
 
-// beginWaiting begins the waiting slots that have room of what this command has changed.
+// beginWaiting begins the waiting slots and instances that have room of what this command has
+// changed.
 func (s *workBook) beginWaiting() {
 	if s.waiting.Len() == 0 {
 		return
@@ -91,10 +100,22 @@ func (s *workBook) beginWaiting() {
 	}
 	slices.SortFunc(due, func(a, b *api.Instance) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	for _, i := range slices.Compact(due) {
-		if s.isRoomFree(i) {
+		switch {
+		case !s.isRoomFree(i):
+		case i.Waits:
+			s.endWait(i)
+		default:
 			s.beginSlot(i)
 		}
 	}
+}
+
+// endWait shows an instance whose room is free to its agent.
+func (s *workBook) endWait(old *api.Instance) {
+	i := *old
+	i.Waits = false
+	s.putInstance(old, &i)
+	s.touchHost(i.Host)
 }
 
 // endWindow ends an instance or slot whose window has passed. What is not gone at once is
@@ -155,8 +176,15 @@ func (s *workBook) endEmptySlot(id api.InstanceID) {
 // isOccupied reports whether an instance is within a slot, or an undecided hold has room
 // in it.
 func (s *workBook) isOccupied(slot api.InstanceID) bool {
+	_, lent := s.lent.Get(string(slot))
 	_, promised := s.promised.Get(string(slot))
-	return promised || len(s.Within(slot)) > 0
+	return lent || promised || len(s.Within(slot)) > 0
+}
+
+// isUsed is isOccupied by others than preemptibles.
+func (s *workBook) isUsed(slot api.InstanceID) bool {
+	_, promised := s.promised.Get(string(slot))
+	return promised || slices.ContainsFunc(s.Within(slot), func(i *api.Instance) bool { return i.Class != api.Preemptible })
 }
 
 // IsEmpty reports whether nothing runs in a slot, nor is about to, and no update takes it over.
@@ -168,7 +196,7 @@ func (s *workBook) IsEmpty(slot *api.Instance) bool {
 // by id. origin is the parent that has the lease, "" for this zone. Whole hosts are listed
 // whatever runs there.
 func (s *workBook) FreeSlots(origin api.LinkID, reservation api.ReservationID, p api.ProjectID) []*api.Instance {
-	return slices.DeleteFunc(s.UsableSlots(origin, reservation, p), func(i *api.Instance) bool { return s.isKept(i.ID) || !i.Whole && s.isOccupied(i.ID) })
+	return slices.DeleteFunc(s.UsableSlots(origin, reservation, p), func(i *api.Instance) bool { return s.isKept(i.ID) || !i.Whole && s.isUsed(i.ID) })
 }
 
 // UsableSlots returns the slots on own hosts of a reservation that has begun and which a
@@ -206,9 +234,13 @@ func (s *workBook) SlotsOf(origin api.LinkID, reservation api.ReservationID) []*
 	return out
 }
 
-// promiseWithin counts n more slots within a slot that undecided holds have.
-func (s *workBook) promiseWithin(slot api.InstanceID, n int) {
-	addTally(&s.promised, string(slot), n)
+// promiseWithin counts n more slots of a class within a slot that undecided holds have.
+func (s *workBook) promiseWithin(slot api.InstanceID, c api.Class, n int) {
+	if c == api.Preemptible {
+		addTally(&s.lent, string(slot), n)
+	} else {
+		addTally(&s.promised, string(slot), n)
+	}
 	if n < 0 {
 		s.endEmptySlot(slot)
 	}

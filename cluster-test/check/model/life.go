@@ -19,17 +19,19 @@ type Instance struct {
 	Status api.Status
 	Stays  uint64      // how many stays on hosts have ended by a move
 	Other  bool        // a slot that is on another host than when its window began
-	Waits  bool        // a slot whose window has begun, and that waits for its room
+	Waits  bool        // a slot whose window has begun, or a firm instance, that waits for its room
 	Away   api.Instant // start of being unreachable, as reported by its zone; 0 while it is reachable
 
-	Eviction *api.Eviction // why a preemptible must leave; nil if it need not
+	Made     api.Instant
+	Eviction *api.Eviction // why a preemptible must leave
+	Closed   bool          // a slot whose room is closed to preemptibles
 }
 
 // Live reports whether an instance is not DELETED.
 func (i *Instance) Live() bool { return i.Status != api.StatusDeleted }
 
 func (m *Model) makeInstance(id api.InstanceID, i *Instance) {
-	i.Status = api.StatusBuild
+	i.Status, i.Made = api.StatusBuild, m.Now
 	m.Instances[id], m.Hit[id] = i, true
 }
 
@@ -51,6 +53,7 @@ func (m *Model) setStatus(id api.InstanceID, st api.Status) {
 	i.Status, m.Hit[id] = st, true
 	m.touchRules(i)
 	if st == api.StatusDeleting || st == api.StatusDeleted {
+		i.Waits = false
 		m.releaseTarget(id, i)
 	}
 	if st == api.StatusDeleted {

@@ -32,6 +32,7 @@ type Model struct {
 	Plans     map[api.PlanID]api.Instant // taken up, with their expiry; never forgotten
 
 	Zone, DefaultAZ string
+	Preempt         api.PreemptRule
 	Cleaning        time.Duration // that hosts of leases take once nothing is claimed of them
 	Scheduler       api.Scheduler
 	Aggregates      map[api.AggregateID]*Aggregate
@@ -56,7 +57,6 @@ type Model struct {
 	Limits map[api.ProjectID]Limits              // "": of projects that have none of their own
 	Ends   map[api.LeaseEndName]api.LeaseOutcome // that the external service of the zone was not told
 	Asks   bool                                  // the zone has such a service
-	Closed bool                                  // the zone ends no preemptibles for its parents
 	Kept   map[api.InstanceID]*Claim             // slots that an undecided hold takes over, with the claim that does
 	Facts  []LeaseFact                           // that this command made
 
@@ -143,6 +143,8 @@ type Claim struct {
 	Class      api.Class
 	Over       api.Instant // when its window ended, if it is not gone since; then it counts as a preemptible without an end
 
+	Grace     time.Duration  // how long before its start it keeps preemptibles out
+	Pushes    bool           // preemptibles leave for it
 	Whole     bool           // of a whole host: nothing else is admitted there
 	Within    api.InstanceID // the slot of a lease that it is inside; then it adds nothing to the host
 	Instead   *Claim         // the claim, on the same provider, that it is to replace; both count as the greater
@@ -255,8 +257,9 @@ func (m *Model) applyMembers(c command.ForMembers) *Refusal {
 			return &Refusal{promise.Model, "the zone has begun already"}
 		}
 		m.Begun, m.Zone, m.DefaultAZ, m.Cleaning = true, c.Name, c.Config.DefaultAZ, c.Config.Leases.Cleaning
+		m.Preempt = c.Config.Preemptibles
 		m.Scheduler = api.Scheduler{Filters: c.Config.Filters, Costs: c.Config.Costs}
-		m.Asks, m.Closed = c.Config.Leases.Check.URL != "", c.Config.Preemptibles.Closed
+		m.Asks = c.Config.Leases.Check.URL != ""
 	case command.SchedulerSet:
 		if len(c.Scheduler.Filters) > api.FiltersMax || len(c.Scheduler.Costs) > api.FiltersMax {
 			return &Refusal{promise.Model, "there are too many filters or costs"}
@@ -272,7 +275,7 @@ func (m *Model) applyStock(c command.ForStock) *Refusal {
 	switch c := c.(type) {
 	case command.ConfigSet:
 		m.rearrange(func() { m.DefaultAZ, m.Cleaning = c.Config.DefaultAZ, c.Config.Leases.Cleaning })
-		m.Asks, m.Closed = c.Config.Leases.Check.URL != "", c.Config.Preemptibles.Closed
+		m.Asks, m.Preempt = c.Config.Leases.Check.URL != "", c.Config.Preemptibles
 	case command.HostsPut:
 		return m.hostsPut(c)
 	case command.HostsState:

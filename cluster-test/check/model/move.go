@@ -27,6 +27,8 @@ func (m *Model) instanceMove(c command.InstanceMove) *Refusal {
 		return &Refusal{promise.Move, "the instance is not where it should leave"}
 	case i.Status == api.StatusDeleting:
 		return &Refusal{promise.Move, "the instance is being deleted"}
+	case i.Waits && !i.isSlot():
+		return &Refusal{promise.Move, "the instance waits for its room"}
 	case i.Target != "" && i.Target != c.To:
 		return &Refusal{promise.Move, "the instance moves somewhere else"}
 	case i.isSlot():

@@ -63,7 +63,7 @@ func (h *Host) occupiesAny(c *Claim, from, to, now api.Instant) bool {
 // isReserved reports whether all of h is claimed at an instant that counts for c.
 func (h *Host) isReserved(c *Claim, now api.Instant) bool {
 	for _, o := range h.Claims {
-		if o.Whole && (c.Class == api.Preemptible && h.occupies(o, now) ||
+		if o.Whole && (c.Class == api.Preemptible && (h.occupies(o, now) || o.isFenced(now)) ||
 			c.Class != api.Preemptible && h.occupiesAny(o, c.Start, h.until(c), now)) {
 			return true
 		}
@@ -72,12 +72,12 @@ func (h *Host) isReserved(c *Claim, now api.Instant) bool {
 }
 
 // isIdle reports whether nothing is claimed on h over [from, to), from now on. Preemptibles
-// count if it has begun.
-func (h *Host) isIdle(from, to, now api.Instant) bool {
+// count if it has begun, unless whoever asks has them leave.
+func (h *Host) isIdle(from, to, now api.Instant, pushes bool) bool {
 	for _, o := range h.Claims {
 		switch {
 		case o.Within != "":
-		case o.Class == api.Preemptible && from <= now && now < h.until(o):
+		case o.Class == api.Preemptible && from <= now && now < h.until(o) && !pushes:
 			return false
 		case o.Class != api.Preemptible && h.occupiesAny(o, from, to, now):
 			return false
@@ -112,11 +112,14 @@ func (h *Host) Gives(class api.ResourceClass, n int64, c *Claim, now api.Instant
 	}
 	room := capacityOf(v) - n
 	firm, preemptible := h.useAt(class, now)
-	if (c.Class == api.Preemptible || c.Start <= now) && firm+preemptible > room {
+	if c.Class == api.Preemptible {
+		return firm+preemptible+h.fencedNow(class, now) <= room
+	}
+	if c.Start <= now && !c.Pushes && firm+preemptible > room {
 		return false
 	}
 	for _, t := range h.changeInstants(c, now) {
-		if firm, _ := h.useAt(class, t); c.Class != api.Preemptible && firm > room {
+		if firm, _ := h.useAt(class, t); firm > room {
 			return false
 		}
 	}
@@ -155,7 +158,7 @@ func (h *Host) Oversold(c *Claim, now api.Instant) (api.ResourceClass, api.Insta
 				continue // it takes nothing that was not taken before
 			}
 			firm, preemptible := h.useAt(class, t)
-			if t == now {
+			if t == now && !c.Pushes {
 				firm += preemptible
 			}
 			if firm > capacityOf(h.Stock()[class]) {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"time"
 
 	"berth/api"
 	"berth/cluster-test/check/promise"
@@ -40,6 +41,7 @@ type Hold struct {
 	Decision api.Decision
 	Made     bool        // it was decided commit, whatever came later
 	Dead     api.Instant // when it was aborted, if it never came
+	Grace    time.Duration
 }
 
 // Part is the part of a hold at one child.
@@ -88,6 +90,9 @@ func (m *Model) makeHold(c command.Hold) *Refusal {
 		m.Plans[c.Plan] = c.Expires
 	}
 	h.Start, h.End = m.windowOf(h)
+	if h.Request.Reserves {
+		h.Grace = m.Preempt.GraceOf(h.Request.Grace)
+	}
 	for _, whole := range []bool{true, false} { // whole hosts come first
 		for _, sl := range c.Slots {
 			if c.Request.Groups[sl.Group].Whole == whole {
@@ -145,7 +150,7 @@ func (m *Model) MayHold(c command.Hold) (*Boot, *Refusal) {
 // of a lease.
 func (m *Model) mayWant(r *api.Request) *Refusal {
 	switch w := r.Window; {
-	case r.Preempt && m.Closed:
+	case r.Preempt && m.Preempt.Closed:
 		return &Refusal{promise.Model, "the zone makes no room for parents"}
 	case r.Reserves:
 		if w.Start > m.Now.Add(api.LeaseLeadMax) || w.End > m.Now.Add(api.LeaseLeadMax+api.LeaseDurationMax) {
@@ -233,6 +238,12 @@ func (m *Model) takeSlot(h *Hold, sl command.Slot, id api.HostID) *Claim {
 			return kept
 		}
 	}
+	if slot := m.Instances[api.InstanceID(id)]; slot != nil && h.Request.Class == api.Preemptible {
+		if m.fitsLent(h, cl, sl.Group, api.InstanceID(id)) {
+			return cl
+		}
+		return nil
+	}
 	if m.Fits(cl) && m.Obeys(h, sl.Group, Spot{Host: id}, nil) {
 		return cl
 	}
@@ -260,7 +271,13 @@ func (h *Hold) claimFor(sl command.Slot, on api.HostID) *Claim {
 	g := h.Request.Groups[sl.Group]
 	return &Claim{
 		Consumer: sl.Instance.ID, Host: on, Want: g.Resources, Start: h.Start, End: h.End, Class: h.Request.Class, Whole: g.Whole,
+		Grace: h.Grace, Pushes: h.pushes(),
 	}
+}
+
+// pushes reports whether preemptibles leave for what h holds.
+func (h *Hold) pushes() bool {
+	return h.Request.Class == api.Firm && (h.Request.Reserves || h.Request.Preempt || h.Request.Within != "")
 }
 
 func (m *Model) holdParts(c command.HoldParts) *Refusal {
@@ -459,12 +476,7 @@ func (m *Model) makeAll(h *Hold) {
 		if m.form >= api.FormFourth && c.End <= m.Now {
 			m.setStatus(c.Consumer, api.StatusDeleted) // decided too late
 		}
-		if i.isSlot() && i.Status == api.StatusBuild && c.Start <= m.Now {
-			m.beginSlot(c.Consumer)
-		}
-		if slot := m.Instances[c.Within]; c.Within != "" && slot.Status != api.StatusActive && i.Status == api.StatusBuild {
-			m.setStatus(c.Consumer, api.StatusDeleting) // its slot has ended
-		}
+		m.beginMade(c.Consumer)
 	}
 	for _, p := range h.Parts {
 		for _, id := range p.IDs {

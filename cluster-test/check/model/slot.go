@@ -82,7 +82,7 @@ func (m *Model) takesOne(id api.InstanceID, i *Instance, p api.ProjectID) bool {
 	case !i.isFor(p) || m.Kept[id] != nil:
 		return false
 	}
-	return i.isWhole() || len(m.Inside(id)) == 0 // a slot for an instance takes one
+	return i.isWhole() || !slices.ContainsFunc(m.Inside(id), func(c *Claim) bool { return c.Class != api.Preemptible }) // a slot for an instance takes one
 }
 
 // fitsWithin puts a claim into a slot, if it fits there.
@@ -106,14 +106,14 @@ func (m *Model) fitsWithin(h *Hold, c *Claim, group int, id api.InstanceID) bool
 	return true
 }
 
-// mostInside returns the most that is in use of a class within a slot at any instant of
+// mostInside returns the most that its owner uses of a class within a slot at any instant of
 // [from, to).
 func (m *Model) mostInside(slot api.InstanceID, class api.ResourceClass, from, to api.Instant) (most int64) {
 	all := m.Inside(slot)
 	for _, at := range instantsOf(all, from) {
 		sum := int64(0)
 		for _, c := range all {
-			if c.covers(at) && at < to {
+			if c.Class != api.Preemptible && c.covers(at) && at < to {
 				sum += c.Amounts[class]
 			}
 		}
@@ -177,7 +177,7 @@ func (m *Model) fitsWhole(h *Host, c *Claim) bool {
 		return false
 	}
 	for _, p := range append(m.hostsBelow(h), h) {
-		if !p.isIdle(c.Start, p.until(c), m.Now) {
+		if !p.isIdle(c.Start, p.until(c), m.Now, c.Pushes) {
 			return false
 		}
 	}
@@ -299,7 +299,7 @@ func (h *Host) hasBeyond(c *Claim, now api.Instant) bool {
 		return false
 	}
 	for _, at := range h.changeInstants(c, now) {
-		if c.Whole && h.occupies(c, at) && !h.occupies(c.Instead, at) && !h.isIdle(at, at+1, now) {
+		if c.Whole && h.occupies(c, at) && !h.occupies(c.Instead, at) && !h.isIdle(at, at+1, now, c.Pushes) {
 			return false
 		}
 	}
@@ -321,7 +321,7 @@ func (h *Host) hasMore(class api.ResourceClass, c *Claim, now api.Instant) bool 
 			continue
 		}
 		firm, preemptible := h.useAt(class, at)
-		if at == now {
+		if at == now && !c.Pushes {
 			firm += preemptible
 		}
 		if firm+more > capacityOf(h.Stock()[class]) {
@@ -338,7 +338,7 @@ func (m *Model) holdsInside(from, c *Claim) bool {
 	for _, at := range append(instantsOf(append(all, c), m.Now), m.Now) {
 		sums := api.Resources{}
 		for _, inner := range all {
-			if inner.covers(at) {
+			if inner.Class != api.Preemptible && inner.covers(at) {
 				for class, n := range inner.Amounts {
 					sums[class] += n
 				}
@@ -400,7 +400,8 @@ func (m *Model) replaceSlot(h *Hold, c *Claim) {
 	}
 	i := &Instance{Hold: h, Group: h.Groups[c.Consumer], Host: c.Host}
 	m.makeInstance(c.Consumer, i)
-	i.Waits = c.Start <= m.Now
+	m.beginMade(c.Consumer)
+	m.evictLent(c.Consumer)
 }
 
 // endWithin ends what is within a slot that is to end, and then the slot.
@@ -426,7 +427,7 @@ func (m *Model) endEmptySlot(slot api.InstanceID) {
 // moveSlot moves an empty slot to another host.
 func (m *Model) moveSlot(id api.InstanceID, i *Instance, to api.HostID) *Refusal {
 	old := m.Claims[id]
-	next := &Claim{Consumer: id, Host: to, Want: old.Want, Start: old.Start, End: old.End, Class: old.Class, Whole: old.Whole}
+	next := &Claim{Consumer: id, Host: to, Want: old.Want, Start: old.Start, End: old.End, Class: old.Class, Whole: old.Whole, Grace: old.Grace, Pushes: old.Pushes}
 	switch {
 	case len(m.Inside(id)) > 0:
 		return &Refusal{promise.Lease, "something is in the slot " + string(id)}
@@ -440,13 +441,16 @@ func (m *Model) moveSlot(id api.InstanceID, i *Instance, to api.HostID) *Refusal
 	i.Host, i.Status, m.Hit[id] = to, api.StatusBuild, true
 	i.Stays++
 	i.Other = i.Other || next.Start <= m.Now
-	i.Waits = next.Start <= m.Now
 	m.touchRules(i)
+	m.beginMade(id)
 	return nil
 }
 
 // isRoomFree reports whether all that a slot reserves is free of others now.
 func (m *Model) isRoomFree(id api.InstanceID) bool {
+	if slot := m.Claims[id].Within; slot != "" {
+		return len(m.excessInside(slot)) == 0
+	}
 	for _, p := range m.Claims[id].Pieces() {
 		h := m.Hosts[p.Host]
 		for class := range p.Amounts {
@@ -461,19 +465,25 @@ func (m *Model) isRoomFree(id api.InstanceID) bool {
 // beginSlot begins a slot whose window has begun if its room is free; else it waits.
 func (m *Model) beginSlot(id api.InstanceID) {
 	i := m.Instances[id]
-	if i.Waits = !m.isRoomFree(id); !i.Waits {
+	if i.Waits = !m.isRoomFree(id); i.Waits {
+		m.evictFor(id)
+	} else {
 		m.setStatus(id, api.StatusActive)
 	}
 }
 
-// beginWaiting begins the slots that have waited and whose room is free, where this command
-// has changed something.
+// beginWaiting begins the slots and instances that have waited and whose room is free, where this
+// command has changed something.
 func (m *Model) beginWaiting() {
 	for _, id := range slices.Sorted(maps.Keys(m.Instances)) {
 		i := m.Instances[id]
-		i.Waits = i.Waits && i.Status == api.StatusBuild && i.isSlot()
-		if i.Waits && slices.ContainsFunc(m.Claims[id].Pieces(), func(p *Claim) bool { return m.Bumped[p.Host] }) {
+		i.Waits = i.Waits && i.Status == api.StatusBuild
+		switch {
+		case !i.Waits || !slices.ContainsFunc(m.Claims[id].Pieces(), func(p *Claim) bool { return m.Bumped[p.Host] }) || !m.isRoomFree(id):
+		case i.isSlot():
 			m.beginSlot(id)
+		default:
+			i.Waits, m.Hit[id] = false, true
 		}
 	}
 }

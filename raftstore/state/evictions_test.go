@@ -1,0 +1,326 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// soft boots preemptible instances on a host in one entry, and has them run.
+func (w *world) soft(res, host string, ids ...string) {
+	w.softAs(res, host, "", ids...)
+}
+
+func (w *world) softAs(res, host string, do api.PreemptAction, ids ...string) {
+	w.ok(w.softHold(res, host, do, true, ids...))
+	w.ok(reports(w.stamp(), "a1", host, api.StatusActive, ids...))
+}
+
+// softHold orders preemptible instances and returns their hold.
+func (w *world) softHold(res, host string, do api.PreemptAction, commit bool, ids ...string) command.Hold {
+	boot := create(w.stamp(), res, len(ids), len(ids))
+	boot.Request.Class, boot.Request.OnPreempt = api.Preemptible, do
+	w.ok(boot)
+	h := hold(w.stamp(), res+"-k", res, slots(host, ids...))
+	h.Request, h.Commit = boot.Request, commit
+	return h
+}
+
+// held returns what a hold on a host would get of some preemptible slots.
+func (w *world) wouldHold(res, host string, n int) int {
+	h := w.softHold(res, host, "", false, numbered(res+"-", n)...)
+	r := w.ok(h)
+	held := len(r.Hold.Slots)
+	w.ok(command.BootRelease{Stamp: w.stamp(), Project: "p", Reservation: api.ReservationID(res)})
+	return held
+}
+
+func (w *world) eviction(id string) *api.Eviction {
+	i, ok := w.s.Instance(api.InstanceID(id))
+	require.True(w.tb, ok)
+	return i.Eviction
+}
+
+func (w *world) gone(host string, ids ...string) {
+	w.ok(reports(w.stamp(), "a1", host, api.StatusDeleted, ids...))
+}
+
+// From its fence a lease's room is closed, as many as needed leave by its start, and it starts
+// when they are gone.
+func TestPreemptiblesLeaveForALease(t *testing.T) {
+	w := leaseWorld(t)
+	w.soft("old", "h1", "p1")
+	w.soft("new", "h1", "p2", "p3")
+	w.soft("other", "h2", "p4")
+	window := api.Window{Start: start + 10*minute, End: start + 20*minute}
+	w.makeLease("l", "h1", window, "s1", "s2")
+	assert.Equal(t, 1, w.wouldHold("a", "h1", 3), "there is room before the fence")
+	i, _ := w.s.Instance("p2")
+	assert.Equal(t, window.Start-minute, w.s.Clone().RoomUntil(i))
+	i, _ = w.s.Instance("p4")
+	assert.Equal(t, api.Forever, w.s.Clone().RoomUntil(i))
+
+	w.tick(window.Start - minute - 1)
+	assert.Nil(t, w.eviction("p2"))
+	w.tick(window.Start - minute)
+	evicted := 0
+	for _, id := range []string{"p1", "p2", "p3"} {
+		if e := w.eviction(id); e != nil {
+			evicted++
+			assert.Equal(t, &api.Eviction{For: "l-r", Lease: true, At: window.Start - minute, By: window.Start}, e)
+			assert.Equal(t, api.StatusDeleting, w.status(id))
+		}
+	}
+	assert.Equal(t, 1, evicted, "no more than needed")
+	assert.Nil(t, w.eviction("p1"), "it has run longest, and the two others are one gang")
+	assert.Nil(t, w.eviction("p4"))
+	assert.Zero(t, w.wouldHold("b", "h1", 1), "the room is closed")
+	assert.Equal(t, 2, w.wouldHold("c", "h2", 2))
+
+	w.tick(window.Start)
+	assert.Equal(t, api.LeaseStarting, w.lease("l").Status, "nothing is free before the agent says so")
+	require.Equal(t, saved(t, w.s), saved(t, loaded(t, saved(t, w.s))))
+	for _, id := range []string{"p2", "p3"} {
+		if w.eviction(id) != nil {
+			w.gone("h1", id)
+		}
+	}
+	assert.Equal(t, api.LeaseActive, w.lease("l").Status)
+	assert.Zero(t, w.wouldHold("d", "h1", 1))
+	checkIndexes(t, w.s)
+}
+
+// A whole host is left by all, and a lease that starts at once leaves them the grace of the zone.
+func TestPreemptiblesLeaveAWholeHost(t *testing.T) {
+	w := leaseWorld(t)
+	w.soft("b", "h1", "p1")
+	w.soft("c", "h2", "p2")
+	window := api.Window{Start: w.now, End: start + 20*minute}
+	order := leaseOrder("l", "l-o", window, "s1")
+	order.Request.Groups[0].Whole, order.Request.Groups[0].Resources = true, nil
+	terms := leaseTerms("l", window, 1)
+	w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: terms, Events: leaseEvents(window), Digest: []byte{1}, Order: order})
+	h := hold(w.stamp(), "l-k", "l-o", slots("h1", "s1"))
+	h.Request, h.Commit = order.Request, true
+	w.ok(h)
+	assert.Equal(t, api.LeaseStarting, w.lease("l").Status)
+	assert.Equal(t, w.s.Now().Add(api.PreemptGraceDefault), w.eviction("p1").By)
+	assert.Nil(t, w.eviction("p2"))
+	w.gone("h1", "p1")
+	assert.Equal(t, api.LeaseActive, w.lease("l").Status)
+}
+
+// A preemptible that was held before the fence and is decided after it leaves at once.
+func TestLatePreemptibleLeaves(t *testing.T) {
+	w := leaseWorld(t)
+	window := api.Window{Start: start + 10*minute, End: start + 20*minute}
+	w.makeLease("l", "h1", window, "s1", "s2")
+	w.ok(w.softHold("b", "h1", "", false, "p1", "p2", "p3"))
+	w.tick(window.Start)
+	assert.Equal(t, api.LeaseStarting, w.lease("l").Status, "an undecided preemptible has the room")
+	w.ok(bootDecide(w.stamp(), "b", api.DecisionCommit))
+	n := 0
+	for _, id := range []string{"p1", "p2", "p3"} {
+		if w.eviction(id) != nil {
+			n++
+			w.gone("h1", id)
+		}
+	}
+	assert.Equal(t, 1, n)
+	assert.Equal(t, api.LeaseActive, w.lease("l").Status)
+}
+
+// An update that pulls the start forward, and a slot that moves, drain the same way.
+func TestPreemptiblesLeaveForAnUpdateAndAMove(t *testing.T) {
+	w := leaseWorld(t)
+	w.soft("b", "h1", "p1", "p2", "p3")
+	w.soft("c", "h2", "p4")
+	window := api.Window{Start: start + 60*minute, End: start + 80*minute}
+	w.makeLease("l", "h1", window, "s1", "s2")
+	sooner := api.Window{Start: start + 1*minute/2, End: window.End}
+	h := w.updateLease("l", sooner, "h1", []string{"s1", "s2"}, "n1", "n2")
+	h.Commit = true
+	w.ok(h)
+	evicted := 0
+	for _, id := range []string{"p1", "p2", "p3"} {
+		if e := w.eviction(id); e != nil {
+			evicted++
+			assert.Equal(t, sooner.Start, e.By)
+		}
+	}
+	assert.Equal(t, 1, evicted)
+	w.soft("d", "h2", "p5", "p6")
+	w.ok(command.InstanceMove{Stamp: w.stamp(), ID: "n1", From: "h1", To: "h2"})
+	w.ok(command.InstanceMove{Stamp: w.stamp(), ID: "n2", From: "h1", To: "h2"})
+	evicted = 0
+	for _, id := range []string{"p4", "p5", "p6"} {
+		if w.eviction(id) != nil {
+			evicted++
+		}
+	}
+	assert.Equal(t, 1, evicted)
+}
+
+// A firm boot that preempts evicts nothing before it is decided, and waits for its room then.
+func TestFirmBootPreempts(t *testing.T) {
+	w := leaseWorld(t)
+	w.soft("b", "h1", "p1", "p2", "p3", "p4")
+	boot := create(w.stamp(), "f", 2, 2)
+	w.ok(boot)
+	h := hold(w.stamp(), "f-k", "f", slots("h1", "f1", "f2"))
+	h.Request = boot.Request
+	assert.Empty(t, w.ok(h).Hold.Slots, "it did not ask for that")
+	w.ok(command.BootRelease{Stamp: w.stamp(), Project: "p", Reservation: "f"})
+
+	boot = create(w.stamp(), "g", 2, 2)
+	boot.Request.Preempt = true
+	w.ok(boot)
+	h = hold(w.stamp(), "g-k", "g", slots("h1", "g1", "g2"))
+	h.Request = boot.Request
+	assert.Len(t, w.ok(h).Hold.Slots, 2)
+	for _, id := range []string{"p1", "p2", "p3", "p4"} {
+		assert.Nil(t, w.eviction(id), "nothing is decided")
+	}
+	w.ok(bootDecide(w.stamp(), "g", api.DecisionCommit))
+	i, _ := w.s.Instance("g1")
+	assert.True(t, i.Waits)
+	w.refused(api.CodeConflict, command.InstanceMove{Stamp: w.stamp(), ID: "g1", From: "h1", To: "h2"})
+	require.Equal(t, saved(t, w.s), saved(t, loaded(t, saved(t, w.s))))
+	evicted := 0
+	for _, id := range []string{"p1", "p2", "p3", "p4"} {
+		if e := w.eviction(id); e != nil {
+			evicted++
+			assert.Equal(t, api.ReservationID("g"), e.For)
+			assert.False(t, e.Lease)
+			assert.Equal(t, e.At.Add(api.PreemptGraceDefault), e.By)
+			w.gone("h1", id)
+		}
+	}
+	assert.Equal(t, 2, evicted)
+	i, _ = w.s.Instance("g1")
+	assert.False(t, i.Waits)
+	checkIndexes(t, w.s)
+}
+
+// A firm boot that preempts and is given up evicts nobody.
+func TestAbortEvictsNobody(t *testing.T) {
+	w := leaseWorld(t)
+	w.soft("b", "h1", "p1", "p2", "p3", "p4")
+	boot := create(w.stamp(), "g", 2, 2)
+	boot.Request.Preempt = true
+	w.ok(boot)
+	h := hold(w.stamp(), "g-k", "g", slots("h1", "g1", "g2"))
+	h.Request = boot.Request
+	w.ok(h)
+	assert.Zero(t, w.wouldHold("x", "h1", 1))
+	w.ok(bootDecide(w.stamp(), "g", api.DecisionAbort))
+	for _, id := range []string{"p1", "p2", "p3", "p4"} {
+		assert.Nil(t, w.eviction(id))
+	}
+}
+
+// What its owner does not use of a lease he may lend to preemptibles. They leave when he boots,
+// and with the lease.
+func TestIdleRoomIsLent(t *testing.T) {
+	w := leaseWorld(t)
+	window := api.Window{Start: w.now, End: start + 20*minute}
+	order := leaseOrder("l", "l-o", window, "s1", "s2")
+	order.Request.Groups[0].ShareIdle = true
+	w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: leaseTerms("l", window, 2), Events: leaseEvents(window), Digest: []byte{1}, Order: order})
+	h := hold(w.stamp(), "l-k", "l-o", slots("h1", "s1", "s2"))
+	h.Request, h.Commit = order.Request, true
+	w.ok(h)
+	require.Equal(t, api.LeaseActive, w.lease("l").Status)
+
+	w.soft("b", "s1", "p1")
+	i, _ := w.s.Instance("p1")
+	assert.Equal(t, api.InstanceID("s1"), i.Within)
+	assert.Equal(t, window.End, i.Window.End)
+	assert.Zero(t, w.wouldHold("x", "s1", 1), "the slot is full")
+	assert.EqualValues(t, 2, w.used("h1"))
+	require.Equal(t, saved(t, w.s), saved(t, loaded(t, saved(t, w.s))))
+	assert.Len(t, w.s.FreeSlots("", "l-r", "p"), 2, "its owner may use it at any time")
+
+	boot := create(w.stamp(), "f", 1, 1)
+	boot.Request.Within = "l-r"
+	w.ok(boot)
+	in := hold(w.stamp(), "f-k", "f", slots("s1", "i1"))
+	in.Request, in.Commit = boot.Request, true
+	w.ok(in)
+	f, _ := w.s.Instance("i1")
+	assert.True(t, f.Waits)
+	assert.Equal(t, api.ReservationID("f"), w.eviction("p1").For)
+	w.gone("h1", "p1")
+	f, _ = w.s.Instance("i1")
+	assert.False(t, f.Waits)
+
+	w.soft("c", "s2", "p2")
+	w.tick(window.End)
+	assert.Equal(t, api.StatusDeleting, w.status("p2"))
+	assert.Equal(t, api.LeaseTerminating, w.lease("l").Status)
+	w.gone("h1", "p2", "i1")
+	assert.Equal(t, api.LeaseTerminated, w.lease("l").Status)
+	checkIndexes(t, w.s)
+}
+
+// Nothing preemptible comes into a lease whose owner does not lend it.
+func TestRoomThatIsNotLent(t *testing.T) {
+	w := leaseWorld(t)
+	w.makeLease("l", "h1", api.Window{Start: w.now, End: start + 20*minute}, "s1")
+	require.Equal(t, api.LeaseActive, w.lease("l").Status)
+	assert.Zero(t, w.wouldHold("x", "s1", 1))
+	assert.Equal(t, 3, w.wouldHold("y", "h1", 4))
+}
+
+// A preemptible that its owner has ended has no more time than one that is evicted, and is not
+// booted again.
+func TestEndIsHastened(t *testing.T) {
+	w := leaseWorld(t)
+	w.softAs("b", "h1", api.PreemptRequeue, "p1", "p2", "p3")
+	w.ok(command.InstanceDelete{Stamp: w.stamp(), ID: "p1"})
+	w.makeLease("l", "h1", api.Window{Start: w.now, End: start + 20*minute}, "s1", "s2")
+	i, _ := w.s.Instance("p1")
+	assert.NotNil(t, i.Eviction)
+	assert.Equal(t, api.PreemptStop, i.OnPreempt)
+	assert.Nil(t, w.eviction("p2"), "p1 is enough")
+	assert.Nil(t, w.eviction("p3"))
+}
+
+// The grace is that of the zone, or what the lease asks for if that is more; without any the
+// room closes at the start.
+func TestGrace(t *testing.T) {
+	for _, c := range []struct {
+		zone, asked, want time.Duration
+	}{
+		{0, 0, api.PreemptGraceDefault}, {-1, 0, 0}, {2 * time.Minute, 0, 2 * time.Minute}, {2 * time.Minute, time.Minute, 2 * time.Minute},
+		{-1, time.Minute, time.Minute}, {0, 5 * time.Minute, 5 * time.Minute},
+	} {
+		w := leaseWorld(t)
+		config := w.s.Config
+		config.Preemptibles.Grace = c.zone
+		w.ok(command.ConfigSet{Stamp: w.stamp(), Config: config})
+		w.soft("b", "h1", "p1", "p2", "p3", "p4")
+		window := api.Window{Start: start + 20*minute, End: start + 30*minute}
+		order := leaseOrder("l", "l-o", window, "s1")
+		order.Request.Grace = c.asked
+		w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: leaseTerms("l", window, 1), Events: leaseEvents(window), Digest: []byte{1}, Order: order})
+		h := hold(w.stamp(), "l-k", "l-o", slots("h1", "s1"))
+		h.Request, h.Commit = order.Request, true
+		w.ok(h)
+		assert.Equal(t, window.Start.Add(-c.want), w.s.NextDue(), "%v", c)
+		w.tick(window.Start.Add(-c.want))
+		e := w.eviction("p1")
+		for _, id := range []string{"p2", "p3", "p4"} {
+			if e == nil {
+				e = w.eviction(id)
+			}
+		}
+		require.NotNil(t, e, "%v", c)
+		assert.Equal(t, window.Start, e.By, "%v", c)
+	}
+}
