@@ -65,6 +65,10 @@ const (
 	// member of a rule of soft affinity. It begins at 0, or at half of ScaleMax for a
 	// group that a rule of soft affinity binds.
 	serverGroup = "server_group"
+	// Evictions is the worth of what preemptibles have to leave for the slot, where the
+	// request may have their room; 0 for any other. Option class, default MEMORY_MB. Of a whole
+	// host it is all that they use there.
+	Evictions = "evictions"
 	// instancesCost is instancePoints for each instance and held slot.
 	instancesCost = "instances"
 	// buildFailures is failurePoints for each instance that could not be started since
@@ -100,6 +104,7 @@ var all = []cost{
 	{attributeCost, []string{"attribute", "scale"}, "the number that an attribute of the host has, such as a price (options attribute, scale)", attributeLine},
 	{buildFailures, nil, "instances that could not be started there since one could", failureLine},
 	{Constant, nil, "1 for every host", constantLine},
+	{Evictions, []string{"class"}, "what preemptible instances have to leave for it (option class)", evictionLine},
 	{FillFirst, []string{"class"}, "what is free: fuller hosts are cheaper (option class)", fillLine},
 	{instancesCost, nil, "instances that are there", instanceLine},
 	{ownerSpread, nil, "instances of the same project that are there", ownerLine},

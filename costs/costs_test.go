@@ -314,7 +314,7 @@ func TestNewNamesEverythingThatIsWrong(t *testing.T) {
 	for _, part := range []string{
 		`"luck" is unknown`, `"moon" is unknown`, `1001`, `-1001`, `"constant" is given twice`, `"fill_first" is given twice`,
 		`"attribute" needs the option "attribute"`, `"attribute" has the option scale="0"`, `"special" has no option "colour"`,
-		`classes=""`, `traits="fast"`, `class="memory"`, "build_failures, constant, fill_first",
+		`classes=""`, `traits="fast"`, `class="memory"`, "build_failures, constant, evictions, fill_first",
 	} {
 		assert.ErrorContains(t, err, part)
 	}
@@ -420,7 +420,7 @@ func ExampleNew() {
 	_, err := costs.New([]api.CostWeight{{Name: "luck", Weight: 1}, {Name: "attribute", Weight: 1}})
 	fmt.Println(err)
 	// Output:
-	// costs: "luck" is unknown, "attribute" needs the option "attribute"; known are attribute, build_failures, constant, fill_first, instances, owner_spread, server_group, special, spread, each once for the same options, with a weight from -1000 to 1000
+	// costs: "luck" is unknown, "attribute" needs the option "attribute"; known are attribute, build_failures, constant, evictions, fill_first, instances, owner_spread, server_group, special, spread, each once for the same options, with a weight from -1000 to 1000
 }
 
 func ExampleSet_For() {
@@ -432,4 +432,22 @@ func ExampleSet_For() {
 	row, _ := t.View().Row("a")
 	fmt.Println(p.Of(row, 0), p.Of(row, 1))
 	// Output: 4106 3082
+}
+
+// What preemptibles have to leave makes a host dear, only for a request that may have their room.
+func TestEvictions(t *testing.T) {
+	s := newScene(memory(1024))
+	s.host(capacity.Spec{ID: "a"}, api.Resources{api.MemoryMB: 4096}).host(capacity.Spec{ID: "b"}, api.Resources{api.MemoryMB: 4096})
+	soft := api.Claim{Resources: api.Resources{api.MemoryMB: 2560}, Window: api.Window{End: api.Forever}, Class: api.Preemptible}
+	require.True(t, s.table.Restore("a", soft))
+	w := weight(costs.Evictions, 1)
+	assert.Zero(t, price(t, s.look(), "a", 1, w), "a firm request does not have their room")
+	s.req.Preempt = true
+	for slots, want := range []int64{0, 512, 1536, 2560} {
+		assert.Equal(t, want, price(t, s.look(), "a", int64(slots), w), "after %d slots", slots)
+		assert.Zero(t, price(t, s.look(), "b", int64(slots), w))
+	}
+	s.req.Groups[0].Whole, s.req.Groups[0].Resources = true, nil
+	assert.EqualValues(t, 2560, price(t, s.look(), "a", 0, w))
+	assert.Zero(t, price(t, s.look(), "b", 0, w))
 }

@@ -27,6 +27,28 @@ func spreadLine(l *Look, o options, weight int64) line {
 	return n
 }
 
+// evictionLine counts what preemptibles use now of the room that the next slot would have.
+func evictionLine(l *Look, o options, _ int64) line {
+	used := l.View.PreemptibleColumn(o.class)
+	if used == nil || l.Req.ClaimClass() != api.Preempting {
+		return line{}
+	}
+	unit := Points(o.class)
+	if l.Req.Groups[l.Index].Whole {
+		return line{column: used, unit: unit, top: ScaleMax / unit}
+	}
+	want := l.Req.Groups[l.Index].Resources[o.class]
+	free := l.View.FreeColumn(o.class, l.Window, api.Preempting)
+	for i := range l.Earlier {
+		t := &l.Earlier[i]
+		free[t.Row] -= t.Of(l.Req, o.class)
+	}
+	for row := range used {
+		used[row] += want - free[row]
+	}
+	return line{column: used, step: want, unit: unit, top: ScaleMax / unit}
+}
+
 // specialLine counts the things of each host that the group does not ask for.
 func specialLine(l *Look, o options, _ int64) line {
 	g := &l.Req.Groups[l.Index]

@@ -25,6 +25,7 @@ type workBook struct {
 	promised  table.Map[int]              // slot -> slots within it that undecided holds have
 	lent      table.Map[int]              // the same for those of preemptibles, which are in nobody's way
 	leased    table.Map[int]              // origin -> live slots
+	lending   table.Set                   // own slots that have begun and whose owners lend what they do not use
 	keeping   table.Set                   // slots that an undecided hold takes over
 	reserved  table.Set                   // origin, reservation, live slot here or abroad
 	unended   table.Set                   // remote instances whose zone does not know yet that they must end
@@ -39,7 +40,7 @@ type workBook struct {
 
 func (s *workBook) tables(into []table.Table) []table.Table {
 	return append(s.quotasBook.tables(into),
-		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.begins, &s.fences, &s.waiting, &s.within, &s.promised, &s.lent, &s.leased, &s.keeping, &s.reserved, &s.unended, &s.members, &s.tenants, &s.groups,
+		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.begins, &s.fences, &s.waiting, &s.within, &s.promised, &s.lent, &s.lending, &s.leased, &s.keeping, &s.reserved, &s.unended, &s.members, &s.tenants, &s.groups,
 		&s.endedInstances)
 }
 

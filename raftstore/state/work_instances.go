@@ -305,6 +305,9 @@ func (s *workBook) listSlot(i *api.Instance) {
 	if i.Waits {
 		s.listWaiting(i)
 	}
+	if i.ShareIdle && i.Host != "" && i.Status == api.StatusActive && !i.Overdue {
+		s.lending.Insert(string(i.ID))
+	}
 	if i.Reserved && i.Live() {
 		s.reserved.Insert(reservedKey(i))
 		addTally(&s.leased, string(i.Origin), +1)
@@ -318,6 +321,7 @@ func (s *workBook) listSlot(i *api.Instance) {
 func (s *workBook) unlistSlot(i *api.Instance) {
 	s.begins.Delete(beginKey(i))
 	s.fences.Delete(fenceKey(i))
+	s.lending.Delete(string(i.ID))
 	s.unlistWaiting(i)
 	if s.reserved.Contains(reservedKey(i)) {
 		s.reserved.Delete(reservedKey(i))

@@ -207,6 +207,12 @@ func (s *workBook) UsableSlots(origin api.LinkID, reservation api.ReservationID,
 	})
 }
 
+// LentSlots returns the slots on own hosts, by id, in which preemptibles may run while their
+// owners do not use them.
+func (s *workBook) LentSlots() []*api.Instance {
+	return slices.DeleteFunc(pickRecords(&s.lending, &s.instances), func(i *api.Instance) bool { return s.isKept(i.ID) })
+}
+
 // mayUse reports whether a project of the zone with a lease may use a slot of it.
 func mayUse(slot *api.Instance, p api.ProjectID) bool {
 	return slot.Project == p || slices.Contains(slot.Shared, p)

@@ -3,6 +3,7 @@ package estimate
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -308,7 +309,9 @@ func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int) build
 				its.Groups[g].Min = min(least[g], its.Groups[g].Count)
 			}
 		}
-		return buildplan.Select(e.Inputs(v, req), &its)
+		p := buildplan.Select(e.Inputs(v, req), &its)
+		e.addLent(v, &its, &p)
+		return p
 	}
 	out := buildplan.Plan{Groups: make([]buildplan.GroupPlan, len(req.Groups))}
 	for g := range out.Groups {
@@ -357,11 +360,32 @@ func weightsFor(v *state.State, req *api.Request) []api.CostWeight {
 	if len(weights) == 0 {
 		weights = costs.DefaultWeights()
 	}
+	if req.ClaimClass() == api.Preempting {
+		weights = append(slices.Clone(weights), evictionWeights(req)...)
+	}
 	if !req.Reserves {
 		return weights
 	}
 	spreads := func(w api.CostWeight) bool { return w.Name == costs.Spread || w.Name == costs.FillFirst }
 	return append(slices.DeleteFunc(slices.Clone(weights), spreads), api.CostWeight{Name: costs.FillFirst, Weight: packWeight})
+}
+
+// evictionWeights returns the costs of what preemptibles have to leave, for every class that a
+// request wants: it goes where they are in nobody's way as long as there is such room. Through
+// them each zone's weights have the price of its evictions, and a parent takes the cheapest.
+func evictionWeights(req *api.Request) []api.CostWeight {
+	classes := api.Resources{}
+	for g := range req.Groups {
+		maps.Copy(classes, req.Groups[g].Resources)
+		if req.Groups[g].Whole {
+			classes[api.MemoryMB], classes[api.VCPU] = 1, 1
+		}
+	}
+	var out []api.CostWeight
+	for _, class := range classes.Classes() {
+		out = append(out, api.CostWeight{Name: costs.Evictions, Weight: costs.WeightMax, Options: map[string]string{"class": string(class)}})
+	}
+	return out
 }
 
 // packWeight is the weight of packing the room of leases, next to what else a zone weighs.

@@ -1,6 +1,8 @@
 package estimate
 
 import (
+	"slices"
+
 	"berth/api"
 	"berth/buildplan"
 	"berth/capacity"
@@ -19,13 +21,10 @@ func insideOf(v *state.State, req *api.Request) capacity.View {
 		free[slot.ID] = true
 	}
 	for _, slot := range v.UsableSlots(req.Origin, req.Within, req.Project) {
-		row, ok := hosts.Row(slot.Host)
+		spec, ok := specOf(v, slot)
 		if !ok {
 			continue
 		}
-		spec := hosts.Spec(row)
-		spec.ID, spec.Parent, spec.Gap, spec.Name = api.HostID(slot.ID), "", 0, ""
-		spec.Inventory = inventoryOf(capacity.OwnPart(v.ClaimOf(slot), slot.Shares).Resources, spec.Inventory)
 		t.Put(spec)
 		if !free[slot.ID] {
 			full := capacity.OwnPart(v.ClaimOf(slot), slot.Shares)
@@ -34,12 +33,73 @@ func insideOf(v *state.State, req *api.Request) capacity.View {
 			continue
 		}
 		for _, i := range v.Within(slot.ID) {
+			if c := v.ClaimOf(i); i.Class != api.Preemptible { // those leave
+				c.Within = nil
+				t.Restore(spec.ID, c)
+			}
+		}
+	}
+	return t.View()
+}
+
+// specOf describes a slot as a host; false if its host is not known.
+func specOf(v *state.State, slot *api.Instance) (capacity.Spec, bool) {
+	hosts := v.Hosts()
+	row, ok := hosts.Row(slot.Host)
+	if !ok {
+		return capacity.Spec{}, false
+	}
+	spec := hosts.Spec(row)
+	spec.ID, spec.Parent, spec.Gap, spec.Name = api.HostID(slot.ID), "", 0, ""
+	spec.Inventory = inventoryOf(capacity.OwnPart(v.ClaimOf(slot), slot.Shares).Resources, spec.Inventory)
+	return spec, true
+}
+
+// lentView returns what owners of leases lend to preemptibles as a host table: each slot is a host
+// with the slot's id and what nobody uses of it.
+func lentView(v *state.State) capacity.View {
+	t := capacity.NewTable()
+	t.Advance(v.Now())
+	for _, slot := range v.LentSlots() {
+		spec, ok := specOf(v, slot)
+		if !ok {
+			continue
+		}
+		t.Put(spec)
+		for _, i := range v.Within(slot.ID) {
 			c := v.ClaimOf(i)
 			c.Within = nil
 			t.Restore(spec.ID, c)
 		}
 	}
 	return t.View()
+}
+
+// addLent adds to a plan of preemptibles that came out short what owners of leases lend: their
+// slots come last, because whoever is there has to leave when the owner comes. Groups under rules
+// get none: a plan of slots knows no members on other hosts.
+func (e *Estimator) addLent(v *state.State, req *api.Request, p *buildplan.Plan) {
+	if req.Class != api.Preemptible || req.Within != "" || len(v.LentSlots()) == 0 {
+		return
+	}
+	short := *req
+	short.Groups, short.Rules = slices.Clone(req.Groups), nil
+	for g := range short.Groups {
+		short.Groups[g].Min = 0
+		if short.Groups[g].Count -= len(p.Groups[g].Slots); len(req.RulesOf(g)) > 0 {
+			short.Groups[g].Count = 0
+		}
+	}
+	if short.Count() == 0 {
+		return
+	}
+	in := e.Inputs(v, &short)
+	in.View, in.Spare = lentView(v), 0
+	in.World.Census = slotCensus{v, v.LentSlots()}
+	lent := buildplan.Select(in, &short)
+	for g := range lent.Groups {
+		p.Groups[g].Slots = append(p.Groups[g].Slots, lent.Groups[g].Slots...)
+	}
 }
 
 // inventoryOf returns the inventory of a slot: what it reserves, in the units of its host.

@@ -33,3 +33,31 @@ func (v View) RoomUntil(row int, r api.Resources) api.Instant {
 	}
 	return until
 }
+
+// PreemptibleColumn returns what preemptibles use of a class now, for every row; holes are 0. For
+// a compound host it is the sum over everything that slots there may draw from, at most the
+// largest int64. It is nil if they use nothing anywhere.
+func (v View) PreemptibleColumn(class api.ResourceClass) []int64 {
+	var out []int64
+	number := v.data().classes.numberOf(class)
+	for n, c := range v.data().chunks {
+		col := c.column(number)
+		if col == nil {
+			continue
+		}
+		for i := range chunkHosts {
+			use := col.capacity.at[i] - col.now.at[i] - col.firm.at[i]
+			if use == 0 {
+				continue
+			}
+			if out == nil {
+				out = make([]int64, v.Rows())
+			}
+			out[n*chunkHosts+i] = use
+		}
+	}
+	if out != nil {
+		v.addReached(out)
+	}
+	return out
+}
