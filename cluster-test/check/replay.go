@@ -258,8 +258,6 @@ func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 		r.addViolation(promise.Model, index, "instance %s has the window %v", id, got.Window)
 	case got.Reserved != want.Reserved() || want.Live() && want.Host != "" && got.Within != r.m.Claims[id].Within:
 		r.addViolation(promise.Within, index, "instance %s is within %q: a slot %v", id, got.Within, got.Reserved)
-	case (got.Eviction == nil) != (want.Eviction == nil) || got.Eviction != nil && *got.Eviction != *want.Eviction:
-		r.addViolation(promise.Preempt, index, "instance %s was evicted %+v, not %+v", id, got.Eviction, want.Eviction)
 	case !got.Reserved && got.Waits != want.Waits:
 		r.addViolation(promise.Preempt, index, "instance %s waits %v", id, got.Waits)
 	case want.Live() && want.Host != "" && got.Overdue != (r.m.Claims[id].Over > 0) || got.Replaced != want.Other:
@@ -269,7 +267,7 @@ func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 	case want.Live() && want.Target != "" && !sharesEqual(got.TargetShares, r.m.Coming[id].Shares()):
 		r.addViolation(promise.Model, index, "instance %s will draw %v beside its host, not %v", id, got.TargetShares, r.m.Coming[id].Shares())
 	case !sameEviction(got.Eviction, want.Eviction):
-		r.addViolation(promise.Model, index, "instance %s must leave for %+v, not for %+v", id, got.Eviction, want.Eviction)
+		r.addViolation(promise.Preempt, index, "instance %s must leave for %+v, not for %+v", id, got.Eviction, want.Eviction)
 	case r.s.UnreachableSince(got) != r.m.Since(want):
 		r.addViolation(promise.Model, index, "instance %s is out of reach since %v, not since %v", id, r.s.UnreachableSince(got), r.m.Since(want))
 	case got.Host != want.Host || got.Link != want.Link:

@@ -286,7 +286,7 @@ func TestEndIsHastened(t *testing.T) {
 	w.makeLease("l", "h1", api.Window{Start: w.now, End: start + 20*minute}, "s1", "s2")
 	i, _ := w.s.Instance("p1")
 	assert.NotNil(t, i.Eviction)
-	assert.Equal(t, api.PreemptStop, i.OnPreempt)
+	assert.Equal(t, api.RequeueEnded, i.Eviction.Stays)
 	assert.Nil(t, w.eviction("p2"), "p1 is enough")
 	assert.Nil(t, w.eviction("p3"))
 }

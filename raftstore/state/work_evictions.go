@@ -153,31 +153,34 @@ func (s *workBook) chooseVictims(missing map[preempt.Key]int64, staying []*api.I
 // evict requests the end of a preemptible instance for another that has its room.
 func (s *workBook) evict(old, who *api.Instance, by api.Instant) {
 	i := *old
-	i.Eviction = &api.Eviction{For: who.Reservation, At: s.now, By: by}
-	if who.Reserved {
-		i.Eviction.For, i.Eviction.Lease = api.ReservationID(who.Group), true
-	}
+	i.Eviction = s.evictionFor(who, by)
 	s.putInstance(old, &i)
 	s.addFact(instanceEvicted{&i})
 	s.endInstance(&i)
 }
 
-// hasten gives an instance that is leaving no more time than until by. What somebody else had
-// ended before is not booted again for that.
+// evictionFor returns why an instance must leave for another.
+func (s *workBook) evictionFor(who *api.Instance, by api.Instant) *api.Eviction {
+	if who.Reserved {
+		return &api.Eviction{For: api.ReservationID(who.Group), Lease: true, At: s.now, By: by}
+	}
+	return &api.Eviction{For: who.Reservation, At: s.now, By: by}
+}
+
+// hasten gives an instance that is leaving no more time than until by. What its owner had ended
+// before is not booted again.
 func (s *workBook) hasten(old, who *api.Instance, by api.Instant) {
 	if old.Class != api.Preemptible || old.Eviction != nil && old.Eviction.By <= by {
 		return
 	}
 	i := *old
-	i.Eviction = &api.Eviction{For: who.Reservation, At: s.now, By: by}
-	if who.Reserved {
-		i.Eviction.For, i.Eviction.Lease = api.ReservationID(who.Group), true
-	}
-	if old.Eviction != nil {
+	i.Eviction = s.evictionFor(who, by)
+	switch {
+	case old.Eviction != nil:
 		*i.Eviction = *old.Eviction
 		i.Eviction.By = by
-	} else {
-		i.OnPreempt = api.PreemptStop
+	case old.OnPreempt == api.PreemptRequeue:
+		i.Eviction.Stays = api.RequeueEnded
 	}
 	s.putInstance(old, &i)
 	s.touchHost(i.Host)

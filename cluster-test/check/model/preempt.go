@@ -238,6 +238,8 @@ func (m *Model) hasten(id, who api.InstanceID) {
 		by := e.By
 		*e = *i.Eviction
 		e.By = by
+	case i.Hold.Request.OnPreempt == api.PreemptRequeue:
+		e.Stays = api.RequeueEnded
 	}
 	i.Eviction, m.Hit[id] = e, true
 }
