@@ -248,6 +248,8 @@ func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 	switch {
 	case !ok:
 		r.addViolation(promise.Model, index, "instance %s is missing", id)
+	case got.Status == api.StatusActive && want.Waits:
+		r.addViolation(promise.Preempt, index, "slot %s is ACTIVE, and others use its room", id)
 	case got.Status != want.Status:
 		r.addViolation(promise.Model, index, "instance %s is %s, not %s", id, got.Status, want.Status)
 	case got.Host != want.Host && got.Host == want.Target:

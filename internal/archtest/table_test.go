@@ -55,7 +55,7 @@ var tools = []string{"agent/driver/drivertest", "internal/golden", "internal/scr
 
 // independent packages judge others, and may import no packages of ours but these.
 var independent = map[string][]string{
-	"cluster-test/check/model": {"api", "preempt", "raftstore/command", "cluster-test/check/promise"}, // preempt has an oracle of its own
+	"cluster-test/check/model": {"api", "raftstore/command", "cluster-test/check/promise"},
 }
 
 // doors says which packages may import a library, by the start of its import

@@ -12,6 +12,7 @@ import (
 type History struct {
 	d      dice
 	leases *wideDice // of a history of leases
+	soft   *softDice // of a history of preemptible instances and leases
 }
 
 // NewHistory returns a zone before its first command.
@@ -56,6 +57,19 @@ func (h *History) DrawRuled() command.Command { return h.d.ruled() }
 
 // Length draws how many commands there are to be.
 func (h *History) Length(most int) int { return 1 + h.d.n(most) }
+
+// Evictions counts the instances of the zone that had to leave, and those of them in a slot of a lease.
+func (h *History) Evictions() (all, lent int) {
+	for _, i := range h.d.w.s.instances.Values() {
+		if i.Eviction != nil {
+			all++
+			if i.Within != "" {
+				lent++
+			}
+		}
+	}
+	return all, lent
+}
 
 // State returns the state of the zone.
 func (h *History) State() *State { return h.d.w.s }

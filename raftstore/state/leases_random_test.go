@@ -498,7 +498,7 @@ func promisesOn(s *State, host api.HostID) []api.Claim {
 	}
 	for _, i := range s.allOn(host) {
 		c := cleaned(s.claimOf(i))
-		if i.Within != "" || c.Class != api.Firm {
+		if i.Within != "" || c.Class == api.Preemptible {
 			continue
 		}
 		next, is := kept[i.ID]

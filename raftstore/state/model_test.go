@@ -46,10 +46,12 @@ func playFrom(
 		}
 		did := both.Summary()
 		histories++
+		evicted, lent := h.Evictions()
 		got.Add(did.Outcomes)
 		got.Add(check.Outcomes{
 			"slot": did.Claims, "part of a slot elsewhere": did.Drawn, "slot under a rule": did.Ruled,
 			"instance on another host": len(did.Moved), "consumer with shares": did.Allocated,
+			"instance evicted": evicted, "instance evicted from a slot": lent,
 		})
 	})
 	t.Log(got)
@@ -105,5 +107,13 @@ func TestLeaseOracle(t *testing.T) {
 		"PartAck ok": 50, "Prune ok": 12, "SeriesCreate ok": 90, "SeriesDelete ok": 25, "QuotaSet ok": 35,
 		"LeaseCreate over_quota": 8, "SeriesCreate over_quota": 5, "HoldDecide conflict": 5, "InstanceMove ok": 4, "InstanceChanges ok": 100, "slot": 300, "slot refused": 200, "slot on a spare": 40,
 		"slot under a rule": 60, "part of a slot elsewhere": 50, "consumer with shares": 15,
+	})
+}
+
+// TestPreemptOracle plays random lives of leases and of preemptible instances in their way.
+func TestPreemptOracle(t *testing.T) {
+	playFrom(t, 150, state.NewPreemptHistory, (*state.History).FirstOfPreempt, (*state.History).DrawPreempt, check.Outcomes{
+		"BootCreate ok": 500, "BootRelease ok": 60, "Hold ok": 1200, "InstanceReport ok": 600, "LeaseCreate ok": 80, "Requeue ok": 4, "Requeue conflict": 2,
+		"lease started": 2, "slot": 800, "slot refused": 1500, "slot on a spare": 200, "instance evicted": 20,
 	})
 }

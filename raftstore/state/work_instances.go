@@ -192,6 +192,9 @@ func (s *workBook) instanceReport(c command.InstanceReport) Result {
 		if h, ok := s.hosts.Get(string(r.Host)); !ok || h.Agent != c.Agent {
 			continue
 		}
+		if i.Waits { // no agent was shown it
+			continue
+		}
 		deleting := i.Status == api.StatusDeleting
 		s.noteFailures(i, r.Status)
 		switch {

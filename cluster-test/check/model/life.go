@@ -166,6 +166,9 @@ func (m *Model) instanceReport(c command.InstanceReport) {
 		if r.Stay > 0 && r.Stay != i.Stays+1 {
 			continue // of an earlier stay
 		}
+		if i.Waits && !i.isSlot() {
+			continue // no agent knows of it
+		}
 		m.countFailed(h, i, r.Status)
 		switch {
 		case r.Status == api.StatusDeleted && i.Status == api.StatusDeleting:

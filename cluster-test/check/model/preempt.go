@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"berth/api"
-	"berth/preempt"
 )
 
 // isFenced reports whether the room of c is closed to preemptibles although it is not used yet.
@@ -73,11 +72,11 @@ func (m *Model) closeRoom(slot api.InstanceID) {
 }
 
 // missing returns what c has and others use of each provider, now or until it starts.
-func (m *Model) missing(c *Claim) map[preempt.Key]int64 {
-	out := map[preempt.Key]int64{}
+func (m *Model) missing(c *Claim) map[amount]int64 {
+	out := map[amount]int64{}
 	if c.Within != "" {
 		for class, n := range m.excessInside(c.Within) {
-			out[preempt.Key{Provider: c.Host, Class: class}] = n
+			out[amount{c.Host, class}] = n
 		}
 		return out
 	}
@@ -96,7 +95,7 @@ func (m *Model) missing(c *Claim) map[preempt.Key]int64 {
 				}
 			}
 			if over > 0 {
-				out[preempt.Key{Provider: h.ID, Class: class}] = over
+				out[amount{h.ID, class}] = over
 			}
 		}
 	}
@@ -121,8 +120,8 @@ func (m *Model) excessInside(slot api.InstanceID) api.Resources {
 }
 
 // usesOf returns what an instance uses of each provider, also where it moves to.
-func (m *Model) usesOf(id api.InstanceID) map[preempt.Key]int64 {
-	out := map[preempt.Key]int64{}
+func (m *Model) usesOf(id api.InstanceID) map[amount]int64 {
+	out := map[amount]int64{}
 	var seen []*Claim
 	for _, c := range []*Claim{m.Claims[id], m.Coming[id]} {
 		if c == nil {
@@ -134,7 +133,7 @@ func (m *Model) usesOf(id api.InstanceID) map[preempt.Key]int64 {
 			}
 			seen = append(seen, p)
 			for class, n := range p.Amounts {
-				out[preempt.Key{Provider: p.Host, Class: class}] += n
+				out[amount{p.Host, class}] += n
 			}
 		}
 	}
@@ -157,8 +156,8 @@ func (m *Model) beside(c *Claim) (out []api.InstanceID) {
 	return out
 }
 
-// evictFor ends what is in the way of an instance or slot. Which of them leave is the choice of
-// package preempt, whose own tests judge it.
+// evictFor ends what is in the way of an instance or slot: all of a whole host, else as many as
+// are needed.
 func (m *Model) evictFor(who api.InstanceID) {
 	c := m.Claims[who]
 	need := m.missing(c)
@@ -184,20 +183,6 @@ func (m *Model) evictFor(who api.InstanceID) {
 	for _, id := range leave {
 		m.evict(id, who)
 	}
-}
-
-func (m *Model) choose(need map[preempt.Key]int64, staying []api.InstanceID) []api.InstanceID {
-	var all []preempt.Candidate
-	for _, id := range staying {
-		i := m.Instances[id]
-		one := preempt.Candidate{ID: id, Gang: string(i.Hold.ID.Origin) + "\x00" + string(i.Hold.Request.Project) + "\x00" + string(i.Hold.Request.Reservation), Start: i.Made, Uses: m.usesOf(id)}
-		if i.Status != api.StatusActive {
-			one.Start = m.Now
-		}
-		all = append(all, one)
-	}
-	leave, _ := preempt.Choose(need, all, m.Now)
-	return leave
 }
 
 // deadline returns until when what is in the way of an instance or slot must have gone.

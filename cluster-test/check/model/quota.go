@@ -112,9 +112,12 @@ func (m *Model) Uses(p api.ProjectID) (out [][]Use) {
 			out = append(out, []Use{u})
 		}
 	}
-	for _, i := range m.Instances {
+	for id, i := range m.Instances {
 		if r := &i.Hold.Request; r.Project == p && i.Hold.ID.Origin == "" && i.Live() && counts(r) {
 			u := Use{api.Window{End: i.Hold.End}, map[Item]int64{}}
+			if c := m.Claims[id]; c != nil {
+				u.Window.End = c.Until() // in a slot that is lent it ends with that
+			}
 			u.add(familyOf(r.Class), 1, r.Groups[i.Group].Resources)
 			out = append(out, []Use{u})
 		}

@@ -82,7 +82,17 @@ func (m *Model) takesOne(id api.InstanceID, i *Instance, p api.ProjectID) bool {
 	case !i.isFor(p) || m.Kept[id] != nil:
 		return false
 	}
-	return i.isWhole() || !slices.ContainsFunc(m.Inside(id), func(c *Claim) bool { return c.Class != api.Preemptible }) // a slot for an instance takes one
+	return i.isWhole() || !slices.ContainsFunc(m.Inside(id), m.isOwners) // a slot for an instance takes one
+}
+
+// isOwners reports whether a claim within a slot is that of its owner, whatever right it has
+// left.
+func (m *Model) isOwners(c *Claim) bool {
+	h := m.Held[c.Consumer]
+	if i := m.Instances[c.Consumer]; i != nil {
+		h = i.Hold
+	}
+	return h.Request.Class != api.Preemptible
 }
 
 // fitsWithin puts a claim into a slot, if it fits there.
