@@ -510,7 +510,7 @@ func (l *log) applyLocked(cs []command.Command) ([]state.Result, error) {
 		full, _ := l.view.Host(h.ID)
 		for c, used := range full.Used {
 			for _, i := range l.view.OnHost(h.ID) {
-				if i.Overdue {
+				if i.Overdue || i.Eviction != nil {
 					used -= i.Resources[c] // it is promised to nobody any more
 				}
 			}
