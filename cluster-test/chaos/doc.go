@@ -8,6 +8,7 @@
 //	go test -tags chaos ./cluster-test/chaos -v -scale 7      # an hour
 //	go test -tags chaos ./cluster-test/chaos -v -run Power    # one campaign
 //	go test -tags chaos ./cluster-test/chaos -v -seed 7       # the same draws again
+//	go test -tags chaos ./cluster-test/chaos -v -run Preemptibles -preempt 10m
 //
 // A campaign that did too little fails like one that found something: see gates.
 // What each run did is printed at its end, and with -ledger FILE added to a table.

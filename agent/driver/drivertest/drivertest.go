@@ -203,7 +203,7 @@ func testKill(s *subject) {
 // noticeUntil returns a notice with a deadline some time from now.
 func noticeUntil(left time.Duration, quiet bool) driver.Notice {
 	return driver.Notice{
-		Deadline:      time.Now().Add(left).UTC().Truncate(time.Millisecond),
+		Deadline:      time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Add(left),
 		PreemptNotice: api.PreemptNotice{Left: left, Quiet: quiet, For: "r", Lease: true, Action: api.PreemptStop},
 	}
 }

@@ -1,0 +1,456 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/api/rest"
+	"berth/cluster-test/check"
+	"berth/cluster-test/lab"
+	"berth/internal/sysinfo"
+	"berth/raftstore"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+var preemptFlag = flag.Duration("preempt", 40*time.Second, "how long preemptible instances are booted and evicted")
+
+// Sizes of the campaign against preemptible instances.
+const (
+	preemptRoom   = 8 // instances on each host
+	preemptGrace  = 3 * time.Second
+	preemptBoots  = 2 // clients that boot preemptible instances
+	preemptLeases = 3 // clients that lease
+	leaseWait     = 90 * time.Second
+	faultsFor     = 70 * time.Second // then a host is lost
+	// lostFor is how long one host is cut off: its room is given up meanwhile.
+	lostFor = 45 * time.Second
+)
+
+// preemptFaults are what breaks while leases start over preemptible instances.
+var preemptFaults = []string{
+	"kill leader", "isolate leader", "kill agent", "transfer leadership", "cut off agent", "pause leader", "kill follower", "nobody hears leader",
+}
+
+// evictors are clients of a zone of three nodes and two hosts that run real processes.
+type evictors struct {
+	*fleet
+	hosts []*lab.AgentProc
+	quit  context.CancelFunc
+	wg    sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows
+	count map[string]int
+}
+
+// TestPreemptibles boots preemptible instances all the time, as real processes of which some do not
+// leave when they are asked to, and has leases and firm boots begin over them, while leaders are
+// killed and agents are cut off and killed. By the journals of the agents none of them ever ran
+// in room that a lease had, and no lease waits for ever.
+func TestPreemptibles(t *testing.T) {
+	t.Parallel()
+	w := lab.New(t, lab.Options{Machines: lab.Best(t), Seed: *seedFlag, Env: []string{"BERTH_COMPACT=300:1000000"}})
+	t.Logf("seed %d", w.Seed)
+	w.MayMove()
+	m := &evictors{fleet: &fleet{World: w, dice: rngOf(w.Seed)}, count: map[string]int{}}
+	m.root = w.Zone("root", 3)
+	m.west = m.root
+	m.root.CLI("operator", "config", "set", "--preemptible-grace", preemptGrace.String())
+	m.root.Flavor("unit", unitMB, "/bin/sleep", "36000")
+	m.root.Flavor("stubborn", unitMB, "/bin/sh", "-c", "trap '' TERM; while :; do /bin/sleep 1; done")
+	memory, err := sysinfo.MemoryMB()
+	require.NoError(t, err)
+	for _, name := range []string{"a", "b"} {
+		m.hosts = append(m.hosts, m.root.ProcessAgent(name, memory-preemptRoom*unitMB))
+	}
+	m.token = m.root.MemberToken("web", api.RoleMember)
+	m.supervise()
+	n := &nemesis{fleet: m.fleet, dice: m.dice, busy: map[*lab.NodeProc]bool{}, agent: m.hosts[0]}
+	m.Allow(n.handedOver)
+	m.start(t)
+	m.disturb(t, n)
+	m.quit()
+	m.wg.Wait()
+	n.count(t)
+	m.clear(t)
+	m.Audit()
+	m.agree(t)
+	m.judge(t)
+}
+
+// disturb breaks nodes and the agent of one host for a while, then loses the other host, and so
+// on. Nodes are left in peace while a host is lost: a new leader counts its silence anew.
+func (m *evictors) disturb(t *testing.T, n *nemesis) {
+	t.Helper()
+	until := time.Now().Add(*preemptFlag)
+	for first := true; first || time.Until(until) > lostFor; first = false {
+		for began := time.Now(); time.Since(began) < faultsFor && time.Now().Before(until); {
+			kind := preemptFaults[n.intn(len(preemptFaults))]
+			f := faults[slices.IndexFunc(faults, func(f fault) bool { return f.kind == kind })]
+			_, err := n.inject(t.Context(), f)
+			require.NoError(t, err)
+			n.hold(t.Context(), time.Second, 3*time.Second)
+		}
+		require.NoError(t, m.lose(t.Context()))
+	}
+}
+
+// lose cuts the second host off for so long that its room is given up.
+func (m *evictors) lose(ctx context.Context) error {
+	var errs []error
+	for _, n := range m.root.Members() {
+		errs = append(errs, m.Cut(m.hosts[1].Machine, n.Machine))
+	}
+	lab.Pass(ctx, lostFor)
+	for _, n := range m.root.Members() {
+		errs = append(errs, m.JoinOneWay(m.hosts[1].Machine, n.Machine), m.JoinOneWay(n.Machine, m.hosts[1].Machine))
+	}
+	m.note("host lost", nil)
+	return errors.Join(errs...)
+}
+
+func (m *evictors) start(t *testing.T) {
+	t.Helper()
+	var ctx context.Context
+	ctx, m.quit = context.WithCancel(t.Context())
+	each := func(what string, n int, pause time.Duration, act func(ctx context.Context, name string, dice *rand.Rand)) {
+		dice := rand.New(rand.NewPCG(m.Seed, uint64(n)))
+		m.wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				act(context.WithoutCancel(ctx), fmt.Sprintf("%s%d-%d", what, n, i), dice)
+				lab.Pass(ctx, pause)
+			}
+		})
+	}
+	for n := range preemptBoots {
+		each("soft", n, 200*time.Millisecond, m.bootSoft)
+	}
+	for n := range preemptLeases {
+		each("lease", n, time.Second, m.lease)
+	}
+	each("firm", 9, 2*time.Second, m.bootFirm)
+}
+
+func (m *evictors) note(what string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		m.count[what]++
+	} else {
+		m.count[what+": "+string(api.CodeOf(err))]++
+	}
+}
+
+// bootSoft boots one or two preemptible instances, and does not wait for them.
+func (m *evictors) bootSoft(ctx context.Context, name string, dice *rand.Rand) {
+	in := rest.ServerCreate{
+		Name: name, FlavorRef: []string{"unit", "stubborn"}[dice.IntN(2)], MinCount: new(1), MaxCount: new(1 + dice.IntN(2)), Reservation: name,
+		OnPreempt: []api.PreemptAction{api.PreemptStop, api.PreemptNotify}[dice.IntN(2)],
+	}
+	in.Hints = &rest.SchedulerHints{Preemptible: new(rest.Flag(true))}
+	m.note("booted preemptible", do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Boot(ctx, in, name)
+		return err
+	}))
+}
+
+// bootFirm boots a firm instance over preemptible ones, and releases it.
+func (m *evictors) bootFirm(ctx context.Context, name string, _ *rand.Rand) {
+	in := rest.ServerCreate{Name: name, FlavorRef: "unit", Reservation: name, Preempt: true}
+	err := do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+		if _, err := c.Boot(ctx, in, name); err != nil {
+			return err
+		}
+		_, err := c.Reservation(ctx, api.ReservationID(name), 2*preemptGrace)
+		return err
+	})
+	m.note("booted over preemptible", err)
+	_ = m.releaseAs(ctx, api.ReservationID(name)) // clear does it in the end
+}
+
+// lease makes a lease that starts now, or with the next minute, and uses and ends it.
+func (m *evictors) lease(ctx context.Context, name string, dice *rand.Rand) {
+	from := 0
+	if dice.IntN(3) == 0 {
+		from = 1
+	}
+	in := slotsOf(name, 1+dice.IntN(preemptRoom), minute(from), minute(from+3))
+	if dice.IntN(4) == 0 {
+		in.Reservations = []rest.ReservationSpec{{Type: api.ReserveHosts, Min: new(1), Max: new(1)}}
+	}
+	var l rest.Lease
+	err := do(ctx, m.root, func(ctx context.Context, c *client.Client) (err error) {
+		l, err = c.CreateLease(ctx, in, name)
+		return err
+	})
+	m.note("leased", err)
+	if err != nil {
+		return
+	}
+	began := time.Now()
+	err = lab.Await(ctx, time.Until(minute(from).Time())+leaseWait, func(ctx context.Context) error {
+		return do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+			now, err := c.Lease(ctx, l.ID)
+			if err == nil && now.Status != api.LeaseActive {
+				return fmt.Errorf("it is %s", now.Status)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		m.note(fmt.Sprintf("late lease %s after %s: %s", l.ID, time.Since(began).Round(time.Second), err), nil)
+	} else {
+		m.note("lease active", nil)
+		boot := rest.ServerCreate{Name: name, FlavorRef: "unit", Reservation: name}
+		boot.Hints = &rest.SchedulerHints{Reservation: l.Reservations[0].ID}
+		m.note("booted into", do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+			_, err := c.Boot(ctx, boot, name)
+			return err
+		}))
+		lab.Pass(ctx, time.Duration(dice.IntN(3000))*time.Millisecond)
+	}
+	m.note("lease deleted", do(ctx, m.root, func(ctx context.Context, c *client.Client) error { return c.DeleteLease(ctx, l.ID) }))
+}
+
+// releaseAs is release as an administrator.
+func (m *evictors) releaseAs(ctx context.Context, id api.ReservationID) error {
+	return do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Release(ctx, id, 0)
+		return err
+	})
+}
+
+// clear ends all leases and boots, and waits until nothing is left of them.
+func (m *evictors) clear(t *testing.T) {
+	t.Helper()
+	lab.Within(t, 3*lab.SettleTimeout, "everything is gone", func(ctx context.Context) error {
+		left := 0
+		err := do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+			leases, err := c.Linearizable().Leases(ctx)
+			for _, l := range leases {
+				if l.Status != api.LeaseTerminated {
+					left++
+					_ = c.DeleteLease(ctx, l.ID) // until none is left
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		released := map[api.ReservationID]bool{}
+		for _, s := range m.root.Servers() {
+			if left++; !released[s.Reservation] {
+				released[s.Reservation] = true
+				_ = m.releaseAs(ctx, s.Reservation) // until none is left
+			}
+		}
+		if left > 0 {
+			return fmt.Errorf("%d are left", left)
+		}
+		return nil
+	})
+}
+
+// span is a time in which so much of a host's room was used.
+type span struct {
+	what        string
+	host        api.HostID
+	units       int
+	from, until api.Instant
+}
+
+// judge replays the log, and holds room that leases had beside what the agents ran.
+func (m *evictors) judge(t *testing.T) {
+	t.Helper()
+	e := m.stopAndRead(t)
+	_, bad := check.Log(e.logs["root"])
+	js, more := check.Journals(e.journals, check.JournalOptions{Active: e.active, Processes: map[api.InstanceID]int{}})
+	for _, v := range append(bad, more...) {
+		assert.Fail(t, "a promise was broken", v.String())
+	}
+	h := readHistory(t, m.root.Nodes[0])
+	over := overlaps(slices.Concat(h.slots, h.ran(e.journals)))
+	for _, o := range over {
+		assert.Fail(t, "preemptible instances ran in room that was not theirs", o)
+	}
+	t.Logf("clients: %v", m.count)
+	t.Logf("journals: %+v; killed at their deadline %d, asked %d, fenced %d, without an end %d", js, h.events["killed"], h.events["notice"], h.events["fenced"], h.open)
+	started := len(h.late) + len(h.waited)
+	t.Logf("slots started %d, instances started %d, evicted %d, given up on lost hosts %d, overlaps %d", started, h.events["running"], len(h.evicted), h.lost, len(over))
+	t.Logf("slots began behind their start: %s; of leases that began at once: %s", describe(h.late), describe(h.waited))
+	for what := range m.count {
+		assert.NotContains(t, what, "late lease")
+	}
+	assert.Greater(t, len(h.evicted), 5, "hardly anything was evicted")
+	assert.Greater(t, started, 5, "hardly anything started")
+	sums.fault("host lost", m.count["host lost"])
+}
+
+// describe returns the median of spans, the one that 19 of 20 do not exceed, and the longest.
+func describe(all []time.Duration) string {
+	slices.Sort(all)
+	n := len(all)
+	if n == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d, median %s, 19 of 20 %s, most %s", n, all[n/2], all[n*19/20], all[n-1])
+}
+
+// history is what the log says of slots and evictions.
+type history struct {
+	slots   []span
+	late    []time.Duration // of each slot that was there before its grace began, behind its start
+	waited  []time.Duration // of each other slot, since it was made
+	evicted map[api.InstanceID]bool
+	within  map[api.InstanceID]api.InstanceID // the slot that an instance ran in
+	lost    int                               // instances that counted as gone on a lost host
+	events  map[string]int
+	open    int // instances whose end is in no journal, because their agent was killed then
+}
+
+// readHistory replays the log of a stopped node.
+func readHistory(t *testing.T, n *lab.NodeProc) *history {
+	t.Helper()
+	d, err := raftstore.OpenDisk(filepath.Join(n.Dir, "raft"))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, d.Close()) }()
+	h := &history{evicted: map[api.InstanceID]bool{}, within: map[api.InstanceID]api.InstanceID{}, events: map[string]int{}}
+	s := state.New()
+	began, made := map[api.InstanceID]span{}, map[api.InstanceID]api.Instant{}
+	for entry, err := range d.Entries() {
+		require.NoError(t, err)
+		for _, c := range entry.Commands {
+			before := s.CountByStatus()[api.StatusDeleted]
+			s.Apply(entry.Index, c)
+			if _, silent := c.(command.HostsSilent); silent {
+				h.lost += s.CountByStatus()[api.StatusDeleted] - before
+			}
+		}
+		if len(entry.Commands) > 0 {
+			h.follow(s.Clone(), began, made)
+		}
+	}
+	for _, sp := range began {
+		h.slots = append(h.slots, sp)
+	}
+	return h
+}
+
+// follow notes what one entry has changed.
+func (h *history) follow(v *state.State, began map[api.InstanceID]span, made map[api.InstanceID]api.Instant) {
+	now, there := v.Now(), map[api.InstanceID]bool{}
+	for _, host := range v.AllHosts() {
+		for _, i := range v.OnHost(host.ID) {
+			if i.Eviction != nil {
+				h.evicted[i.ID] = true
+			}
+			if i.Within != "" {
+				h.within[i.ID] = i.Within
+			}
+		}
+		for _, i := range v.SlotsOn(host.ID) {
+			if made[i.ID] == 0 {
+				made[i.ID] = now
+			}
+			if i.Status != api.StatusActive && i.Status != api.StatusDeleting {
+				continue
+			}
+			old, known := began[i.ID]
+			if there[i.ID] = known && old.host == host.ID || i.Status == api.StatusActive; known && old.host == host.ID || !there[i.ID] {
+				continue
+			}
+			units := 1
+			if i.Whole {
+				units = preemptRoom
+			}
+			if !known {
+				if since := made[i.ID]; since <= i.Window.Start.Add(-i.Grace) {
+					h.late = append(h.late, now.Time().Sub(i.Window.Start.Time()))
+				} else {
+					h.waited = append(h.waited, now.Time().Sub(since.Time()))
+				}
+			} else {
+				old.until = now
+				h.slots = append(h.slots, old)
+			}
+			began[i.ID] = span{"slot " + string(i.ID), host.ID, units, now, api.Forever}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(began)) {
+		if !there[id] {
+			sp := began[id]
+			sp.until = now
+			h.slots = append(h.slots, sp)
+			delete(began, id)
+		}
+	}
+}
+
+// ran returns when the agents ran instances that were not in slots: from the line before the start
+// to the line after the end.
+func (h *history) ran(journals []check.Journal) []span {
+	open, last := map[api.InstanceID]span{}, map[api.InstanceID]check.Line{}
+	var out []span
+	for _, j := range journals {
+		for _, l := range j.Lines {
+			at := api.InstantOf(l.At)
+			h.events[l.Event]++
+			if l.Instance == "" || h.within[l.Instance] != "" {
+				continue
+			}
+			last[l.Instance] = l
+			switch _, runs := open[l.Instance]; {
+			case l.Event == "start" && !runs:
+				open[l.Instance] = span{"instance " + string(l.Instance), l.Host, 1, at, api.Forever}
+			case (l.Event == "gone" || l.Event == "failed") && runs:
+				sp := open[l.Instance]
+				sp.until = at
+				out = append(out, sp)
+				delete(open, l.Instance)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(open)) { // its agent was killed then, and it with it
+		sp := open[id]
+		sp.until = api.InstantOf(last[id].At)
+		out = append(out, sp)
+		h.open++
+	}
+	return out
+}
+
+// overlaps returns the moments at which more of a host was used than there is.
+func overlaps(spans []span) []string {
+	var out []string
+	for _, s := range spans { // use only rises where something begins
+		used := 0
+		var with []span
+		for _, o := range spans {
+			if o.host == s.host && o.from <= s.from && s.from < o.until {
+				used += o.units
+				with = append(with, o)
+			}
+		}
+		if used > preemptRoom {
+			out = append(out, fmt.Sprintf("%s on %s: %d of %d: %+v", s.what, s.host, used, preemptRoom, with))
+		}
+	}
+	return out
+}
