@@ -100,6 +100,41 @@ func TestNothingRunsBeforeItsWindow(t *testing.T) {
 	assert.Equal(t, "now", listed[0].Name)
 }
 
+// TestNothingRunsBeforeItsRoomIsFree: an agent is told to end the preemptible instance in the way, and of the
+// firm one only when it has said that the other is gone.
+func TestNothingRunsBeforeItsRoomIsFree(t *testing.T) {
+	m := memstore.New()
+	at := command.Stamp{At: 1000}
+	m.Must(t, command.Init{Stamp: at, Zone: "z", Name: "z"}, command.HostsPut{Stamp: at, Agent: "a", Hosts: []command.HostEntry{{
+		ID: "h", Host: api.AgentHost{Name: "h", Driver: "fake", Pool: api.PoolShared, Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 1}}},
+	}}})
+	boot := func(id string, class api.Class, over bool) {
+		req := api.Request{
+			Reservation: api.ReservationID(id), Project: "p", User: "u", Class: class, Window: api.Window{Start: 1000, End: api.Forever}, Preempt: over,
+			Groups: []api.Group{{Count: 1, Flavor: "f", Resources: api.Resources{api.VCPU: 1}}},
+		}
+		i := []api.InstanceSpec{{ID: api.InstanceID(id), Name: id}}
+		m.Must(t, command.BootCreate{Stamp: at, BootTerms: command.BootTerms{Digest: []byte(id), Name: id, Request: req, Min: 1, Instances: i}},
+			command.Hold{Stamp: at, ID: api.HoldID(id), Attempt: 1, Request: req, Commit: true, Slots: []command.Slot{{Instance: i[0], Host: "h"}}})
+	}
+	listed := func() []api.Workload {
+		all := workloadOf(m.View(), 1000, 1, m.View().WorkAfter("a", 0)).Hosts[0].Instances
+		for n := range all {
+			all[n] = api.Workload{Instance: all[n].Instance, Stop: all[n].Stop, Fence: all[n].Fence, Notice: all[n].Notice}
+		}
+		return all
+	}
+	boot("soft", api.Preemptible, false)
+	boot("hard", api.Firm, true)
+	assert.Equal(t, []api.Workload{{
+		Instance: "soft", Stop: true, Fence: FenceAfter, Notice: &api.PreemptNotice{Left: api.PreemptGraceDefault, For: "hard", Action: api.PreemptStop},
+	}}, listed())
+	before := m.View().Index()
+	m.Must(t, command.InstanceReport{Stamp: at, Agent: "a", Items: []api.InstanceReport{{Host: "h", Instance: "soft", Status: api.StatusDeleted}}})
+	assert.Equal(t, []api.Workload{{Instance: "hard"}}, listed())
+	assert.Len(t, m.View().WorkAfter("a", before), 1, "its agent is told")
+}
+
 // TestPreemptiblesAreFenced: a preemptible instance ends with the silence of its zone; an evicted one
 // has a notice; and one that waits for room is not listed.
 func TestPreemptiblesAreFenced(t *testing.T) {
