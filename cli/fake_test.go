@@ -203,6 +203,7 @@ var canned = map[string]string{
 	"POST /servers":               `{"server": ` + cannedServer + `, "reservation_id": "r-1"}`,
 	"GET /servers/detail":         `{"servers": [` + cannedServer + `]}`,
 	"GET /servers/i-1":            `{"server": ` + cannedServer + `}`,
+	"GET /servers/i-2":            `{"server": ` + cannedPreempted + `}`,
 	"DELETE /servers/i-1":         "",
 	"GET /flavors":                `{"flavors": [` + cannedFlavor + `]}`,
 	"GET /flavors/small":          `{"flavor": ` + cannedFlavor + `}`,
@@ -259,6 +260,10 @@ const (
 	cannedServer = `{"id": "i-1", "name": "web-1", "reservation_id": "r-1", "project_id": "p", "user_id": "u", "flavor": "small",
 		"resources": {"VCPU": 1, "MEMORY_MB": 512}, "metadata": {"b": "2", "a": "1"}, "status": "ACTIVE", "window": {"start": "2026-06-01T12:00:00.000Z", "end": null},
 		"class": "firm", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "zone": "home", "host": "h1"}`
+	cannedPreempted = `{"id": "i-2", "name": "batch", "reservation_id": "r-2", "project_id": "p", "user_id": "u", "flavor": "small",
+		"resources": {"VCPU": 1}, "status": "DELETING", "window": {"start": "2026-06-01T12:00:00.000Z", "end": null}, "class": "preemptible",
+		"created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "zone": "home", "preemptible": true, "preemptible_by": "flavor", "on_preempt": "requeue",
+		"eviction": {"for": "lease", "reservation_id": "r-3", "lease_id": "l-1", "at": "2026-06-01T12:59:00.000Z", "deadline": "2026-06-01T13:00:00.000Z"}}`
 	cannedFlavor = `{"id": "small", "name": "small", "resources": {"VCPU": 1, "MEMORY_MB": 512}, "extra_specs": {"trait:CUSTOM_X": "required"},
 		"command": ["/bin/sleep", "3600"], "created": "2026-06-01T12:00:00.000Z"}`
 	cannedDigest = `{"zone_id": "z-1", "sequence": 7, "at": "2026-06-01T12:00:00.000Z", "health": "up", "tags": ["ssd"],

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ func serverList(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List servers",
-		Example: "  berth server list\n  berth server list --reservation r-0123456789ab --status ERROR\n  berth server list --all-projects --host h1",
+		Example: "  berth server list\n  berth server list --reservation r-0123456789ab --status ERROR\n  berth server list --all-projects --host h1\n  berth server list --preemptible",
 		Args:    exactArgs(),
 	}
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
@@ -45,6 +46,11 @@ func serverList(e *env) *cobra.Command {
 				return []any{s.ID, s.Name, shownStatus(s), s.Fault, s.Zone, s.Flavor, s.Reservation, showInstant(s.Created)}
 			})
 		}
+		if q.Preemptible {
+			rows = tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|WHY|MUST LEAVE", func(s rest.Server) []any {
+				return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, s.By, shownDeadline(s)}
+			})
+		}
 		return listAll(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Server], error) {
 			return cl.Servers(ctx, q, o)
 		}, rows)
@@ -54,6 +60,7 @@ func serverList(e *env) *cobra.Command {
 	f.StringVar(&q.Name, "name", "", "only servers with this text in their name")
 	f.StringVar(&status, "status", "", "only servers with this status, such as ERROR; DELETED ones are kept for a day")
 	f.BoolVar(&q.AllProjects, "all-projects", false, "servers of all projects, including those created for a parent zone (admins)")
+	f.BoolVar(&q.Preemptible, "preemptible", false, "only preemptible servers, and until when they must leave")
 	f.StringVar(&flavor, "flavor", "", "only servers of this flavor")
 	f.StringVar(&q.Group, "group", "", "only servers of the group of a boot with this name")
 	f.StringVar(&q.Zone, "zone", "", "only servers of this zone: the zone itself, or a direct child with all below it")
@@ -136,6 +143,7 @@ func serverTables(s rest.Server) []table {
 	if s.Window.End != 0 && s.Window.End != api.Forever {
 		t.addRow("ENDS", showInstant(s.Window.End))
 	}
+	addPreempted(&t, &s)
 	if s.Host != "" {
 		t.addRow("HOST", s.Host)
 	}
@@ -145,6 +153,28 @@ func serverTables(s rest.Server) []table {
 	t.addRow("CREATED", showInstant(s.Created))
 	t.addRow("UPDATED", showInstant(s.Updated))
 	return []table{t}
+}
+
+// addPreempted adds the rows that only preemptible servers have.
+func addPreempted(t *table, s *rest.Server) {
+	if !s.Preemptible {
+		return
+	}
+	t.addRow("PREEMPTIBLE", cmp.Or(string(s.By), "true"))
+	t.addRow("ON PREEMPT", s.OnPreempt)
+	if v := s.Eviction; v != nil {
+		t.addRow("MUST LEAVE", shownDeadline(*s))
+		t.addRow("SINCE", showInstant(v.At))
+		t.addRow("FOR", v.For+" "+cmp.Or(string(v.Lease), string(v.Reservation)))
+	}
+}
+
+// shownDeadline returns until when a preemptible server must leave; "" if it need not.
+func shownDeadline(s rest.Server) string {
+	if s.Eviction == nil {
+		return ""
+	}
+	return showInstant(s.Eviction.Deadline)
 }
 
 func serverCreate(e *env) *cobra.Command {

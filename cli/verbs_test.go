@@ -48,6 +48,8 @@ var verbs = []string{
 	"availability-zone list",
 	"server show web-1",
 	"server show i-1 --no-headers",
+	"server list --preemptible",
+	"server show i-2",
 	"server create web-1 --flavor small --metadata a=1 --metadata b=2",
 	"server delete i-1 web-1 --yes",
 	"flavor list",

@@ -13,6 +13,7 @@ type ServerQuery struct {
 	Reservation api.ReservationID
 	Name        string     // a part of the name
 	Status      api.Status // DELETED ones are listed, for as long as they are kept, only with this or Since
+	Preemptible bool       // only preemptible ones
 	AllProjects bool       // including those created for a parent zone; admins only
 	Host        string     // name or id; admins only
 	Flavor      api.FlavorID
@@ -43,6 +44,9 @@ func (c *Client) Servers(ctx context.Context, q ServerQuery, o ListOptions) (Pag
 	})
 	if !q.Since.IsZero() {
 		k.query.Set("changes_since", q.Since.UTC().Format(time.RFC3339Nano))
+	}
+	if q.Preemptible {
+		k.query.Set("preemptible", "true")
 	}
 	if q.AllProjects {
 		k.query.Set("all_projects", "true")

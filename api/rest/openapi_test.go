@@ -181,7 +181,7 @@ func parameters(r *rest.Route) []object {
 		if required {
 			p = append(p, yaml.MapItem{Key: "required", Value: true})
 		}
-		kind := map[string]string{"limit": "integer", "all_projects": "boolean", "follow": "boolean"}[name]
+		kind := map[string]string{"limit": "integer", "all_projects": "boolean", "follow": "boolean", "preemptible": "boolean"}[name]
 		out = append(out, append(p, yaml.MapItem{Key: "schema", Value: append(object{{Key: "type", Value: cmp.Or(kind, "string")}}, more...)}))
 	}
 	if r.ID != "" {

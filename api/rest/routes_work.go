@@ -59,6 +59,7 @@ var serverFilters = []Param{
 	{"host", "servers on this host, by name or id; for admins"},
 	limit, marker,
 	{"name", "servers with this text in their name"},
+	{"preemptible", "true for preemptible servers, false for firm ones"},
 	{"reservation_id", "servers of this reservation"},
 	{"status", "BUILD, ACTIVE, SHUTOFF, ERROR, DELETING or DELETED; other values are refused"},
 	{"zone", "servers in this zone, or in and below this direct child; other names are refused"},

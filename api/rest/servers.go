@@ -1,6 +1,10 @@
 package rest
 
-import "berth/api"
+import (
+	"cmp"
+
+	"berth/api"
+)
 
 // Server is one instance.
 type Server struct {
@@ -23,6 +27,45 @@ type Server struct {
 	Host        string            `json:"host,omitempty"`   // name of its host; only for admins of the owning zone
 	Origin      string            `json:"origin,omitempty"` // name of the parent zone that it was created for; absent for this zone's own
 	Reach
+	Preempted
+}
+
+// Preempted has what only preemptible instances have.
+type Preempted struct {
+	Preemptible bool              `json:"preemptible,omitempty"`
+	By          api.PreemptWay    `json:"preemptible_by,omitempty"` // why: hint, flavor, image or project
+	OnPreempt   api.PreemptAction `json:"on_preempt,omitempty"`     // what becomes of it when its room is needed: stop, notify or requeue
+	Eviction    *Eviction         `json:"eviction,omitempty"`       // only if its room is needed, or was
+}
+
+// Eviction says what a preemptible instance must leave for, and until when.
+type Eviction struct {
+	For         string            `json:"for"`                // lease or boot
+	Reservation api.ReservationID `json:"reservation_id"`     // of that lease or boot
+	Lease       api.LeaseID       `json:"lease_id,omitempty"` // only for a lease of this zone
+	At          api.Instant       `json:"at"`                 // when it was told
+	Deadline    api.Instant       `json:"deadline"`           // when it is ended
+}
+
+// What an instance is evicted for.
+const (
+	EvictedForLease = "lease"
+	EvictedForBoot  = "boot"
+)
+
+// PreemptedOf returns what only preemptible instances have, without the lease of an eviction.
+func PreemptedOf(i *api.Instance) Preempted {
+	if i.Class != api.Preemptible {
+		return Preempted{}
+	}
+	out := Preempted{Preemptible: true, By: i.Way, OnPreempt: cmp.Or(i.OnPreempt, api.PreemptStop)}
+	if e := i.Eviction; e != nil {
+		out.Eviction = &Eviction{For: EvictedForBoot, Reservation: e.For, At: e.At, Deadline: e.By}
+		if e.Lease {
+			out.Eviction.For = EvictedForLease
+		}
+	}
+	return out
 }
 
 // Reach shows whether the status of an instance is current.
@@ -61,5 +104,6 @@ func ServerOf(i *api.Instance) Server {
 		ID: i.ID, Name: i.Name, Reservation: i.Reservation, Project: i.Project, User: i.User, Flavor: i.Flavor,
 		Resources: i.Resources, Metadata: i.Metadata, Status: i.Status, Fault: i.Fault, Window: Window(i.Window),
 		Class: i.Class, Created: i.Created, Updated: i.Updated, Group: i.Group,
+		Preempted: PreemptedOf(i),
 	}
 }

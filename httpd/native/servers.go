@@ -54,6 +54,11 @@ func (d *dialect) serverView(v *state.State, i *api.Instance, c api.Caller) rest
 	if l, ok := v.Link(i.Origin); ok {
 		out.Origin = l.Name
 	}
+	if e := out.Eviction; e != nil && e.For == rest.EvictedForLease {
+		if l, ok := v.LeaseWith(e.Reservation); ok {
+			e.Lease = l.Terms.ID
+		}
+	}
 	if i.Host != "" && c.Allows(api.RoleAdmin) {
 		if h, ok := v.Host(i.Host); ok {
 			out.Host = h.Name
@@ -249,6 +254,10 @@ func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, err
 		return nil, api.Errorf(api.CodeInvalid, "status must be one of %s, got %q", wordsOf(statuses), string(status))
 	}
 	everyones := q.Get("all_projects") == "true"
+	class, err := classParam(r)
+	if err != nil {
+		return nil, err
+	}
 	host, err := hostParam(v, c, q.Get("host"))
 	if err != nil {
 		return nil, err
@@ -268,13 +277,25 @@ func serverMatch(v *state.State, r *http.Request) (func(*api.Instance) bool, err
 	}
 	return func(i *api.Instance) bool {
 		return isVisible(i, c) && (everyones || i.Origin == "") && strings.Contains(i.Name, name) && matchesWanted(status, i.Status) && matchesWanted(res, i.Reservation) &&
-			matchesWanted(flavor, i.Flavor) && matchesWanted(group, i.Group) && matchesWanted(host, i.Host) && i.Updated >= since &&
+			matchesWanted(flavor, i.Flavor) && matchesWanted(group, i.Group) && matchesWanted(host, i.Host) && i.Updated >= since && matchesWanted(class, i.Class) &&
 			(zone == "" || zoneName(v, i) == zone)
 	}, nil
 }
 
 // matchesWanted reports whether a value equals the wanted one, or none is wanted.
 func matchesWanted[T ~string](want, have T) bool { return want == "" || want == have }
+
+// classParam returns the class of the wanted instances, "" for any.
+func classParam(r *http.Request) (api.Class, error) {
+	yes, err := boolParameter(r, "preemptible")
+	switch {
+	case err != nil || !r.URL.Query().Has("preemptible"):
+		return "", err
+	case yes:
+		return api.Preemptible, nil
+	}
+	return api.Firm, nil
+}
 
 // hostParam returns the id of the host that an admin names, "" for none.
 func hostParam(v *state.State, c api.Caller, ref string) (api.HostID, error) {

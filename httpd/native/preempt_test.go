@@ -1,0 +1,58 @@
+package native
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+	"berth/api/rest"
+	"berth/raftstore/command"
+)
+
+// placePreemptible makes a preemptible instance of p1 on host-3.
+func (w *world) placePreemptible(tb testing.TB, name string) {
+	tb.Helper()
+	req, at := request("p1", api.ReservationID("r-"+name)), w.zone.Stamp()
+	req.Class, req.Way, req.OnPreempt = api.Preemptible, api.PreemptByFlavor, api.PreemptRequeue
+	spec := api.InstanceSpec{ID: api.InstanceID("id-" + name), Name: name}
+	w.store.Must(
+		tb, command.BootCreate{Stamp: at, BootTerms: command.BootTerms{Digest: []byte(name), Name: name, Request: req, Min: 1, Instances: []api.InstanceSpec{spec}}},
+		command.Hold{
+			Stamp: at, ID: api.HoldID("hold-" + name), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
+			Slots: []command.Slot{{Instance: spec, Host: "host-id-3"}},
+		},
+	)
+}
+
+func TestListsOfPreemptibleServers(t *testing.T) {
+	w := newWorld(t)
+	w.placePreemptible(t, "batch")
+	for query, want := range map[string][]string{
+		"": {"batch", "far", "web"}, "?preemptible=true": {"batch"}, "?preemptible=false": {"far", "web"}, "?preemptible=true&name=web": nil,
+	} {
+		var got []string
+		for _, path := range []string{"/servers", "/servers/detail"} {
+			var a struct {
+				Servers []rest.ServerSummary `json:"servers"`
+			}
+			w.answered(t, call{method: "GET", target: path + query, token: reader}, http.StatusOK, &a)
+			got = nil
+			for _, s := range a.Servers {
+				got = append(got, s.Name)
+			}
+			assert.ElementsMatch(t, want, got, path+query)
+		}
+	}
+	for _, bad := range []string{"yes", "1"} {
+		w.refused(t, call{method: "GET", target: "/servers?preemptible=" + bad, token: reader}, api.CodeInvalid, "preemptible must be true or false")
+	}
+	var a struct {
+		Server rest.Server `json:"server"`
+	}
+	w.answered(t, call{method: "GET", target: "/servers/id-web", token: reader}, http.StatusOK, &a)
+	assert.Zero(t, a.Server.Preempted)
+	w.answered(t, call{method: "GET", target: "/servers/id-batch", token: reader}, http.StatusOK, &a)
+	assert.True(t, a.Server.Preemptible)
+}
