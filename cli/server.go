@@ -47,8 +47,8 @@ func serverList(e *env) *cobra.Command {
 			})
 		}
 		if q.Preemptible {
-			rows = tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|WHY|MUST LEAVE", func(s rest.Server) []any {
-				return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, s.By, shownDeadline(s)}
+			rows = tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|WHY|ROOM UNTIL|MUST LEAVE", func(s rest.Server) []any {
+				return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, s.By, shownUntil(s), shownDeadline(s)}
 			})
 		}
 		return listAll(ctx, e, "servers", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Server], error) {
@@ -162,11 +162,23 @@ func addPreempted(t *table, s *rest.Server) {
 	}
 	t.addRow("PREEMPTIBLE", cmp.Or(string(s.By), "true"))
 	t.addRow("ON PREEMPT", s.OnPreempt)
+	if s.Until != 0 {
+		t.addRow("ROOM UNTIL", shownUntil(*s))
+	}
 	if v := s.Eviction; v != nil {
 		t.addRow("MUST LEAVE", shownDeadline(*s))
 		t.addRow("SINCE", showInstant(v.At))
 		t.addRow("FOR", v.For+" "+cmp.Or(string(v.Lease), string(v.Reservation)))
 	}
+}
+
+// shownUntil returns until when a preemptible server keeps its room at least; "" if that is not
+// known.
+func shownUntil(s rest.Server) string {
+	if s.Until == 0 {
+		return ""
+	}
+	return showInstant(s.Until)
 }
 
 // shownDeadline returns until when a preemptible server must leave; "" if it need not.

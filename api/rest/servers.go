@@ -35,6 +35,7 @@ type Preempted struct {
 	Preemptible bool              `json:"preemptible,omitempty"`
 	By          api.PreemptWay    `json:"preemptible_by,omitempty"` // why: hint, flavor, image or project
 	OnPreempt   api.PreemptAction `json:"on_preempt,omitempty"`     // what becomes of it when its room is needed: stop, notify or requeue
+	Until       api.Instant       `json:"until,omitzero"`           // it keeps its room at least until then if nobody asks for anything new; null for no end, absent if it is gone or another zone knows
 	Eviction    *Eviction         `json:"eviction,omitempty"`       // only if its room is needed, or was
 }
 

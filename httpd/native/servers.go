@@ -54,6 +54,9 @@ func (d *dialect) serverView(v *state.State, i *api.Instance, c api.Caller) rest
 	if l, ok := v.Link(i.Origin); ok {
 		out.Origin = l.Name
 	}
+	if out.Preemptible {
+		out.Until = v.RoomUntil(i)
+	}
 	if e := out.Eviction; e != nil && e.For == rest.EvictedForLease {
 		if l, ok := v.LeaseWith(e.Reservation); ok {
 			e.Lease = l.Terms.ID
