@@ -67,9 +67,10 @@ type member struct {
 
 	mu    sync.Mutex // guards the fields below
 	zone  *conduct
-	reign func() // ends it; nil while nobody leads
-	dead  bool   // cannot be reached by any zone
-	mute  bool   // its agent says nothing
+	reign func()        // ends it; nil while nobody leads
+	dead  bool          // cannot be reached by any zone
+	mute  bool          // its agent says nothing
+	skew  time.Duration // of the clock of the next leader
 }
 
 // conduct is all that a zone does, on one node.
@@ -82,7 +83,11 @@ type conduct struct {
 }
 
 func newConduct(m *member, s zone.Store) *conduct {
-	z := zone.New(zone.Config{Store: s, Now: time.Now, Log: slog.New(m.w.complaints)})
+	m.mu.Lock()
+	skew := m.skew
+	m.mu.Unlock()
+	now := func() time.Time { return time.Now().Add(skew) }
+	z := zone.New(zone.Config{Store: s, Now: now, Log: slog.New(m.w.complaints)})
 	e := estimate.New(estimate.Config{Zone: z, Peers: peers{m}, Digests: gossip{m.w}, Keys: keys{m.name}})
 	return &conduct{
 		Zone: z, Estimator: e, Fleet: fleet.New(z, e), Leases: leases.New(z, e, fleet.New(z, e)),
@@ -510,7 +515,7 @@ func (l *log) applyLocked(cs []command.Command) ([]state.Result, error) {
 		full, _ := l.view.Host(h.ID)
 		for c, used := range full.Used {
 			for _, i := range l.view.OnHost(h.ID) {
-				if i.Overdue || i.Eviction != nil {
+				if i.Overdue || i.Class == api.Preemptible && i.Within == "" { // it leaves if somebody has its room
 					used -= i.Resources[c] // it is promised to nobody any more
 				}
 			}

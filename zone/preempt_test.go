@@ -1,0 +1,113 @@
+package zone_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+// soft boots preemptible instances and waits until they run.
+func (m *member) soft(res string, n int) {
+	m.w.t.Helper()
+	o := order(res, n, n)
+	o.Request.Class = api.Preemptible
+	o.Instances = specs(res, n)
+	m.boot(o)
+	require.Equal(m.w.t, api.BootActive, m.outcome(res).State())
+}
+
+// evicted counts the instances of a zone that must leave or have left.
+func (m *member) evicted() (n int) {
+	for _, h := range m.view().Holds() {
+		for _, id := range h.Held() {
+			if i, ok := m.view().Instance(id); ok && i.Eviction != nil && i.Host != "" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// A firm boot goes where nobody has to leave as long as there is room, and then to the zone whose
+// offer costs least: nobody is pushed out in two zones for one slot.
+func TestPreemptingBootTakesOneOffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		east, west := w.zone("east", root, 4), w.zone("west", root, 4)
+		east.soft("e", 4)
+		west.soft("w", 2)
+		boot := func(res string, n int, preempt bool) *state.Boot {
+			o := order(res, n, n)
+			o.Request.Preempt = preempt
+			o.Instances = specs(res, n)
+			root.boot(o)
+			return root.outcome(res)
+		}
+		assert.Equal(t, api.BootActive, boot("a", 2, true).State())
+		assert.Zero(t, east.evicted()+west.evicted(), "west had room")
+		assert.Equal(t, api.BootFailed, boot("b", 1, false).State(), "it did not ask that anybody leaves")
+		assert.Equal(t, api.BootActive, boot("c", 3, true).State())
+		assert.Equal(t, 3, east.evicted()+west.evicted(), "one for each slot")
+		for _, m := range []*member{east, west} {
+			m.until("nothing waits", func(v *state.State) bool {
+				for _, h := range v.Holds() {
+					for _, id := range h.Held() {
+						if i, ok := v.Instance(id); ok && i.Waits {
+							return false
+						}
+					}
+				}
+				return true
+			})
+		}
+	})
+}
+
+// Preemptibles are booted in any zone, leave for a lease that the parent makes, and use idle room
+// that its owner lends.
+func TestPreemptiblesOfAChildLeaveForALeaseOfTheParent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		kid := w.zone("kid", root, 4)
+		root.soft("s", 3)
+		terms := leaseOf("l", 5*time.Minute, time.Hour, 2)
+		terms.Reservations[0].ShareIdle = true
+		id, err := root.lease(terms)
+		require.NoError(t, err)
+		l := root.untilLease(id, api.LeaseActive)
+		assert.Equal(t, 1, kid.evicted(), "no more than needed")
+		assert.False(t, l.Terms.Window.Start.Time().After(time.Now()))
+		gone := 0
+		for _, i := range root.view().OfReservation("p", "s") {
+			if i.Eviction != nil {
+				gone++
+				assert.True(t, i.Eviction.Lease)
+				assert.Equal(t, l.Terms.Reservations[0].ID, i.Eviction.For, "its owner learns who needs the room")
+			}
+		}
+		assert.Equal(t, 1, gone)
+
+		root.soft("idle", 2)
+		within := 0
+		for _, i := range kid.view().OnHost(kid.view().AllHosts()[0].ID) {
+			if i.Within != "" {
+				within++
+			}
+		}
+		assert.Equal(t, 2, within, "its owner does not use the room yet")
+		o := order("own", 2, 2)
+		o.Request.Within = l.Terms.Reservations[0].ID
+		o.Instances = specs("own", 2)
+		root.boot(o)
+		assert.Equal(t, api.BootActive, root.outcome("own").State())
+		assert.Equal(t, 3, kid.evicted())
+	})
+}
