@@ -113,6 +113,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag} {
 		ch <- d
 	}
+	for _, d := range preemptDescs {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector.

@@ -25,11 +25,12 @@ type leaseCounter struct {
 	mu     sync.Mutex // guards all below
 	seen   api.EventID
 	counts map[api.LeaseEventType]uint64
+	soft   preemptCounts
 }
 
 // count counts what has happened since the last view, and returns all counts so far. What
 // the zone has dropped between two views is not counted.
-func (c *leaseCounter) count(v *state.State) map[api.LeaseEventType]uint64 {
+func (c *leaseCounter) count(v *state.State) (map[api.LeaseEventType]uint64, preemptCounts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
@@ -43,10 +44,11 @@ func (c *leaseCounter) count(v *state.State) map[api.LeaseEventType]uint64 {
 			if t, ok := happenedIn(e.Kind); ok {
 				c.counts[t]++
 			}
+			c.soft.count(v, e)
 			c.seen = v.EventID(e)
 		}
 		if len(events) < eventsPerRead {
-			return maps.Clone(c.counts)
+			return maps.Clone(c.counts), c.soft
 		}
 	}
 }
@@ -72,7 +74,9 @@ func (c *collector) collectLeases(ch chan<- prometheus.Metric, v *state.State, g
 	for _, st := range leaseStatuses {
 		gauge(leased, float64(counts[st]), string(st))
 	}
-	for event, n := range c.leases.count(v) {
+	events, soft := c.leases.count(v)
+	c.collectPreemptibles(ch, v, soft)
+	for event, n := range events {
 		ch <- prometheus.MustNewConstMetric(happened, prometheus.CounterValue, float64(n), string(event))
 	}
 	lag := time.Duration(0)

@@ -324,3 +324,24 @@ func TestGrace(t *testing.T) {
 		assert.Equal(t, window.Start, e.By, "%v", c)
 	}
 }
+
+// The use of room adds up: what owners do not use is idle, and part of that is lent.
+func TestRoomUse(t *testing.T) {
+	w := leaseWorld(t)
+	w.soft("b", "h2", "p1")
+	window := api.Window{Start: w.now, End: start + 20*minute}
+	order := leaseOrder("l", "l-o", window, "s1", "s2", "s3")
+	order.Request.Groups[0].ShareIdle = true
+	w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: leaseTerms("l", window, 3), Events: leaseEvents(window), Digest: []byte{1}, Order: order})
+	h := hold(w.stamp(), "l-k", "l-o", slots("h1", "s1", "s2", "s3"))
+	h.Request, h.Commit = order.Request, true
+	w.ok(h)
+	w.soft("c", "s1", "p2")
+	boot := create(w.stamp(), "f", 1, 1)
+	boot.Request.Within = "l-r"
+	w.ok(boot)
+	in := hold(w.stamp(), "f-k", "f", slots("s2", "i1"))
+	in.Request, in.Commit = boot.Request, true
+	w.ok(in)
+	assert.Equal(t, RoomUse{Reserved: 3, Idle: 2, Lent: 1, Preemptible: 1}, w.s.RoomUse()[api.VCPU])
+}

@@ -150,3 +150,40 @@ func (s *workBook) OfReservation(p api.ProjectID, r api.ReservationID) []*api.In
 // UnendedInstances returns the instances abroad whose zone must still be told to end them,
 // by id.
 func (s *workBook) UnendedInstances() []*api.Instance { return pickRecords(&s.unended, &s.instances) }
+
+// RoomUse is how one resource class is used on own hosts, as far as leases and preemptibles have it.
+type RoomUse struct {
+	Reserved    int64 // by slots that have begun
+	Idle        int64 // of that, what their owners do not use
+	Lent        int64 // of that, what preemptibles use
+	Preemptible int64 // by preemptibles outside of leases
+}
+
+// RoomUse returns how leases and preemptibles use own hosts, by resource class. It looks at every
+// instance.
+func (s *workBook) RoomUse() map[api.ResourceClass]RoomUse {
+	out := map[api.ResourceClass]RoomUse{}
+	add := func(i *api.Instance, count func(u *RoomUse, n int64)) {
+		for class, n := range i.Resources { // in any order
+			u := out[class]
+			count(&u, n)
+			out[class] = u
+		}
+	}
+	s.instances.Scan(func(_ string, i *api.Instance) bool {
+		switch {
+		case i.Host == "" || !i.Live():
+		case i.Reserved && i.Status == api.StatusActive:
+			add(i, func(u *RoomUse, n int64) { u.Reserved, u.Idle = u.Reserved+n, u.Idle+n })
+		case i.Reserved:
+		case i.Within != "" && i.Class == api.Preemptible:
+			add(i, func(u *RoomUse, n int64) { u.Lent += n })
+		case i.Within != "":
+			add(i, func(u *RoomUse, n int64) { u.Idle -= n })
+		case i.Class == api.Preemptible:
+			add(i, func(u *RoomUse, n int64) { u.Preemptible += n })
+		}
+		return true
+	})
+	return out
+}
