@@ -60,11 +60,18 @@ func PreemptedOf(i *api.Instance) Preempted {
 		return Preempted{}
 	}
 	out := Preempted{Preemptible: true, By: i.Way, OnPreempt: cmp.Or(i.OnPreempt, api.PreemptStop)}
-	if e := i.Eviction; e != nil {
-		out.Eviction = &Eviction{For: EvictedForBoot, Reservation: e.For, At: e.At, Deadline: e.By}
-		if e.Lease {
-			out.Eviction.For = EvictedForLease
-		}
+	out.Eviction = EvictionOf(i.Eviction)
+	return out
+}
+
+// EvictionOf returns the body of an eviction without its lease, nil for none.
+func EvictionOf(e *api.Eviction) *Eviction {
+	if e == nil {
+		return nil
+	}
+	out := &Eviction{For: EvictedForBoot, Reservation: e.For, At: e.At, Deadline: e.By}
+	if e.Lease {
+		out.For = EvictedForLease
 	}
 	return out
 }

@@ -111,7 +111,7 @@ func (s *eventsBook) note(f fact) {
 		i := f.instance
 		s.keepEvent(Event{
 			Kind: EventEvicted, Origin: i.Origin, Project: i.Project, Reservation: i.Reservation, Hold: i.Hold,
-			Instance: i.ID, Host: i.Host, Eviction: i.Eviction,
+			Instance: i.ID, Host: i.Host, Link: i.Link, Eviction: i.Eviction,
 		})
 	case slotsTaken:
 		s.keepEvent(holdEvent(EventHoldMade, f.hold, f.hold.Why))

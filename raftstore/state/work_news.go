@@ -80,6 +80,7 @@ func (s *workBook) setWord(old *api.Instance, w word) {
 		i, e := *old, w.eviction
 		i.Eviction = &e
 		s.putInstance(old, &i)
+		s.addFact(instanceEvicted{&i})
 		old = &i
 	}
 	s.setStatus(old, w.status, w.fault)

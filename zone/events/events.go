@@ -48,7 +48,7 @@ func (w *Watch) body(v *state.State, e *state.Event) rest.Event {
 	k := kinds[e.Kind]
 	out := rest.Event{
 		ID: v.EventID(e).String(), Kind: k.nameOf(e), At: e.At, Project: e.Project, Reservation: e.Reservation, Server: e.Instance,
-		LeaseID: e.Lease, Was: e.Was, Is: e.Is, Code: e.Code,
+		LeaseID: e.Lease, Was: e.Was, Is: e.Is, Code: e.Code, Eviction: rest.EvictionOf(e.Eviction),
 	}
 	if l, ok := v.Lease(e.Lease); ok && e.Lease != "" {
 		out.Lease = rest.EventLeaseOf(&l.Terms, l.Events)

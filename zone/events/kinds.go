@@ -63,6 +63,7 @@ var kinds = map[state.EventKind]kind{
 	state.EventLeaseEnded:        one(owner, "lease.event.end_lease"),
 	state.EventLeaseDeleted:      one(owner, "lease.delete"),
 
+	state.EventEvicted:        one(owner, "instance.evicted"),
 	state.EventInstanceQueued: one(owner, "instance.queued"),
 	state.EventBootRequeued:   one(owner, "boot.requeued"),
 }
