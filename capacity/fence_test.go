@@ -96,3 +96,24 @@ func TestFenceOfAnUpdate(t *testing.T) {
 	table.Advance(95)
 	assert.NoError(t, table.Fits("h", claim(4, api.Preemptible, 95, api.Forever)), "nothing is left of either fence")
 }
+
+// A gap ends when a lease closes the room that one more preemptible would have.
+func TestGapColumn(t *testing.T) {
+	table := hosts(4, "h", "idle")
+	r := api.Resources{api.VCPU: 2}
+	assert.Nil(t, table.View().GapColumn(r), "nothing is to come")
+	require.NoError(t, table.Claim("h", leaseAt(3, 100, 200)))
+	v := table.View()
+	row, _ := v.Row("h")
+	idle, _ := v.Row("idle")
+	assert.Equal(t, api.Instant(90), v.GapColumn(r)[row])
+	assert.Equal(t, api.Forever, v.GapColumn(r)[idle])
+	assert.Nil(t, v.GapColumn(api.Resources{api.VCPU: 1}), "there is room beside the lease")
+	require.NoError(t, table.Claim("h", claim(1, api.Preemptible, 0, api.Forever)))
+	v = table.View()
+	assert.Equal(t, api.Instant(90), v.GapColumn(api.Resources{api.VCPU: 1})[row])
+	assert.Equal(t, api.Forever, v.RoomUntil(row, r), "what is there may stay")
+	table.Advance(95)
+	v = table.View()
+	assert.Equal(t, api.Instant(95), v.GapColumn(r)[row])
+}

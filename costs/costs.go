@@ -69,6 +69,11 @@ const (
 	// request may have their room; 0 for any other. Option class, default MEMORY_MB. Of a whole
 	// host it is all that they use there.
 	Evictions = "evictions"
+	// Gap is for preemptible requests, 0 for any other: how badly the time until somebody has
+	// the room fits. With a lifetime it is gapPoints for each second that the gap is longer, and
+	// ScaleMax where it is shorter: short work goes into short gaps. Without one it is ScaleMax
+	// less gapPoints for each second of the gap.
+	Gap = "gap"
 	// instancesCost is instancePoints for each instance and held slot.
 	instancesCost = "instances"
 	// buildFailures is failurePoints for each instance that could not be started since
@@ -89,6 +94,7 @@ const (
 	memberPoints   = 1 << 24 // each member of a soft rule
 	instancePoints = 1 << 12 // each instance
 	failurePoints  = 1 << 24 // each recent failure
+	gapPoints      = 1 << 4  // each second of a gap
 	attributeScale = 1000    // 1 of an attribute, by default
 )
 
@@ -106,6 +112,7 @@ var all = []cost{
 	{Constant, nil, "1 for every host", constantLine},
 	{Evictions, []string{"class"}, "what preemptible instances have to leave for it (option class)", evictionLine},
 	{FillFirst, []string{"class"}, "what is free: fuller hosts are cheaper (option class)", fillLine},
+	{Gap, nil, "a time until a lease starts there that is shorter than the lifetime of a preemptible instance, or longer than needed", gapLine},
 	{instancesCost, nil, "instances that are there", instanceLine},
 	{ownerSpread, nil, "instances of the same project that are there", ownerLine},
 	{serverGroup, nil, "what soft rules and server groups ask for", ruleLine},

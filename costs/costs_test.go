@@ -1,8 +1,10 @@
 package costs_test
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -420,7 +422,7 @@ func ExampleNew() {
 	_, err := costs.New([]api.CostWeight{{Name: "luck", Weight: 1}, {Name: "attribute", Weight: 1}})
 	fmt.Println(err)
 	// Output:
-	// costs: "luck" is unknown, "attribute" needs the option "attribute"; known are attribute, build_failures, constant, evictions, fill_first, instances, owner_spread, server_group, special, spread, each once for the same options, with a weight from -1000 to 1000
+	// costs: "luck" is unknown, "attribute" needs the option "attribute"; known are attribute, build_failures, constant, evictions, fill_first, gap, instances, owner_spread, server_group, special, spread, each once for the same options, with a weight from -1000 to 1000
 }
 
 func ExampleSet_For() {
@@ -450,4 +452,33 @@ func TestEvictions(t *testing.T) {
 	s.req.Groups[0].Whole, s.req.Groups[0].Resources = true, nil
 	assert.EqualValues(t, 2560, price(t, s.look(), "a", 0, w))
 	assert.Zero(t, price(t, s.look(), "b", 0, w))
+}
+
+// Short work goes into the shortest gap that is long enough, and work without an end where the gap
+// is longest. Firm work does not care.
+func TestGap(t *testing.T) {
+	s := newScene(memory(1024))
+	lease := func(id api.HostID, start api.Instant) {
+		s.host(capacity.Spec{ID: id}, api.Resources{api.MemoryMB: 4096})
+		if start > 0 {
+			c := api.Claim{Consumer: "l", Resources: api.Resources{api.MemoryMB: 4096}, Window: api.Window{Start: start, End: start + 1000}, Class: api.Preempting}
+			require.True(t, s.table.Restore(id, c))
+		}
+	}
+	lease("short", 60_000)
+	lease("long", 600_000)
+	lease("open", 0)
+	w := weight(costs.Gap, 1)
+	order := func(end api.Instant) (out []api.HostID) {
+		l := s.look()
+		l.Window = api.Window{End: end}
+		out = []api.HostID{"short", "long", "open"}
+		slices.SortStableFunc(out, func(a, b api.HostID) int { return cmp.Compare(price(t, l, a, 0, w), price(t, l, b, 0, w)) })
+		return out
+	}
+	assert.Zero(t, price(t, s.look(), "short", 0, w), "a firm request")
+	s.req.Class = api.Preemptible
+	assert.Equal(t, []api.HostID{"short", "long", "open"}, order(60_000))
+	assert.Equal(t, []api.HostID{"long", "open", "short"}, order(61_000), "a gap that is too short is the worst")
+	assert.Equal(t, []api.HostID{"open", "long", "short"}, order(api.Forever))
 }

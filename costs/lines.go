@@ -49,6 +49,32 @@ func evictionLine(l *Look, o options, _ int64) line {
 	return line{column: used, step: want, unit: unit, top: ScaleMax / unit}
 }
 
+// gapLine counts seconds.
+func gapLine(l *Look, _ options, _ int64) line {
+	if l.Req.Class != api.Preemptible {
+		return line{}
+	}
+	gaps := l.View.GapColumn(l.Req.Groups[l.Index].Resources)
+	if gaps == nil {
+		return line{}
+	}
+	const top, second = ScaleMax / gapPoints, 1000
+	column := make([]int64, len(gaps))
+	for row, until := range gaps {
+		long := min(int64(until-l.View.Now())/second, top)
+		life := int64(l.Window.End-max(l.Window.Start, l.View.Now())) / second
+		switch {
+		case l.Window.End == api.Forever:
+			column[row] = top - long
+		case long < life:
+			column[row] = top
+		default:
+			column[row] = long - life
+		}
+	}
+	return line{column: column, unit: gapPoints, top: top}
+}
+
 // specialLine counts the things of each host that the group does not ask for.
 func specialLine(l *Look, o options, _ int64) line {
 	g := &l.Req.Groups[l.Index]

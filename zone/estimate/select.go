@@ -360,6 +360,9 @@ func weightsFor(v *state.State, req *api.Request) []api.CostWeight {
 	if len(weights) == 0 {
 		weights = costs.DefaultWeights()
 	}
+	if req.Class == api.Preemptible {
+		return append(slices.Clone(weights), api.CostWeight{Name: costs.Gap, Weight: 1})
+	}
 	if req.ClaimClass() == api.Preempting {
 		weights = append(slices.Clone(weights), evictionWeights(req)...)
 	}
