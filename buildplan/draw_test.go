@@ -184,7 +184,7 @@ func drawWeights(t *rapid.T) []api.CostWeight {
 			c.Options = map[string]string{"attribute": "price"}
 		case "special":
 			c.Options = one(t, nil, map[string]string{"traits": "CUSTOM_A"})
-		case "fill_first", "spread":
+		case "evictions", "fill_first", "spread":
 			c.Options = one(t, nil, map[string]string{"class": "VCPU"}, map[string]string{"class": "CUSTOM_X"})
 		}
 		w = append(w, c)

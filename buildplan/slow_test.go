@@ -359,6 +359,10 @@ func (z *slowZone) cost(w api.CostWeight, s *capacity.Spec, g int) int64 {
 			return 1<<30 - free
 		}
 		return free
+	case "evictions":
+		return z.evicted(s, g, api.ResourceClass(cmp.Or(w.Options["class"], "MEMORY_MB")))
+	case "gap":
+		return z.gap(s, g)
 	case "special":
 		n := int64(0)
 		for _, class := range []api.ResourceClass{"PGPU", "CUSTOM_X"} {
@@ -391,6 +395,43 @@ func (z *slowZone) cost(w api.CostWeight, s *capacity.Spec, g int) int64 {
 		return 0
 	}
 	panic("the slow scheduler does not know the cost " + w.Name)
+}
+
+// evicted is the worth of what preemptibles use of the room of one slot more.
+func (z *slowZone) evicted(s *capacity.Spec, g int, class api.ResourceClass) int64 {
+	used, group := z.base.View().PreemptibleColumn(class), &z.req.Groups[g]
+	if used == nil || z.req.ClaimClass() != api.Preempting {
+		return 0
+	}
+	row, _ := z.base.View().Row(s.ID)
+	if group.Whole {
+		return used[row] * worth[class]
+	}
+	free := z.free(s, class)
+	for _, p := range z.placed {
+		if p.host == s.ID && !p.kept {
+			free -= z.req.Groups[p.group].Resources[class]
+		}
+	}
+	return (used[row] + group.Resources[class] - free) * worth[class]
+}
+
+// gap is how badly the time until somebody has the room fits.
+func (z *slowZone) gap(s *capacity.Spec, g int) int64 {
+	gaps := z.base.View().GapColumn(z.req.Groups[g].Resources)
+	if gaps == nil || z.req.Class != api.Preemptible {
+		return 0
+	}
+	row, _ := z.base.View().Row(s.ID)
+	long, life := int64(gaps[row]-z.base.View().Now())/1000, int64(z.window.End-max(z.window.Start, z.base.View().Now()))/1000
+	long = min(long, 1<<26)
+	switch {
+	case z.window.End == api.Forever:
+		return (1<<26 - long) << 4
+	case long < life:
+		return 1 << 30
+	}
+	return (long - life) << 4
 }
 
 func (z *slowZone) softRules(s *capacity.Spec, g int) int64 {
