@@ -167,9 +167,18 @@ func (w *week) plan(req *api.Request, weights []api.CostWeight) []command.Slot {
 	return out
 }
 
+// hold takes slots for a boot and returns the instances; none if something that is due at this
+// moment has taken the room of one.
 func (w *week) hold(req api.Request, slots []command.Slot) []api.InstanceID {
 	h := command.Hold{Stamp: w.stamp(), ID: api.HoldID(w.id("k")), Attempt: 1, Request: req, Slots: slots, Commit: true}
-	require.NoError(w.t, w.apply(h).Err)
+	r := w.apply(h)
+	require.NoError(w.t, r.Err)
+	if r.Hold.Decision != api.DecisionCommit {
+		require.NoError(w.t, w.apply(command.BootDecide{
+			Stamp: w.stamp(), Project: req.Project, Reservation: req.Reservation, Decision: api.DecisionAbort, Reason: "the room is gone",
+		}).Err)
+		return nil
+	}
 	var ids []api.InstanceID
 	for _, sl := range slots {
 		ids = append(ids, sl.Instance.ID)
