@@ -345,3 +345,32 @@ func TestRoomUse(t *testing.T) {
 	w.ok(in)
 	assert.Equal(t, RoomUse{Reserved: 3, Idle: 2, Lent: 1, Preemptible: 1}, w.s.RoomUse()[api.VCPU])
 }
+
+// A slot in which only preemptibles run moves when they have left: its first move evicts them.
+func TestLentSlotMoves(t *testing.T) {
+	w := leaseWorld(t)
+	window := api.Window{Start: w.now, End: start + 20*minute}
+	order := leaseOrder("l", "l-o", window, "s1")
+	order.Request.Groups[0].ShareIdle = true
+	w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: leaseTerms("l", window, 1), Events: leaseEvents(window), Digest: []byte{1}, Order: order})
+	h := hold(w.stamp(), "l-k", "l-o", slots("h1", "s1"))
+	h.Request, h.Commit = order.Request, true
+	w.ok(h)
+	w.soft("b", "s1", "p1")
+	slot, _ := w.s.Instance("s1")
+	assert.True(t, w.s.HasOnlyLent(slot))
+	move := func() command.InstanceMove {
+		return command.InstanceMove{Stamp: w.stamp(), ID: "s1", From: "h1", To: "h2"}
+	}
+	w.ok(move())
+	slot, _ = w.s.Instance("s1")
+	assert.Equal(t, api.HostID("h1"), slot.Host)
+	assert.Equal(t, &api.Eviction{For: "l-r", Lease: true, At: w.s.Now(), By: w.s.Now().Add(api.PreemptGraceDefault)}, w.eviction("p1"))
+	assert.False(t, w.s.HasOnlyLent(slot), "it has been asked to leave")
+	w.ok(move()) // a repeat
+	w.gone("h1", "p1")
+	w.ok(move())
+	slot, _ = w.s.Instance("s1")
+	assert.Equal(t, api.HostID("h2"), slot.Host)
+	checkIndexes(t, w.s)
+}

@@ -95,10 +95,15 @@ func (s *sagaBook) mayMove(i *api.Instance, to api.HostID) bool {
 	return true
 }
 
-// moveSlot moves a slot of a lease to another host at once: nothing runs in it.
+// moveSlot moves a slot of a lease to another host at once: nothing runs in it. From one in which
+// only preemptibles run they are evicted instead, and it stays until it is moved again.
 func (s *sagaBook) moveSlot(old *api.Instance, to api.HostID) Result {
-	if s.isOccupied(old.ID) {
+	switch {
+	case s.isUsed(old.ID) || s.isPromisedLent(old.ID):
 		return refuseWith(api.CodeConflict, "instances run in the slot")
+	case s.isOccupied(old.ID):
+		s.evictAllLent(old)
+		return Result{} // it moves when they have left
 	}
 	if !s.mayMove(old, to) {
 		return refuseWith(api.CodeNoCapacity, "a rule of the lease keeps the slot from that host")

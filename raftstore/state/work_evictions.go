@@ -206,6 +206,15 @@ func (s *workBook) evictLent(slot *api.Instance) {
 	}
 }
 
+// evictAllLent evicts all preemptibles from within a slot.
+func (s *workBook) evictAllLent(slot *api.Instance) {
+	for _, i := range s.Within(slot.ID) {
+		if i.Status != api.StatusDeleting {
+			s.evict(i, slot, s.deadlineFor(slot))
+		}
+	}
+}
+
 // evictLate evicts preemptibles again for whoever has room that a new one uses: it was held
 // before that was closed.
 func (s *workBook) evictLate(late *api.Instance) {

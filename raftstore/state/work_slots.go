@@ -176,15 +176,27 @@ func (s *workBook) endEmptySlot(id api.InstanceID) {
 // isOccupied reports whether an instance is within a slot, or an undecided hold has room
 // in it.
 func (s *workBook) isOccupied(slot api.InstanceID) bool {
-	_, lent := s.lent.Get(string(slot))
 	_, promised := s.promised.Get(string(slot))
-	return lent || promised || len(s.Within(slot)) > 0
+	return promised || s.isPromisedLent(slot) || len(s.Within(slot)) > 0
 }
 
 // isUsed is isOccupied by others than preemptibles.
 func (s *workBook) isUsed(slot api.InstanceID) bool {
 	_, promised := s.promised.Get(string(slot))
 	return promised || slices.ContainsFunc(s.Within(slot), func(i *api.Instance) bool { return i.Class != api.Preemptible })
+}
+
+// isPromisedLent reports whether an undecided hold of preemptibles has room in a slot.
+func (s *workBook) isPromisedLent(slot api.InstanceID) bool {
+	_, lent := s.lent.Get(string(slot))
+	return lent
+}
+
+// HasOnlyLent reports whether nothing runs in a slot but preemptibles that have not been asked to
+// leave, and nothing is about to.
+func (s *workBook) HasOnlyLent(slot *api.Instance) bool {
+	return s.isOccupied(slot.ID) && !s.isUsed(slot.ID) && !s.isPromisedLent(slot.ID) && !s.isKept(slot.ID) &&
+		slices.ContainsFunc(s.Within(slot.ID), func(i *api.Instance) bool { return i.Status != api.StatusDeleting })
 }
 
 // IsEmpty reports whether nothing runs in a slot, nor is about to, and no update takes it over.

@@ -17,13 +17,13 @@ const HealWithin = time.Hour
 
 // dueHeals returns the jobs that move slots of leases off hosts that are lost, being drained by
 // moving, or whose room others have not left in time, those whose window begins first. What
-// runs in a slot keeps it where it is.
+// runs in a slot keeps it where it is, but for preemptibles: they leave first.
 func (f *Fleet) dueHeals(v *state.State) []zone.Job {
 	var slots []*api.Instance
 	until := f.zone.Instant().Add(HealWithin)
 	leave := func(from []*api.Instance, until api.Instant) {
 		for _, i := range from {
-			if isRunning(i) && v.IsEmpty(i) && i.Window.Start <= until && !Maintains(v, i) {
+			if isRunning(i) && (v.IsEmpty(i) || v.HasOnlyLent(i)) && i.Window.Start <= until && !Maintains(v, i) {
 				slots = append(slots, i)
 			}
 		}
@@ -58,7 +58,7 @@ func sortSoonest(all []*api.Instance) {
 // healSlot moves one slot to another host of the zone, planned as if it were asked for now.
 func (f *Fleet) healSlot(ctx context.Context, i *api.Instance) error {
 	v := f.zone.View()
-	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || !isRunning(now) || !v.IsEmpty(now) {
+	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || !isRunning(now) || !v.IsEmpty(now) && !v.HasOnlyLent(now) {
 		return nil
 	}
 	return f.moveOff(v, i, nil, func(to api.HostID) error { return f.moveTo(ctx, i, to, false) })

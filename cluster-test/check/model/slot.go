@@ -438,9 +438,18 @@ func (m *Model) endEmptySlot(slot api.InstanceID) {
 func (m *Model) moveSlot(id api.InstanceID, i *Instance, to api.HostID) *Refusal {
 	old := m.Claims[id]
 	next := &Claim{Consumer: id, Host: to, Want: old.Want, Start: old.Start, End: old.End, Class: old.Class, Whole: old.Whole, Grace: old.Grace, Pushes: old.Pushes}
+	inside := m.Inside(id)
+	notLent := func(c *Claim) bool { return c.Class != api.Preemptible || m.Instances[c.Consumer] == nil }
 	switch {
-	case len(m.Inside(id)) > 0:
+	case slices.ContainsFunc(inside, notLent):
 		return &Refusal{promise.Lease, "something is in the slot " + string(id)}
+	case len(inside) > 0: // preemptibles leave first
+		for _, c := range inside {
+			if m.Instances[c.Consumer].Status != api.StatusDeleting {
+				m.evict(c.Consumer, id)
+			}
+		}
+		return nil
 	case !m.Obeys(i.Hold, i.Group, Spot{Host: to}, old):
 		return &Refusal{promise.Bound, "a rule keeps the slot from host " + string(to)}
 	case !m.Fits(next):
