@@ -115,6 +115,9 @@ func aboutEvent(event *rest.Event) string {
 		parts = append(parts, event.Is)
 	}
 	add("code", string(event.Code))
+	if v := event.Eviction; v != nil {
+		parts = append(parts, fmt.Sprintf("leaves for the %s %s by %s", v.For, cmp.Or(string(v.Lease), string(v.Reservation)), showInstant(v.Deadline)))
+	}
 	if event.Gap != nil {
 		parts = append(parts, fmt.Sprintf("events after %s are missing: %s", event.Gap.After, event.Gap.Reason))
 	}
