@@ -25,7 +25,7 @@ import (
 )
 
 // leaseStarts is how many leases start over preemptibles in TestPreemptiblesAreNeverInTheWay.
-var leaseStarts = flag.Int("lease-starts", 200, "leases that start over preemptible instances")
+var leaseStarts = flag.Int("lease-starts", 60, "leases that start over preemptible instances")
 
 // Hosts of the race, and how busy it is.
 const (
