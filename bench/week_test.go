@@ -103,7 +103,7 @@ func (w *week) follow() {
 	events, _ := v.Events(w.seen, 100_000)
 	for _, e := range events {
 		w.seen = v.EventID(e)
-		switch e.Kind { //nolint:exhaustive // nobody does anything about the others
+		switch e.Kind {
 		case state.EventLeaseStarted:
 			w.noteStart(e)
 		case state.EventEvicted:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -75,8 +76,9 @@ func configSet(e *env) *cobra.Command {
 	rule.addFlags(c)
 	preempt.addFlags(c)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
+		others := rule.changed(c) || preempt.changed(c) || nets.changed(c)
 		switch {
-		case !rule.changed(c) && !preempt.changed(c) && !nets.changed(c) && !c.Flags().Changed("default-az") && len(tags) == 0 && !noTags && planTTL == 0 && hostGrace == 0:
+		case !others && !anyChanged(c, "default-az", "tag", "no-tags", "plan-ttl", "host-grace"):
 			return usageError(c, "%q needs something to set", c.CommandPath())
 		case len(tags) > 0 && noTags:
 			return usageError(c, "give --tag or --no-tags, not both")
@@ -101,10 +103,7 @@ func configSet(e *env) *cobra.Command {
 			z.DefaultAZ = az
 		}
 		nets.apply(c, &z)
-		if err = rule.apply(e, c, &z.Leases); err != nil {
-			return err
-		}
-		if err = preempt.apply(c, &z.Preemptibles); err != nil {
+		if err = cmp.Or(rule.apply(e, c, &z.Leases), preempt.apply(c, &z.Preemptibles)); err != nil {
 			return err
 		}
 		return showAnswer(ctx, e, func(ctx context.Context) (rest.ZoneConfig, error) { return cl.SetConfig(ctx, z) }, configTables)

@@ -274,9 +274,9 @@ type race struct {
 	journal *raceJournal
 	agents  []*gentle
 
-	mu                        sync.Mutex // guards the fields below
-	starts, late, evicted, up int
-	lateness                  time.Duration
+	mu                    sync.Mutex // guards the fields below
+	starts, late, evicted int
+	lateness              time.Duration
 }
 
 // follow writes what slots and instances of leases do into the journal.

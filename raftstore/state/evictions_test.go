@@ -294,11 +294,13 @@ func TestEndIsHastened(t *testing.T) {
 // The grace is that of the zone, or what the lease asks for if that is more; without any the
 // room closes at the start.
 func TestGrace(t *testing.T) {
-	for _, c := range []struct {
-		zone, asked, want time.Duration
-	}{
-		{0, 0, api.PreemptGraceDefault}, {-1, 0, 0}, {2 * time.Minute, 0, 2 * time.Minute}, {2 * time.Minute, time.Minute, 2 * time.Minute},
-		{-1, time.Minute, time.Minute}, {0, 5 * time.Minute, 5 * time.Minute},
+	for _, c := range []struct{ zone, asked, want time.Duration }{
+		{0, 0, api.PreemptGraceDefault},
+		{-1, 0, 0},
+		{2 * time.Minute, 0, 2 * time.Minute},
+		{2 * time.Minute, time.Minute, 2 * time.Minute},
+		{-1, time.Minute, time.Minute},
+		{0, 5 * time.Minute, 5 * time.Minute},
 	} {
 		w := leaseWorld(t)
 		config := w.s.Config

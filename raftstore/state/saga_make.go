@@ -202,7 +202,7 @@ func (s *sagaBook) takeSlot(h *Hold, sl *command.Slot, id api.HostID) (shares []
 		}
 	}
 	if h.Request.Class == api.Preemptible {
-		if slot, ok := s.instances.Get(string(id)); ok {
+		if slot, known := s.instances.Get(string(id)); known {
 			return nil, s.takeLent(h, sl, slot)
 		}
 	}

@@ -19,11 +19,6 @@ func fenceOf(i *api.Instance) api.Instant { return i.Window.Start.Add(-i.Grace) 
 // fenceKey orders slots by their fence.
 func fenceKey(i *api.Instance) string { return timeKey(fenceOf(i)) + string(i.ID) }
 
-// waitsForRoom reports whether an instance or slot has room that others may still use.
-func (s *workBook) waitsForRoom(i *api.Instance) bool {
-	return i.Waits || beginsByWindow(i) && i.Window.Start <= s.now
-}
-
 // needsRoom reports whether a slot or instance has room now that preemptibles have to leave.
 func (s *workBook) needsRoom(i *api.Instance) bool {
 	return i.Waits || beginsByWindow(i) && fenceOf(i) <= s.now

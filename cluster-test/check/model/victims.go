@@ -110,25 +110,26 @@ func without(need map[amount]int64, vs []victim) []victim {
 	return vs
 }
 
+// helps reports whether v frees anything that is needed.
+func (v *victim) helps(need map[amount]int64) bool {
+	for k := range need {
+		if v.frees[k] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // choosable is choose for what all victims together can free.
 func choosable(need map[amount]int64, all []victim) []victim {
 	gangs := map[string][]victim{}
 	for _, v := range all {
-		for k := range need {
-			if v.frees[k] > 0 {
-				gangs[v.gang] = inGang(all, v.gang)
-			}
+		if v.helps(need) {
+			gangs[v.gang] = inGang(all, v.gang)
 		}
 	}
 	useful := func(vs []victim) []victim {
-		return slices.DeleteFunc(slices.Clone(vs), func(v victim) bool {
-			for k := range need {
-				if v.frees[k] > 0 {
-					return false
-				}
-			}
-			return true
-		})
+		return slices.DeleteFunc(slices.Clone(vs), func(v victim) bool { return !v.helps(need) })
 	}
 	var taken []string
 	left := maps.Clone(need)
