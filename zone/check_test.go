@@ -78,7 +78,8 @@ func (w *world) check() {
 	}
 }
 
-// checkClaims holds that what is used is what instances use: nothing is held.
+// checkClaims holds that what is used is what instances and begun slots use: nothing is held, and
+// what is within a slot uses nothing more.
 func (m *member) checkClaims(v *state.State) {
 	m.w.t.Helper()
 	want := map[api.ProviderID]api.Resources{}
@@ -86,7 +87,10 @@ func (m *member) checkClaims(v *state.State) {
 		want[p.ID] = api.Resources{}
 	}
 	for _, h := range v.AllHosts() {
-		for _, i := range v.OnHost(h.ID) {
+		for _, i := range append(v.OnHost(h.ID), v.SlotsOn(h.ID)...) {
+			if i.Within != "" || i.Window.Start > v.Now() {
+				continue
+			}
 			own := maps.Clone(i.Resources)
 			for _, sh := range i.Shares {
 				for c := range sh.Resources {

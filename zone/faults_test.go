@@ -120,7 +120,12 @@ func TestEveryEntryGoesWrongOnce(t *testing.T) {
 			for n := 1; n <= min(kinds[k], callsTried); n++ {
 				for _, what := range []mishap{notLeader, unapplied, unconfirmed, doubled, deposed, delayed} {
 					t.Run(fmt.Sprintf("zone %d kind %d entry %d %s", i, k, n, what), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) { entryGoesWrong(t, i, k, n, what) })
+						synctest.Test(t, func(t *testing.T) {
+							w := newWorld(t)
+							three(w)
+							w.entryGoesWrong(w.zones[i], k, n, what)
+							wholeSaga(w)
+						})
 					})
 				}
 			}
@@ -128,11 +133,8 @@ func TestEveryEntryGoesWrongOnce(t *testing.T) {
 	}
 }
 
-func entryGoesWrong(t *testing.T, i int, k command.Kind, n int, what mishap) {
-	t.Helper()
-	w := newWorld(t)
-	three(w)
-	m := w.zones[i]
+// entryGoesWrong has the n-th proposal of a kind go wrong in a zone, from now on.
+func (w *world) entryGoesWrong(m *member, k command.Kind, n int, what mishap) {
 	fell := make(chan struct{}, 1)
 	m.log.mu.Lock()
 	m.log.kinds = map[command.Kind]int{}
@@ -154,5 +156,4 @@ func entryGoesWrong(t *testing.T, i int, k command.Kind, n int, what mishap) {
 		case <-w.ctx.Done():
 		}
 	})
-	wholeSaga(w)
 }
