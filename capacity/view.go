@@ -99,8 +99,8 @@ func (v View) readCell(row int, class api.ResourceClass, pick func(*column) *blo
 // FreeOver returns how much of class a claim of kind over w could have on the
 // host in row, whatever its units: the least room at any instant of the window
 // from now on. A firm claim also needs room beside the preemptibles if its
-// window has begun; a preemptible needs room at this instant only. It is below 0
-// on an over-full host, and 0 for a window that has passed.
+// window has begun, unless it preempts; a preemptible needs room at this instant only,
+// beside what is closed to it. It is below 0 on an over-full host, and 0 for a window that has passed.
 func (v View) FreeOver(row int, class api.ResourceClass, w api.Window, kind api.Class) int64 {
 	c, i := v.data().chunkOf(row)
 	if c.specs.at[i] == nil {

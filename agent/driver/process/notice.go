@@ -29,25 +29,12 @@ type notice struct {
 // Notify writes a notice for an instance, and sends SIGTERM to its group unless the notice
 // is quiet. See driver.Driver.
 func (d *Driver) Notify(ctx context.Context, id api.InstanceID, n driver.Notice) error {
-	if !api.ValidName(string(id)) {
-		return nil // no such thing was ever started
-	}
-	leave, err := d.turns.Take(ctx, id)
-	if err != nil {
+	i, r, leave, err := d.takeTurn(ctx, id)
+	if err != nil || i == nil {
 		return err
 	}
 	defer leave()
-	d.mu.Lock()
-	i, shut := d.all[id], d.shut
-	var r record
-	if i != nil {
-		r = i.record
-	}
-	d.mu.Unlock()
-	if shut {
-		return errClosed
-	}
-	if i == nil || r.Status != api.StatusActive {
+	if r.Status != api.StatusActive {
 		return nil
 	}
 	err = d.writeNotice(id, n)

@@ -30,28 +30,37 @@ func (d *Driver) Kill(ctx context.Context, id api.InstanceID) error {
 	return d.stopInstance(ctx, id, unix.SIGKILL, 0)
 }
 
-func (d *Driver) stopInstance(ctx context.Context, id api.InstanceID, first unix.Signal, grace time.Duration) error {
+// takeTurn returns an instance and its record for a call that has its turn until leave. The
+// instance is nil, and leave with it, if there is none.
+func (d *Driver) takeTurn(ctx context.Context, id api.InstanceID) (i *instance, r record, leave func(), err error) {
 	if !api.ValidName(string(id)) {
-		return nil // no such thing was ever started
+		return nil, record{}, nil, nil // no such thing was ever started
 	}
-	leave, err := d.turns.Take(ctx, id)
-	if err != nil {
-		return err
+	if leave, err = d.turns.Take(ctx, id); err != nil {
+		return nil, record{}, nil, err
 	}
-	defer leave()
 	d.mu.Lock()
 	i, shut := d.all[id], d.shut
-	var r record
 	if i != nil {
 		r = i.record
 	}
 	d.mu.Unlock()
 	if shut {
-		return errClosed
+		i, err = nil, errClosed
 	}
 	if i == nil {
-		return nil
+		leave()
+		return nil, record{}, nil, err
 	}
+	return i, r, leave, nil
+}
+
+func (d *Driver) stopInstance(ctx context.Context, id api.InstanceID, first unix.Signal, grace time.Duration) error {
+	i, r, leave, err := d.takeTurn(ctx, id)
+	if err != nil || i == nil {
+		return err
+	}
+	defer leave()
 	if err := d.endInstance(ctx, i, r, first, grace); err != nil {
 		return err
 	}
