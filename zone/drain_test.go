@@ -59,6 +59,7 @@ func wholeDrain(w *world) {
 
 // drainWorld is two zones with room for six instances, in which everything is watched.
 func drainWorld(t *testing.T) *world {
+	t.Helper()
 	w := newWorld(t)
 	root := w.zone("root", nil, 3)
 	w.zone("kid", root, 3)

@@ -40,6 +40,28 @@ func (w *world) wouldHold(res, host string, n int) int {
 	return held
 }
 
+// lendLease makes the lease l with slots on h1 whose owner lends what he does not use.
+func (w *world) lendLease(window api.Window, ids ...string) {
+	order := leaseOrder("l", "l-o", window, ids...)
+	order.Request.Groups[0].ShareIdle = true
+	w.ok(command.LeaseCreate{
+		Stamp: w.stamp(), Terms: leaseTerms("l", window, len(ids)), Events: leaseEvents(window), Digest: []byte{1}, Order: order,
+	})
+	h := hold(w.stamp(), "l-k", "l-o", slots("h1", ids...))
+	h.Request, h.Commit = order.Request, true
+	w.ok(h)
+}
+
+// bootWithin boots an instance of the owner of the lease l into one of its slots.
+func (w *world) bootWithin(res, slot, id string) {
+	boot := create(w.stamp(), res, 1, 1)
+	boot.Request.Within = "l-r"
+	w.ok(boot)
+	h := hold(w.stamp(), res+"-k", res, slots(slot, id))
+	h.Request, h.Commit = boot.Request, true
+	w.ok(h)
+}
+
 func (w *world) eviction(id string) *api.Eviction {
 	i, ok := w.s.Instance(api.InstanceID(id))
 	require.True(w.tb, ok)
@@ -229,12 +251,7 @@ func TestAbortEvictsNobody(t *testing.T) {
 func TestIdleRoomIsLent(t *testing.T) {
 	w := leaseWorld(t)
 	window := api.Window{Start: w.now, End: start + 20*minute}
-	order := leaseOrder("l", "l-o", window, "s1", "s2")
-	order.Request.Groups[0].ShareIdle = true
-	w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: leaseTerms("l", window, 2), Events: leaseEvents(window), Digest: []byte{1}, Order: order})
-	h := hold(w.stamp(), "l-k", "l-o", slots("h1", "s1", "s2"))
-	h.Request, h.Commit = order.Request, true
-	w.ok(h)
+	w.lendLease(window, "s1", "s2")
 	require.Equal(t, api.LeaseActive, w.lease("l").Status)
 
 	w.soft("b", "s1", "p1")
@@ -246,12 +263,7 @@ func TestIdleRoomIsLent(t *testing.T) {
 	require.Equal(t, saved(t, w.s), saved(t, loaded(t, saved(t, w.s))))
 	assert.Len(t, w.s.FreeSlots("", "l-r", "p"), 2, "its owner may use it at any time")
 
-	boot := create(w.stamp(), "f", 1, 1)
-	boot.Request.Within = "l-r"
-	w.ok(boot)
-	in := hold(w.stamp(), "f-k", "f", slots("s1", "i1"))
-	in.Request, in.Commit = boot.Request, true
-	w.ok(in)
+	w.bootWithin("f", "s1", "i1")
 	f, _ := w.s.Instance("i1")
 	assert.True(t, f.Waits)
 	assert.Equal(t, api.ReservationID("f"), w.eviction("p1").For)
@@ -332,19 +344,9 @@ func TestRoomUse(t *testing.T) {
 	w := leaseWorld(t)
 	w.soft("b", "h2", "p1")
 	window := api.Window{Start: w.now, End: start + 20*minute}
-	order := leaseOrder("l", "l-o", window, "s1", "s2", "s3")
-	order.Request.Groups[0].ShareIdle = true
-	w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: leaseTerms("l", window, 3), Events: leaseEvents(window), Digest: []byte{1}, Order: order})
-	h := hold(w.stamp(), "l-k", "l-o", slots("h1", "s1", "s2", "s3"))
-	h.Request, h.Commit = order.Request, true
-	w.ok(h)
+	w.lendLease(window, "s1", "s2", "s3")
 	w.soft("c", "s1", "p2")
-	boot := create(w.stamp(), "f", 1, 1)
-	boot.Request.Within = "l-r"
-	w.ok(boot)
-	in := hold(w.stamp(), "f-k", "f", slots("s2", "i1"))
-	in.Request, in.Commit = boot.Request, true
-	w.ok(in)
+	w.bootWithin("f", "s2", "i1")
 	assert.Equal(t, RoomUse{Reserved: 3, Idle: 2, Lent: 1, Preemptible: 1}, w.s.RoomUse()[api.VCPU])
 }
 
@@ -352,12 +354,7 @@ func TestRoomUse(t *testing.T) {
 func TestLentSlotMoves(t *testing.T) {
 	w := leaseWorld(t)
 	window := api.Window{Start: w.now, End: start + 20*minute}
-	order := leaseOrder("l", "l-o", window, "s1")
-	order.Request.Groups[0].ShareIdle = true
-	w.ok(command.LeaseCreate{Stamp: w.stamp(), Terms: leaseTerms("l", window, 1), Events: leaseEvents(window), Digest: []byte{1}, Order: order})
-	h := hold(w.stamp(), "l-k", "l-o", slots("h1", "s1"))
-	h.Request, h.Commit = order.Request, true
-	w.ok(h)
+	w.lendLease(window, "s1")
 	w.soft("b", "s1", "p1")
 	slot, _ := w.s.Instance("s1")
 	assert.True(t, w.s.HasOnlyLent(slot))
