@@ -66,9 +66,14 @@ func (s *Store) proposeAll(ctx context.Context, patience time.Duration, cmds []c
 func (s *Store) proposeQueued(ctx context.Context) {
 	handing := handover{limit: handoverMax, fail: s.failNode}
 	defer handing.noteError(nil)
+	r := s.term.Load()
 	for {
 		select {
 		case <-s.queue.ready:
+		case <-r.changed: // a node that no longer leads owes nobody an entry
+			r = s.term.Load()
+			handing.noteError(nil)
+			continue
 		case <-ctx.Done():
 			return
 		}
