@@ -152,7 +152,7 @@ func (w *World) takeDown() {
 	}
 	if w.T.Failed() {
 		for _, log := range logs {
-			w.T.Logf("--- %s\n%s", filepath.Base(log), lastLines(log, 40))
+			w.T.Logf("--- %s\n%s", filepath.Base(log), lastLines(log, 10))
 		}
 	}
 	assert.NoError(w.T, keepLogs(w.Dir, w.logs)) //nolint:testifylint // how to run it again is said all the same
