@@ -150,6 +150,7 @@ func bootTables(b rest.Boot) []table {
 		t.addRow("STATUS", text)
 	}
 	t.addRow("ATTEMPTS", len(b.Attempts))
+	addPreemptTerms(&t, b.PreemptTerms)
 	if b.Again != "" {
 		t.addRow("AGAIN OF", b.Again)
 	}

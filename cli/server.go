@@ -157,11 +157,7 @@ func serverTables(s rest.Server) []table {
 
 // addPreempted adds the rows that only preemptible servers have.
 func addPreempted(t *table, s *rest.Server) {
-	if !s.Preemptible {
-		return
-	}
-	t.addRow("PREEMPTIBLE", cmp.Or(string(s.By), "true"))
-	t.addRow("ON PREEMPT", s.OnPreempt)
+	addPreemptTerms(t, s.PreemptTerms)
 	if s.Until != 0 {
 		t.addRow("ROOM UNTIL", shownUntil(*s))
 	}
@@ -169,6 +165,14 @@ func addPreempted(t *table, s *rest.Server) {
 		t.addRow("MUST LEAVE", shownDeadline(*s))
 		t.addRow("SINCE", showInstant(v.At))
 		t.addRow("FOR", v.For+" "+cmp.Or(string(v.Lease), string(v.Reservation)))
+	}
+}
+
+// addPreemptTerms adds the rows of preemptible servers that their boot has too.
+func addPreemptTerms(t *table, p rest.PreemptTerms) {
+	if p.Preemptible {
+		t.addRow("PREEMPTIBLE", cmp.Or(string(p.By), "true"))
+		t.addRow("ON PREEMPT", p.OnPreempt)
 	}
 }
 

@@ -31,6 +31,7 @@ var verbs = []string{
 	"boot --name shop --group-of web:small:3:2 --group-of db:big --pack --no-wait",
 	"reservation list",
 	"reservation show r-1",
+	"reservation show r-2",
 	"reservation delete r-1 --yes",
 	"reservation list --project shop",
 	"reservation show r-1 --project shop",

@@ -147,6 +147,7 @@ type Boot struct {
 	Request     api.RequestID     `json:"request_id,omitempty"` // id of the call that made the boot, for GET /explain/{id}
 	Groups      []BootGroup       `json:"groups,omitempty"`     // only for a boot of several groups
 	Ends        api.Instant       `json:"ends,omitzero"`        // end of its lifetime
+	PreemptTerms
 
 	Again      api.ReservationID   `json:"again_of,omitempty"`    // the boot of which it boots preempted instances again
 	Successors []api.ReservationID `json:"requeued_as,omitempty"` // the latest boots that were made for its preempted instances, at most 16

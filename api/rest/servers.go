@@ -32,11 +32,16 @@ type Server struct {
 
 // Preempted has what only preemptible instances have.
 type Preempted struct {
+	PreemptTerms
+	Until    api.Instant `json:"until,omitzero"`     // it keeps its room at least until then if nobody asks for anything new; null for no end, absent if it is gone or another zone knows
+	Eviction *Eviction   `json:"eviction,omitempty"` // only if its room is needed, or was
+}
+
+// PreemptTerms say that instances are preemptible. They are empty for others.
+type PreemptTerms struct {
 	Preemptible bool              `json:"preemptible,omitempty"`
 	By          api.PreemptWay    `json:"preemptible_by,omitempty"` // why: hint, flavor, image or project
-	OnPreempt   api.PreemptAction `json:"on_preempt,omitempty"`     // what becomes of it when its room is needed: stop, notify or requeue
-	Until       api.Instant       `json:"until,omitzero"`           // it keeps its room at least until then if nobody asks for anything new; null for no end, absent if it is gone or another zone knows
-	Eviction    *Eviction         `json:"eviction,omitempty"`       // only if its room is needed, or was
+	OnPreempt   api.PreemptAction `json:"on_preempt,omitempty"`     // what becomes of one when its room is needed: stop, notify or requeue
 }
 
 // Eviction says what a preemptible instance must leave for, and until when.
@@ -59,9 +64,15 @@ func PreemptedOf(i *api.Instance) Preempted {
 	if i.Class != api.Preemptible {
 		return Preempted{}
 	}
-	out := Preempted{Preemptible: true, By: i.Way, OnPreempt: cmp.Or(i.OnPreempt, api.PreemptStop)}
-	out.Eviction = EvictionOf(i.Eviction)
-	return out
+	return Preempted{PreemptTerms: PreemptTermsOf(i.Class, i.Way, i.OnPreempt), Eviction: EvictionOf(i.Eviction)}
+}
+
+// PreemptTermsOf returns what preemptible instances have of the boot that made them.
+func PreemptTermsOf(c api.Class, by api.PreemptWay, on api.PreemptAction) PreemptTerms {
+	if c != api.Preemptible {
+		return PreemptTerms{}
+	}
+	return PreemptTerms{Preemptible: true, By: by, OnPreempt: cmp.Or(on, api.PreemptStop)}
 }
 
 // EvictionOf returns the body of an eviction without its lease, nil for none.

@@ -13,11 +13,13 @@ func TestWhatIsShownOfPreemptibles(t *testing.T) {
 	i := &api.Instance{Class: api.Firm, Way: api.PreemptByHint}
 	assert.Zero(t, rest.PreemptedOf(i))
 	i.Class = api.Preemptible
-	assert.Equal(t, rest.Preempted{Preemptible: true, By: api.PreemptByHint, OnPreempt: api.PreemptStop}, rest.PreemptedOf(i))
+	assert.Equal(t, rest.Preempted{
+		PreemptTerms: rest.PreemptTerms{Preemptible: true, By: api.PreemptByHint, OnPreempt: api.PreemptStop},
+	}, rest.PreemptedOf(i))
 	i.OnPreempt, i.Eviction = api.PreemptRequeue, &api.Eviction{For: "r", At: 5, By: 9}
 	assert.Equal(t, rest.Preempted{
-		Preemptible: true, By: api.PreemptByHint, OnPreempt: api.PreemptRequeue,
-		Eviction: &rest.Eviction{For: rest.EvictedForBoot, Reservation: "r", At: 5, Deadline: 9},
+		PreemptTerms: rest.PreemptTerms{Preemptible: true, By: api.PreemptByHint, OnPreempt: api.PreemptRequeue},
+		Eviction:     &rest.Eviction{For: rest.EvictedForBoot, Reservation: "r", At: 5, Deadline: 9},
 	}, rest.PreemptedOf(i))
 	i.Eviction.Lease = true
 	assert.Equal(t, rest.EvictedForLease, rest.PreemptedOf(i).Eviction.For)

@@ -81,6 +81,11 @@ func TestListsOfPreemptibleServers(t *testing.T) {
 	w.answered(t, call{method: "GET", target: "/servers/id-batch", token: reader}, http.StatusOK, &a)
 	assert.True(t, a.Server.Preemptible)
 	assert.Equal(t, []any{api.PreemptByFlavor, api.PreemptRequeue}, []any{a.Server.By, a.Server.OnPreempt})
+	var b struct {
+		Boot rest.Boot `json:"boot"`
+	}
+	w.answered(t, call{method: "GET", target: "/zones/boot/r-batch", token: reader}, http.StatusOK, &b)
+	assert.Equal(t, a.Server.PreemptTerms, b.Boot.PreemptTerms, "its boot says the same")
 	assert.Nil(t, a.Server.Eviction)
 	assert.Equal(t, api.Forever, a.Server.Until)
 
