@@ -38,6 +38,7 @@ type CheckedLease struct {
 	Series       *api.SeriesID        `json:"series_id"`
 	Shared       []api.ProjectID      `json:"shared_with"`
 	Zones        []string             `json:"zones"`
+	Grace        *Duration            `json:"grace,omitempty"` // absent if it asks for none of its own
 	Reservations []CheckedReservation `json:"reservations"`
 	Outcome      api.LeaseOutcome     `json:"outcome,omitempty"` // only of a lease that has ended
 	Ended        *LeaseTime           `json:"ended_at,omitempty"`
@@ -48,6 +49,7 @@ type CheckedReservation struct {
 	ID                 api.ReservationID   `json:"id"`
 	Type               api.ReservationType `json:"resource_type"`
 	ResourceProperties string              `json:"resource_properties"`
+	ShareIdle          bool                `json:"share_idle,omitempty"` // preemptible instances may use what is idle
 	*ReservedHosts
 	*ReservedInstances
 	Allocations []CheckedPlace `json:"allocations"` // what it would get now; nothing is held for it yet
@@ -81,9 +83,12 @@ func CheckedLeaseOf(t *api.LeaseTerms, places [][]CheckedPlace) CheckedLease {
 	if t.Series != "" {
 		out.Series = &t.Series
 	}
+	if t.Grace != 0 {
+		out.Grace = new(Duration(t.Grace))
+	}
 	for i := range t.Reservations {
 		r := &t.Reservations[i]
-		one := CheckedReservation{ID: r.ID, Type: r.Type, ResourceProperties: r.ResourceProperties, Allocations: []CheckedPlace{}}
+		one := CheckedReservation{ID: r.ID, Type: r.Type, ResourceProperties: r.ResourceProperties, ShareIdle: r.ShareIdle, Allocations: []CheckedPlace{}}
 		if i < len(places) {
 			one.Allocations = append(one.Allocations, places[i]...)
 		}

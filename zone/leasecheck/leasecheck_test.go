@@ -173,6 +173,8 @@ func TestCalls(t *testing.T) {
 	require.NoError(t, w.check.CheckCreate(t.Context(), someone, &terms, places))
 	longer := terms
 	longer.Window.End += 60_000
+	longer.Grace, longer.Reservations = 5*time.Minute, slices.Clone(terms.Reservations)
+	longer.Reservations[1].ShareIdle = true
 	w.configure(api.LeaseCheck{URL: server.URL + "/v1"}) // a base without a slash keeps its last part
 	require.NoError(t, w.check.CheckUpdate(t.Context(), someone, &terms, &longer, nil))
 	require.Len(t, got, 2)
@@ -191,7 +193,8 @@ func TestCalls(t *testing.T) {
 	two, late := "1970-01-01T02:00:00.000000", "1970-01-01T02:01:00.000000"
 	planned := fmt.Sprintf(lease, two, `[{"id":"h1","hypervisor_hostname":"host-1","zone":"z","amount":1,"extra":{"gpu":"A"}}]`, `[{"zone":"west","amount":3}]`)
 	assert.JSONEq(t, `{`+who+`,"lease":{`+planned+`}}`, bodies[0])
-	assert.JSONEq(t, `{`+who+`,"current_lease":{`+fmt.Sprintf(lease, two, `[]`, `[]`)+`},"lease":{`+fmt.Sprintf(lease, late, `[]`, `[]`)+`}}`, bodies[1])
+	shares := strings.NewReplacer(`"zones":[]`, `"zones":[],"grace":"5m0s"`, `"id":"r2"`, `"id":"r2","share_idle":true`).Replace(fmt.Sprintf(lease, late, `[]`, `[]`))
+	assert.JSONEq(t, `{`+who+`,"current_lease":{`+fmt.Sprintf(lease, two, `[]`, `[]`)+`},"lease":{`+shares+`}}`, bodies[1])
 	assert.Equal(t, leasecheck.Counts{Allowed: 2}, w.check.Counts())
 }
 
