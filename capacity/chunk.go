@@ -60,7 +60,7 @@ type column struct {
 	firm     *block[int64] // firm use now
 	free     *block[int64]
 	now      *block[int64]
-	fenced   *block[int64] // closed to preemptibles now, beside what is in use; nil is all 0
+	closed   *block[int64] // closed to preemptibles now, beside what is in use; nil is all 0
 	odd      mask          // hosts whose unit rules must be checked: not plain 1 to capacity
 }
 
@@ -237,7 +237,7 @@ func (c *chunk) freeOver(i, class int, w api.Window, kind api.Class, now api.Ins
 func (c *chunk) freeBeside(i, class int, w api.Window, kind api.Class, now api.Instant) int64 {
 	if kind == api.Preemptible {
 		col := c.column(class)
-		return col.now.at[i] - col.fenced.value(i)
+		return col.now.at[i] - col.closed.value(i)
 	}
 	return c.freeDuring(i, class, w.Start, c.endOf(i, w), kind, now)
 }
@@ -250,7 +250,7 @@ func (c *chunk) isWhole(i int, w api.Window, kind api.Class, now api.Instant) bo
 	}
 	if kind == api.Preemptible {
 		col := c.column(wholeClass)
-		return col.now.at[i]-col.fenced.value(i) < 0
+		return col.now.at[i]-col.closed.value(i) < 0
 	}
 	return c.freeDuring(i, wholeClass, w.Start, c.endOf(i, w), kind, now) < 0
 }

@@ -82,23 +82,23 @@ func (t *Table) sumClaim(row int, c api.Claim, sign int64) {
 	if end <= t.now {
 		return
 	}
-	kind, fence := useFirm, fenceOf(&c)
+	kind, closing := useFirm, closingOf(&c)
 	if c.Class == api.Preemptible {
 		kind = usePreemptible
 	}
 	spans := make([]span, 0, 2*len(c.Resources)+2)
 	for class, amount := range t.countedOf(&c, t.classes.intern) {
 		spans = append(spans, span{class, c.Window.Start, end, sign * amount, kind})
-		if fence.Start < fence.End && fence.End > t.now {
-			spans = append(spans, span{class, fence.Start, fence.End, sign * amount, useFence})
+		if closing.Start < closing.End && closing.End > t.now {
+			spans = append(spans, span{class, closing.Start, closing.End, sign * amount, useClosing})
 		}
 	}
 	t.sumSpans(row, spans)
 }
 
-// fenceOf returns when the room of c is closed to preemptibles although c does not use it yet:
+// closingOf returns when the room of c is closed to preemptibles although c does not use it yet:
 // an empty window for never.
-func fenceOf(c *api.Claim) api.Window {
+func closingOf(c *api.Claim) api.Window {
 	if c.Class == api.Preemptible || c.Grace <= 0 {
 		return api.Window{Start: c.Window.Start, End: c.Window.Start}
 	}
@@ -119,7 +119,7 @@ type use uint8
 const (
 	useFirm        use = iota
 	usePreemptible     // from now until its end, whenever it starts
-	useFence           // for preemptibles only
+	useClosing         // for preemptibles only
 )
 
 // countedOf yields the classes of which c takes something, hidden ones too, and how much.
@@ -157,7 +157,7 @@ func (t *Table) sumSpans(row int, spans []span) {
 		t.setLine(k, i, line)
 	}
 	for _, s := range spans {
-		if s.kind != useFence {
+		if s.kind != useClosing {
 			k.refreshFree(line, s.class, i, t.epoch)
 		}
 	}
@@ -171,8 +171,8 @@ func (s *span) edges() (up, down edge) {
 		up.firm, down.firm = s.amount, -s.amount
 	case usePreemptible:
 		up.pre, down.pre = s.amount, -s.amount
-	case useFence:
-		up.fence, down.fence = s.amount, -s.amount
+	case useClosing:
+		up.closing, down.closing = s.amount, -s.amount
 	}
 	return up, down
 }
@@ -186,8 +186,8 @@ func (c *chunk) addEdge(i int, e edge, epoch uint64) {
 	if e.firm != 0 {
 		ownBlock(&col.firm, epoch)[i] += e.firm
 	}
-	if e.fence != 0 {
-		ownBlock(&col.fenced, epoch)[i] += e.fence
+	if e.closing != 0 {
+		ownBlock(&col.closed, epoch)[i] += e.closing
 	}
 }
 

@@ -222,8 +222,8 @@ func (d *data) extensionOf(from, to *api.Claim, over func(*api.Claim) api.Window
 // addExtension adds sign times what to needs beyond from to the sums of row, from now on.
 func (t *Table) addExtension(row int, from, to *api.Claim, sign int64) {
 	spans := t.extensionOf(from, to, useOver(t.specOf(row)), t.classes.intern)
-	for _, s := range t.extensionOf(from, to, fenceOf, t.classes.intern) {
-		s.kind = useFence
+	for _, s := range t.extensionOf(from, to, closingOf, t.classes.intern) {
+		s.kind = useClosing
 		spans = append(spans, s)
 	}
 	for i := range spans {

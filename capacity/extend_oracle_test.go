@@ -56,7 +56,7 @@ func (m *model) isWhole(id api.HostID, w api.Window, kind api.Class) bool {
 		at = []api.Instant{m.now}
 	}
 	for _, c := range m.firm(id) {
-		if c.Whole && (slices.ContainsFunc(at, m.span(id, c).Contains) || kind == api.Preemptible && isFenced(c, m.now)) {
+		if c.Whole && (slices.ContainsFunc(at, m.span(id, c).Contains) || kind == api.Preemptible && isClosed(c, m.now)) {
 			wholesKept++
 			return true
 		}

@@ -82,7 +82,7 @@ func (m *model) freeOver(id api.HostID, class api.ResourceClass, w api.Window, k
 func (m *model) freeAtAll(id api.HostID, class api.ResourceClass, w api.Window, kind api.Class) int64 {
 	total, end := m.capacity(id, class), w.End.Add(m.specs[id].Gap)
 	if kind == api.Preemptible {
-		return total - m.useNow(id, class) - m.fencedNow(id, class)
+		return total - m.useNow(id, class) - m.closedNow(id, class)
 	}
 	instants := []api.Instant{max(w.Start, m.now)}
 	for _, c := range m.firm(id) { // use rises only where a claim starts
@@ -100,35 +100,35 @@ func (m *model) freeAtAll(id api.HostID, class api.ResourceClass, w api.Window, 
 	return free
 }
 
-// fencedNow returns what is closed to preemptibles now although it is not in use yet. Of a claim
+// closedNow returns what is closed to preemptibles now although it is not in use yet. Of a claim
 // that is being replaced it is the greater of both.
-func (m *model) fencedNow(id api.HostID, class api.ResourceClass) int64 {
-	fenced := func(c api.Claim) int64 {
-		if isFenced(c, m.now) {
+func (m *model) closedNow(id api.HostID, class api.ResourceClass) int64 {
+	closed := func(c api.Claim) int64 {
+		if isClosed(c, m.now) {
 			return c.Resources[class]
 		}
 		return 0
 	}
 	var sum int64
 	for _, c := range m.held[id] {
-		sum += fenced(c)
+		sum += closed(c)
 	}
 	for _, s := range m.swaps[id] {
-		sum += max(fenced(s.from), fenced(s.to))
+		sum += max(closed(s.from), closed(s.to))
 	}
 	if sum > 0 {
-		fencesSeen++
+		closedSeen++
 	}
 	return sum
 }
 
-// isFenced reports whether the room of a claim is closed to preemptibles before it is used.
-func isFenced(c api.Claim, now api.Instant) bool {
+// isClosed reports whether the room of a claim is closed to preemptibles before it is used.
+func isClosed(c api.Claim, now api.Instant) bool {
 	return c.Class != api.Preemptible && c.Window.Start.Add(-c.Grace) <= now && now < c.Window.Start
 }
 
-// fencesSeen counts the answers in which a fence counted.
-var fencesSeen int
+// closedSeen counts the answers in which a closing counted.
+var closedSeen int
 
 func (m *model) fits(id api.HostID, c api.Claim) api.Code {
 	s, ok := m.specs[id]
@@ -549,7 +549,7 @@ func TestTableAgreesWithModel(t *testing.T) {
 		m.check(t, table.View())
 	})
 	require.Greater(t, within, 10, "claims were granted within others")
-	require.Greater(t, fencesSeen, 10, "fences counted")
+	require.Greater(t, closedSeen, 10, "closings counted")
 }
 
 func TestViewsNeverChange(t *testing.T) {

@@ -33,16 +33,16 @@ func (t *Table) Excess(id api.HostID, r api.Resources, then api.Instant) api.Res
 	return out
 }
 
-// IsFenced reports whether preemptibles use room of a provider that is closed to them, in one of
+// IsOverClosed reports whether preemptibles use room of a provider that is closed to them, in one of
 // the classes of r. False for an unknown provider.
-func (t *Table) IsFenced(id api.HostID, r api.Resources) bool {
+func (t *Table) IsOverClosed(id api.HostID, r api.Resources) bool {
 	row, known := t.rowOf(id)
 	if !known {
 		return false
 	}
 	k, i := t.chunkOf(row)
 	for name := range r { // in any order: each is looked at alone
-		if col := k.column(t.classes.numberOf(name)); col != nil && r[name] > 0 && col.now.at[i] < col.fenced.value(i) {
+		if col := k.column(t.classes.numberOf(name)); col != nil && r[name] > 0 && col.now.at[i] < col.closed.value(i) {
 			return true
 		}
 	}

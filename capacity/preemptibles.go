@@ -18,7 +18,7 @@ func (v View) roomUntil(row int, r api.Resources, more int64) api.Instant {
 		if col == nil || r[name] < 1 {
 			continue
 		}
-		left := col.now.at[i] - col.fenced.value(i) - more*r[name]
+		left := col.now.at[i] - col.closed.value(i) - more*r[name]
 		if left < 0 {
 			return d.now
 		}
@@ -26,7 +26,7 @@ func (v View) roomUntil(row int, r api.Resources, more int64) api.Instant {
 			if e.class != class {
 				continue
 			}
-			left -= e.firm + e.fence
+			left -= e.firm + e.closing
 			// What happens at one instant counts together: no class has two edges there.
 			if left < 0 {
 				until = min(until, c.timelines.at[i][n].at)

@@ -324,11 +324,11 @@ func (c *chunk) clearUnfit(words []uint64, class int, want int64, w api.Window, 
 // timeline, for a window that has not passed.
 func (c *column) roomBlocks(w api.Window, kind api.Class, now api.Instant) (first, second *block[int64]) {
 	switch {
-	case kind == api.Preemptible && c.fenced == nil:
+	case kind == api.Preemptible && c.closed == nil:
 		return c.now, c.now
 	case kind == api.Preemptible:
 		open := *c.now
-		for i, n := range c.fenced.at {
+		for i, n := range c.closed.at {
 			open.at[i] -= n
 		}
 		return &open, &open

@@ -249,8 +249,8 @@ func (t *Table) Remove(id api.HostID) {
 		ownBlock(&col.firm, t.epoch)[i] = 0
 		ownBlock(&col.free, t.epoch)[i] = 0
 		ownBlock(&col.now, t.epoch)[i] = 0
-		if col.fenced != nil {
-			ownBlock(&col.fenced, t.epoch)[i] = 0
+		if col.closed != nil {
+			ownBlock(&col.closed, t.epoch)[i] = 0
 		}
 	}
 	old := c.specs.at[i]

@@ -10,9 +10,9 @@ import (
 // edge is a change of use at one instant: the sum of claims that start less the sum of those
 // that end, so ends count before starts.
 type edge struct {
-	at               api.Instant
-	class            int   // interned
-	firm, pre, fence int64 // amounts; negative where more ends than starts
+	at                 api.Instant
+	class              int   // interned
+	firm, pre, closing int64 // amounts; negative where more ends than starts
 }
 
 // timeline is the known changes of use on one host after now, ordered by (at, class), at
@@ -30,9 +30,9 @@ func (t timeline) withEdge(e edge) timeline {
 	}
 	e.firm += t[i].firm
 	e.pre += t[i].pre
-	e.fence += t[i].fence
+	e.closing += t[i].closing
 	out := slices.Clone(t)
-	if e.firm == 0 && e.pre == 0 && e.fence == 0 {
+	if e.firm == 0 && e.pre == 0 && e.closing == 0 {
 		return slices.Delete(out, i, i+1)
 	}
 	out[i] = e

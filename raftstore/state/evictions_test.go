@@ -72,7 +72,7 @@ func (w *world) gone(host string, ids ...string) {
 	w.ok(reports(w.stamp(), "a1", host, api.StatusDeleted, ids...))
 }
 
-// From its fence a lease's room is closed, as many as needed leave by its start, and it starts
+// From its closing a lease's room is closed, as many as needed leave by its start, and it starts
 // when they are gone.
 func TestPreemptiblesLeaveForALease(t *testing.T) {
 	w := leaseWorld(t)
@@ -81,7 +81,7 @@ func TestPreemptiblesLeaveForALease(t *testing.T) {
 	w.soft("other", "h2", "p4")
 	window := api.Window{Start: start + 10*minute, End: start + 20*minute}
 	w.makeLease("l", "h1", window, "s1", "s2")
-	assert.Equal(t, 1, w.wouldHold("a", "h1", 3), "there is room before the fence")
+	assert.Equal(t, 1, w.wouldHold("a", "h1", 3), "there is room before the closing")
 	i, _ := w.s.Instance("p2")
 	assert.Equal(t, window.Start-minute, w.s.Clone().RoomUntil(i))
 	i, _ = w.s.Instance("p4")
@@ -137,7 +137,7 @@ func TestPreemptiblesLeaveAWholeHost(t *testing.T) {
 	assert.Equal(t, api.LeaseActive, w.lease("l").Status)
 }
 
-// A preemptible that was held before the fence and is decided after it leaves at once.
+// A preemptible that was held before the closing and is decided after it leaves at once.
 func TestLatePreemptibleLeaves(t *testing.T) {
 	w := leaseWorld(t)
 	window := api.Window{Start: start + 10*minute, End: start + 20*minute}

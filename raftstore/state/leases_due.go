@@ -7,7 +7,7 @@ import (
 )
 
 // What is due happens in the order of time, whatever entry moves the zone's time past it. At
-// one instant: before_end events, ends of windows, ends of leases, fences of slots, starts of
+// one instant: before_end events, ends of windows, ends of leases, closings of slots, starts of
 // slots, starts of leases, and then before_end events of leases that start at that instant.
 
 const (
@@ -20,7 +20,7 @@ const (
 	rankBeforeEnd byte = iota
 	rankWindowEnd
 	rankLeaseEnd
-	rankFence
+	rankClosing
 	rankSlotStart
 	rankBeforeStart
 	rankLeaseStart
@@ -86,9 +86,9 @@ func (s *leasesBook) nextStep() step {
 		next = step{i.Window.End, rankWindowEnd, func() { s.endWindow(i) }}
 		return false
 	})
-	s.fences.Scan(func(k string) bool {
+	s.closings.Scan(func(k string) bool {
 		if i, ok := s.instances.Get(k[8:]); ok {
-			if p := (step{fenceOf(i), rankFence, func() { s.closeRoom(i) }}); p.before(next) {
+			if p := (step{closingOf(i), rankClosing, func() { s.closeRoom(i) }}); p.before(next) {
 				next = p
 			}
 		}

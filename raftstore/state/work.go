@@ -19,7 +19,7 @@ type workBook struct {
 	changes   table.Set                   // origin link, ModIndex, instance
 	ends      table.Set                   // end of the window, own instance whose end nobody has requested
 	begins    table.Set                   // start of the window, own slot that has not begun
-	fences    table.Set                   // fence, own slot whose fence has not begun
+	closings  table.Set                   // closing, own slot whose closing has not begun
 	waiting   table.Set                   // host or what gives a share, slot whose window has begun and whose room is not free
 	within    table.Set                   // slot, live instance within it
 	promised  table.Map[int]              // slot -> slots within it that undecided holds have
@@ -40,7 +40,7 @@ type workBook struct {
 
 func (s *workBook) tables(into []table.Table) []table.Table {
 	return append(s.quotasBook.tables(into),
-		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.begins, &s.fences, &s.waiting, &s.within, &s.promised, &s.lent, &s.lending, &s.leased, &s.keeping, &s.reserved, &s.unended, &s.members, &s.tenants, &s.groups,
+		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.begins, &s.closings, &s.waiting, &s.within, &s.promised, &s.lent, &s.lending, &s.leased, &s.keeping, &s.reserved, &s.unended, &s.members, &s.tenants, &s.groups,
 		&s.endedInstances)
 }
 

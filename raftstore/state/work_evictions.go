@@ -8,25 +8,25 @@ import (
 	"berth/preempt"
 )
 
-// Preemptible instances leave room that somebody else has: a slot of a lease from its fence on,
+// Preemptible instances leave room that somebody else has: a slot of a lease from its closing on,
 // which is its grace before its start, or a firm instance that waits for it. Whoever has the
-// room evicts as many as are in its way, and begins when they are gone. From the fence on the
+// room evicts as many as are in its way, and begins when they are gone. From the closing on the
 // host table admits no preemptible to the room of a slot.
 
-// fenceOf returns when the room of a slot is closed to preemptibles.
-func fenceOf(i *api.Instance) api.Instant { return i.Window.Start.Add(-i.Grace) }
+// closingOf returns when the room of a slot is closed to preemptibles.
+func closingOf(i *api.Instance) api.Instant { return i.Window.Start.Add(-i.Grace) }
 
-// fenceKey orders slots by their fence.
-func fenceKey(i *api.Instance) string { return timeKey(fenceOf(i)) + string(i.ID) }
+// closingKey orders slots by their closing.
+func closingKey(i *api.Instance) string { return timeKey(closingOf(i)) + string(i.ID) }
 
 // needsRoom reports whether a slot or instance has room now that preemptibles have to leave.
 func (s *workBook) needsRoom(i *api.Instance) bool {
-	return i.Waits || beginsByWindow(i) && fenceOf(i) <= s.now
+	return i.Waits || beginsByWindow(i) && closingOf(i) <= s.now
 }
 
-// closeRoom evicts what is in the way of a slot whose fence has begun.
+// closeRoom evicts what is in the way of a slot whose closing has begun.
 func (s *workBook) closeRoom(slot *api.Instance) {
-	s.fences.Delete(fenceKey(slot))
+	s.closings.Delete(closingKey(slot))
 	s.evictFor(slot)
 }
 
@@ -221,7 +221,7 @@ func (s *workBook) evictLate(late *api.Instance) {
 		s.eachWithin(late.Within, func(i *api.Instance) { owners = append(owners, i.ID) })
 	} else {
 		for id, part := range allocations(late.Host, s.claimOf(late), late.Shares) {
-			if s.hostTable.IsFenced(id, part.Resources) {
+			if s.hostTable.IsOverClosed(id, part.Resources) {
 				s.consumersOf(id, func(c api.ConsumerID) bool {
 					owners = append(owners, c)
 					return true
@@ -250,7 +250,7 @@ func (s *workBook) waitForRoom(old *api.Instance) {
 }
 
 // RoomUntil returns until when at least a preemptible instance on an own host keeps its room if
-// nothing new is asked for: the next fence that needs it, or the end of its window. It is now for
+// nothing new is asked for: the next closing that needs it, or the end of its window. It is now for
 // one that must leave, and 0 if another zone knows.
 func (s *workBook) RoomUntil(i *api.Instance) api.Instant {
 	switch {

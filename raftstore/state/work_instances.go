@@ -301,8 +301,8 @@ func (s *workBook) listSlot(i *api.Instance) {
 		s.listWaiting(i)
 	default:
 		s.begins.Insert(beginKey(i))
-		if fenceOf(i) > s.now {
-			s.fences.Insert(fenceKey(i))
+		if closingOf(i) > s.now {
+			s.closings.Insert(closingKey(i))
 		}
 	}
 	if i.Waits {
@@ -323,7 +323,7 @@ func (s *workBook) listSlot(i *api.Instance) {
 // unlistSlot removes an instance from the lists of listSlot.
 func (s *workBook) unlistSlot(i *api.Instance) {
 	s.begins.Delete(beginKey(i))
-	s.fences.Delete(fenceKey(i))
+	s.closings.Delete(closingKey(i))
 	s.lending.Delete(string(i.ID))
 	s.unlistWaiting(i)
 	if s.reserved.Contains(reservedKey(i)) {

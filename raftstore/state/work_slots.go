@@ -61,7 +61,7 @@ func (s *workBook) LateSlots(then api.Instant) []*api.Instance {
 }
 
 // beginAdded begins a new slot whose window has begun already, and closes the room of one whose
-// fence has.
+// closing has.
 func (s *workBook) beginAdded(i *api.Instance) {
 	switch {
 	case s.waiting.Contains(waitingKey(i)):

@@ -7,19 +7,19 @@ import (
 	"berth/api"
 )
 
-// isFenced reports whether the room of c is closed to preemptibles although it is not used yet.
-func (c *Claim) isFenced(now api.Instant) bool {
+// isClosed reports whether the room of c is closed to preemptibles although it is not used yet.
+func (c *Claim) isClosed(now api.Instant) bool {
 	return c != nil && c.Within == "" && c.Class != api.Preemptible && c.Start.Add(-c.Grace) <= now && now < c.Start
 }
 
-// fencedNow sums up what is closed to preemptibles on h and not in use.
-func (h *Host) fencedNow(class api.ResourceClass, now api.Instant) (sum int64) {
+// closedNow sums up what is closed to preemptibles on h and not in use.
+func (h *Host) closedNow(class api.ResourceClass, now api.Instant) (sum int64) {
 	for _, c := range h.Claims {
-		if !c.isFenced(now) {
+		if !c.isClosed(now) {
 			continue
 		}
 		n := c.Amounts[class]
-		if c.Instead.isFenced(now) {
+		if c.Instead.isClosed(now) {
 			n = max(0, n-c.Instead.Amounts[class])
 		}
 		sum += n
@@ -65,7 +65,7 @@ func (m *Model) beginMade(id api.InstanceID) {
 	}
 }
 
-// closeRoom evicts what is in the way of a slot whose fence has begun.
+// closeRoom evicts what is in the way of a slot whose closing has begun.
 func (m *Model) closeRoom(slot api.InstanceID) {
 	m.Instances[slot].Closed = true
 	m.evictFor(slot)
@@ -256,7 +256,7 @@ func (m *Model) isClosed(p *Claim) bool {
 	h := m.Hosts[p.Host]
 	for class, n := range p.Amounts {
 		firm, soft := h.useAt(class, m.Now)
-		if n > 0 && firm+soft+h.fencedNow(class, m.Now) > capacityOf(h.Stock()[class]) {
+		if n > 0 && firm+soft+h.closedNow(class, m.Now) > capacityOf(h.Stock()[class]) {
 			return true
 		}
 	}

@@ -63,7 +63,7 @@ func (h *Host) occupiesAny(c *Claim, from, to, now api.Instant) bool {
 // isReserved reports whether all of h is claimed at an instant that counts for c.
 func (h *Host) isReserved(c *Claim, now api.Instant) bool {
 	for _, o := range h.Claims {
-		if o.Whole && (c.Class == api.Preemptible && (h.occupies(o, now) || o.isFenced(now)) ||
+		if o.Whole && (c.Class == api.Preemptible && (h.occupies(o, now) || o.isClosed(now)) ||
 			c.Class != api.Preemptible && h.occupiesAny(o, c.Start, h.until(c), now)) {
 			return true
 		}
@@ -113,7 +113,7 @@ func (h *Host) Gives(class api.ResourceClass, n int64, c *Claim, now api.Instant
 	room := capacityOf(v) - n
 	firm, preemptible := h.useAt(class, now)
 	if c.Class == api.Preemptible {
-		return firm+preemptible+h.fencedNow(class, now) <= room
+		return firm+preemptible+h.closedNow(class, now) <= room
 	}
 	if c.Start <= now && !c.Pushes && firm+preemptible > room {
 		return false

@@ -37,8 +37,8 @@ func (m *Model) steps() (out []step) {
 		if c.End != api.Forever && c.Over == 0 && m.Kept[id] == nil && m.Kept[c.Within] == nil {
 			out = append(out, step{c.End, windowEnds, string(id), func() { m.endWindow(id) }})
 		}
-		if fence := c.Start.Add(-c.Grace); i.Reserved() && i.Status == api.StatusBuild && !i.Closed {
-			out = append(out, step{fence, roomCloses, string(id), func() { m.closeRoom(id) }})
+		if closing := c.Start.Add(-c.Grace); i.Reserved() && i.Status == api.StatusBuild && !i.Closed {
+			out = append(out, step{closing, roomCloses, string(id), func() { m.closeRoom(id) }})
 		}
 		if i.Reserved() && i.Status == api.StatusBuild && !i.Waits {
 			out = append(out, step{c.Start, slotBegins, string(id), func() { m.beginSlot(id) }})

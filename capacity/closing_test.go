@@ -17,8 +17,8 @@ func leaseAt(amount int64, start, end api.Instant) api.Claim {
 	return c
 }
 
-// From its fence on, the room of a lease is closed to preemptibles and open to firm claims.
-func TestFence(t *testing.T) {
+// From its closing on, the room of a lease is closed to preemptibles and open to firm claims.
+func TestClosing(t *testing.T) {
 	table := hosts(4, "h")
 	require.NoError(t, table.Claim("h", leaseAt(3, 100, 200)))
 	soft, firm := claim(2, api.Preemptible, 0, api.Forever), claim(2, api.Firm, 0, 100)
@@ -44,10 +44,10 @@ func TestExcess(t *testing.T) {
 	assert.Equal(t, api.Resources{api.VCPU: 1}, table.Excess("h", vcpu, 100))
 	assert.Empty(t, table.Excess("h", api.Resources{api.DiskGB: 1}, 100))
 	assert.Empty(t, table.Excess("none", vcpu, 100))
-	assert.False(t, table.IsFenced("h", vcpu))
+	assert.False(t, table.IsOverClosed("h", vcpu))
 	table.Advance(90)
-	assert.True(t, table.IsFenced("h", vcpu))
-	assert.False(t, table.IsFenced("none", vcpu))
+	assert.True(t, table.IsOverClosed("h", vcpu))
+	assert.False(t, table.IsOverClosed("none", vcpu))
 	assert.False(t, table.Overfull("h", vcpu))
 	table.Advance(100)
 	assert.True(t, table.Overfull("h", vcpu))
@@ -77,8 +77,8 @@ func TestExcessWithin(t *testing.T) {
 	assert.False(t, table.Overfull("h", api.Resources{api.VCPU: 1}), "what is within uses nothing more")
 }
 
-// An update of a lease moves its fence.
-func TestFenceOfAnUpdate(t *testing.T) {
+// An update of a lease moves its closing.
+func TestClosingOfAnUpdate(t *testing.T) {
 	table := hosts(4, "h")
 	from, to := leaseAt(3, 100, 200), leaseAt(4, 50, 200)
 	require.NoError(t, table.Claim("h", from))
@@ -94,7 +94,7 @@ func TestFenceOfAnUpdate(t *testing.T) {
 	table.Release("h", to)
 	require.NoError(t, table.Fits("h", soft))
 	table.Advance(95)
-	assert.NoError(t, table.Fits("h", claim(4, api.Preemptible, 95, api.Forever)), "nothing is left of either fence")
+	assert.NoError(t, table.Fits("h", claim(4, api.Preemptible, 95, api.Forever)), "nothing is left of either closing")
 }
 
 // A gap ends when a lease closes the room that one more preemptible would have.
