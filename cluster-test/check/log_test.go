@@ -61,7 +61,7 @@ func TestCleanLogs(t *testing.T) {
 		"HostSet stale_generation", "HostsPut ok", "HostsSilent ok", "HostsState ok", "InstanceChanges conflict", "InstanceChanges ok", "InstanceDelete ok",
 		"InstanceMove conflict", "InstanceMove no_capacity", "InstanceMove ok", "InstanceReport ok", "InstanceTold ok", "LinkSet ok", "PartAck ok",
 		"ProviderCreate ok", "ProviderDelete in_use", "ProviderDelete ok", "ProviderSet conflict", "ProviderSet ok", "ProviderSet stale_generation",
-		"Prune ok", "SchedulerSet ok", "TraitDelete in_use", "TraitDelete ok", "TraitPut ok", "instance evacuated", "slot on a spare", "slot refused",
+		"Prune ok", "Requeue conflict", "Requeue ok", "SchedulerSet ok", "TraitDelete in_use", "TraitDelete ok", "TraitPut ok", "instance evacuated", "slot on a spare", "slot refused",
 		"WebhookDelete ok", "WebhookPut ok", "WebhooksTold ok",
 	} {
 		floor[what] = least

@@ -98,6 +98,9 @@ func (w *world) step() {
 		w.entries = append(w.entries, Entry{Index: uint64(len(w.entries) + 1), Term: 1, Type: 1})
 	}
 	w.add(cmds...)
+	if w.roll(4) == 0 {
+		w.preempt()
+	}
 }
 
 func (w *world) hostPut(id string, cpus int64) command.HostsPut {
@@ -140,8 +143,10 @@ func (w *world) request(r api.ReservationID) api.Request {
 	case 1:
 		req.Window.Start = w.now + api.Instant(w.roll(200))
 		req.Window.End = req.Window.Start + api.Instant(w.roll(300))
-	case 2:
-		req.Class = api.Preemptible
+	case 2, 3:
+		req.Class, req.OnPreempt = api.Preemptible, pick(w, "", api.PreemptRequeue, api.PreemptRequeue)
+	case 4:
+		req.Preempt = true
 	}
 	if w.roll(4) == 0 {
 		req.Groups[0].Resources["CUSTOM_A"] = int64(1 + w.roll(2))
@@ -187,7 +192,9 @@ func (w *world) rule(req *api.Request) {
 
 // draw returns the next command.
 func (w *world) draw() command.Command {
-	switch w.roll(30) {
+	switch w.roll(31) {
+	case 30:
+		return w.requeue()
 	case 24, 25, 26, 27, 28, 29:
 		return w.placement()
 	case 0:
@@ -267,6 +274,39 @@ func (w *world) lose() []command.Command {
 	return append(out, w.hostPut(string(h), 8))
 }
 
+// preempt boots something firm for the parent where a preemptible instance is that wants to be
+// booted again, lets go who must leave, and has a leader look for room for them.
+func (w *world) preempt() {
+	var soft []*api.Instance
+	for _, i := range w.s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: 200}}) {
+		if i.Host != "" && i.Origin == "" && i.OnPreempt == api.PreemptRequeue && i.Live() && i.Eviction == nil {
+			soft = append(soft, i)
+		}
+	}
+	if len(soft) == 0 {
+		return
+	}
+	h, id := pick(w, soft...).Host, fmt.Sprint("e", w.n)
+	req := api.Request{
+		Reservation: api.ReservationID(id), Project: "p", Class: api.Firm, Preempt: true, Window: api.Window{End: api.Forever},
+		Groups: []api.Group{{Count: 1, Flavor: "f", Resources: api.Resources{api.VCPU: int64(3 + w.roll(6))}}},
+	}
+	w.add(command.Hold{
+		Stamp: w.stamp(), ID: api.HoldID(id), Origin: "up", Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
+		Slots: []command.Slot{{Instance: api.InstanceSpec{ID: api.InstanceID(id), Name: id}, Host: h}},
+	})
+	gone := command.InstanceReport{Stamp: w.stamp(), Agent: "a1"}
+	for _, i := range w.s.OnHost(h) {
+		if i.Eviction != nil && w.roll(4) > 0 || string(i.ID) == id && w.roll(4) > 0 {
+			gone.Items = append(gone.Items, api.InstanceReport{Host: h, Instance: i.ID, Status: api.StatusDeleted})
+		}
+	}
+	w.add(gone)
+	for range w.roll(5) {
+		w.add(w.requeue())
+	}
+}
+
 func (w *world) move() command.InstanceMove {
 	c := command.InstanceMove{Stamp: w.stamp(), ID: w.instance(), From: w.hostID(), To: w.hostID(), Evacuate: w.roll(2) == 0}
 	if i, ok := w.s.Instance(c.ID); ok && w.roll(8) > 0 {
@@ -340,6 +380,36 @@ func (w *world) create() command.BootCreate {
 	c := command.BootCreate{Stamp: w.stamp(), BootTerms: command.BootTerms{Digest: []byte(pick(w, "d1", "d2")), Name: "b", Request: w.request(r), Min: w.roll(3)}}
 	if w.roll(3) == 0 {
 		c.Key = pick(w, "k1", "k2", "k3")
+	}
+	return c
+}
+
+// requeue boots preempted instances again, or finds no room for them. Its successor has as many
+// groups as the boot.
+func (w *world) requeue() command.Requeue {
+	id := w.boot()
+	if due := w.s.DueRequeued(w.now.Add(2*api.RequeuePauseMax), 8); len(due) > 0 && w.roll(8) > 0 {
+		id = pick(w, due...).Reservation
+	}
+	c := command.Requeue{Stamp: w.stamp(), Project: "p", Reservation: id}
+	r, ok := w.s.Requeued("p", id)
+	if !ok {
+		return c
+	}
+	c.Seen = r.ModIndex
+	switch w.roll(8) {
+	case 0, 1:
+		return c
+	case 2:
+		c.Seen--
+	case 3:
+		c.Instances = w.ids(2)
+		fallthrough
+	default:
+		c.Successor = api.ReservationID(fmt.Sprintf("r%d%s", w.n, id[len(id)-1:]))
+	}
+	for range r.Instances[min(len(c.Instances), len(r.Instances)):] {
+		c.Instances = append(c.Instances, api.InstanceSpec{ID: api.InstanceID(fmt.Sprintf("i%d-%dq", w.n, len(c.Instances)))})
 	}
 	return c
 }

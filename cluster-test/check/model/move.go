@@ -60,7 +60,7 @@ func (i *Instance) isMovable() bool {
 func (m *Model) aimAt(c command.InstanceMove, i *Instance) *Refusal {
 	old := m.Claims[c.ID]
 	next := *old
-	next.Host = c.To
+	next.Host, next.Pushes = c.To, false // nobody leaves for what moves
 	switch {
 	case m.Hosts[c.To] == nil:
 		return &Refusal{promise.Move, "there is no host " + string(c.To)}
