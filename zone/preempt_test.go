@@ -70,6 +70,41 @@ func TestPreemptingBootTakesOneOffer(t *testing.T) {
 	})
 }
 
+// Whoever finds no room is told that preemptibles would make some, if that would be enough, and
+// only of those on hosts of the zone itself: what a zone below has is not said.
+func TestWhoMayPreemptIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 4)
+		w.zone("east", root, 2).soft("e", 2)
+		root.soft("r", 3)
+		refused := func(n int, change func(*api.Request)) string {
+			o := order("", n, n)
+			o.Request.Reservation = api.ReservationID(api.NewUUID())
+			o.Instances = specs(string(o.Request.Reservation), n)
+			change(&o.Request)
+			b := root.run(o)
+			require.Equal(t, api.BootFailed, b.State())
+			return b.Reason
+		}
+		plain := func(*api.Request) {}
+		const told = "; with preempt, preemptible instances would make room for it"
+		assert.Equal(t, "1 of 4 could be had, 4 are needed"+told, refused(4, plain))
+		assert.Equal(t, "1 of 5 could be had, 5 are needed", refused(5, plain), "only the zone below could help")
+		assert.NotContains(t, refused(7, func(r *api.Request) { r.Preempt = true }), "preempt", "it was asked already")
+		for what, change := range map[string]func(*api.Request){
+			"preemptible":     func(r *api.Request) { r.Class = api.Preemptible },
+			"not here":        func(r *api.Request) { r.Zones.Allowed = []string{"east"} },
+			"balanced":        func(r *api.Request) { r.Zones.MaxSkew = 4 },
+			"in one place":    func(r *api.Request) { r.Zones.Pack = true },
+			"over zones":      func(r *api.Request) { r.Zones.MinZones = 2 },
+			"larger than any": func(r *api.Request) { r.Groups[0].Resources = api.Resources{api.VCPU: 1_000} },
+		} {
+			assert.NotContains(t, refused(4, change), "preempt", what)
+		}
+	})
+}
+
 // Preemptibles are booted in any zone, leave for a lease that the parent makes, and use idle room
 // that its owner lends.
 func TestPreemptiblesOfAChildLeaveForALeaseOfTheParent(t *testing.T) {

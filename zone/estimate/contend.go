@@ -94,6 +94,31 @@ func (p *Plan) Room() Room {
 	return r
 }
 
+// RoomWithPreempt returns the room if the preemptible instances on this zone's own hosts made
+// way for the request too. What they hold in zones below is not looked at. The answer is
+// false if that adds nothing, because they make way for it anyhow or never do, and for a
+// request that is packed or balanced over zones.
+func (e *Estimator) RoomWithPreempt(v *state.State, req *api.Request, p *Plan) (Room, bool) {
+	may := *req
+	may.Preempt = true
+	if req.Preempt || req.Zones.Pack || req.Zones.MaxSkew > 0 || may.Validate() != nil {
+		return Room{}, false
+	}
+	own, r, more := e.planOwn(v, &may, nil), p.Room(), false
+	for g := range own.Groups {
+		now := 0
+		for _, s := range p.Layer.Groups[g].Order {
+			if int(s) == buildplan.Own {
+				now++
+			}
+		}
+		if n := len(own.Groups[g].Slots) - now; n > 0 {
+			r.Slots[g], r.Places[""], more = r.Slots[g]+n, true, true
+		}
+	}
+	return r, more
+}
+
 // RoomWithoutYounger returns the room if all undecided holds that came after the
 // request gave way; RoomWithoutOthers, if all undecided holds did. The plan must be
 // contended.

@@ -13,6 +13,16 @@ type cause struct {
 	text string
 }
 
+// adviseToPreempt returns the end of a sentence about what a firm boot lacks: that it would
+// have got it with Request.Preempt from this zone's own hosts; "" if not.
+func (r *run) adviseToPreempt(req *api.Request, p *estimate.Plan) string {
+	room, more := r.s.estimator.RoomWithPreempt(r.s.zone.View(), req, p)
+	if !more || r.describeShortfall(room) != "" {
+		return ""
+	}
+	return "; with preempt, preemptible instances would make room for it"
+}
+
 // unreachedCause returns why an owner came out short, with the zones that could not be asked
 // or did not answer: they may have had room.
 func unreachedCause(short string, p *estimate.Plan) cause {
