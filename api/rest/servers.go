@@ -33,7 +33,7 @@ type Server struct {
 // Preempted has what only preemptible instances have.
 type Preempted struct {
 	PreemptTerms
-	Until    api.Instant `json:"until,omitzero"`     // it keeps its room at least until then if nobody asks for anything new; null for no end, absent if it is gone or another zone knows
+	Until    api.Instant `json:"until,omitzero"`     // it keeps its room at least until then if nobody asks for anything new; null for no end, absent if it must leave, is gone or another zone knows
 	Eviction *Eviction   `json:"eviction,omitempty"` // only if its room is needed, or was
 }
 

@@ -1,16 +1,21 @@
 package native
 
 import (
+	"context"
 	"net/http"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/api/rest"
 	"berth/lease"
 	"berth/raftstore/command"
+	"berth/zone/leases"
 )
 
 // placePreemptible makes a preemptible instance of p1 on host-3.
@@ -93,4 +98,70 @@ func TestListsOfPreemptibleServers(t *testing.T) {
 	w.reserve(t, window)
 	w.answered(t, call{method: "GET", target: "/servers/id-batch", token: reader}, http.StatusOK, &a)
 	assert.Equal(t, window.Start.Add(-api.PreemptGraceDefault), a.Server.Until)
+}
+
+// servers returns the servers that a caller finds.
+func (w *world) servers(tb testing.TB, token, query string) []rest.Server {
+	tb.Helper()
+	var a struct {
+		Servers []rest.Server `json:"servers"`
+	}
+	w.answered(tb, call{method: "GET", target: "/servers/detail?" + query, token: token}, http.StatusOK, &a)
+	return a.Servers
+}
+
+// Preemptibles leave a host for a lease of somebody else, and another for a firm boot: each
+// says for what, since when and until when.
+func TestServersSayWhatTheyMustLeaveFor(t *testing.T) {
+	live(t, func(t *testing.T, w *world) {
+		t.Helper()
+		l := leases.New(w.zone, w.estimator, w.fleet)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { l.Lead(ctx) })
+		defer wg.Wait()
+		defer stop()
+		const soft = `"reservation_id":"r-soft","max_count":9,"scheduler_hints":{"preemptible":true},"on_preempt":"notify"`
+		w.answered(t, call{method: "POST", target: "/zones/boot", token: member, body: order(soft)}, http.StatusAccepted, nil)
+		synctest.Wait()
+		w.run(t, "p1", "r-soft")
+		require.Len(t, w.servers(t, reader, "preemptible=true"), 9)
+
+		begun := w.zone.Instant()
+		start := begun.Add(api.PreemptGraceDefault + 5*time.Second)
+		w.reserve(t, api.Window{Start: start, End: start.Add(time.Hour)})
+		until := map[api.Instant]int{}
+		for _, s := range w.servers(t, reader, "preemptible=true") {
+			until[s.Until]++
+			assert.Nil(t, s.Eviction)
+		}
+		assert.Equal(t, map[api.Instant]int{begun.Add(5 * time.Second): 4, api.Forever: 5}, until)
+
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		left := w.servers(t, reader, "preemptible=true&status=DELETING")
+		require.Len(t, left, 4)
+		for _, s := range left {
+			assert.Equal(t, &rest.Eviction{
+				For: rest.EvictedForLease, Reservation: "r", Lease: "l", At: begun.Add(5 * time.Second), Deadline: start,
+			}, s.Eviction)
+			assert.Equal(t, api.PreemptNotify, s.OnPreempt)
+			assert.Zero(t, s.Until, "it is leaving")
+		}
+
+		w.refused(
+			t, call{method: "POST", target: "/servers", token: member, body: order(`"preempt":true`)}, api.CodeForbidden, "preempt needs the role admin",
+		)
+		w.answered(t, call{method: "POST", target: "/servers", token: admin, body: order(`"reservation_id":"r-firm","preempt":true`)}, http.StatusAccepted, nil)
+		synctest.Wait()
+		var forBoot []*rest.Eviction
+		for _, s := range w.servers(t, reader, "preemptible=true&status=DELETING") {
+			if s.Eviction.For == rest.EvictedForBoot {
+				forBoot = append(forBoot, s.Eviction)
+			}
+		}
+		at := begun.Add(5 * time.Second)
+		assert.Equal(t, []*rest.Eviction{{For: rest.EvictedForBoot, Reservation: "r-firm", At: at, Deadline: at.Add(api.PreemptGraceDefault)}}, forBoot)
+		assert.Empty(t, w.servers(t, other, "preemptible=true"), "of another project")
+	})
 }

@@ -190,6 +190,7 @@ type world struct {
 	tb        testing.TB
 	store     *memstore.Store
 	zone      *zone.Zone
+	estimator *estimate.Estimator
 	saga      *saga.Saga
 	fleet     *fleet.Fleet
 	streams   *httpevents.Streams
@@ -206,7 +207,7 @@ func newWorld(tb testing.TB) *world {
 
 func newWorldAt(tb testing.TB, id api.ZoneID, now func() time.Time) *world {
 	tb.Helper()
-	w := &world{tb: tb, store: memstore.New(), auth: &authority{}, now: now}
+	w := &world{tb: tb, store: memstore.NewOfForm(api.FormNewest), auth: &authority{}, now: now}
 	w.serve(w.store)
 	w.furnish(tb, id)
 	return w
@@ -219,6 +220,7 @@ func (w *world) serve(store zone.Store) {
 	log := slog.New(slog.DiscardHandler)
 	w.zone = zone.New(zone.Config{Store: store, Now: func() time.Time { return w.now() }, Log: log})
 	e := estimate.New(estimate.Config{Zone: w.zone, Peers: lonely{}, Digests: digests, Keys: key})
+	w.estimator = e
 	w.saga = saga.New(saga.Config{Zone: w.zone, Estimator: e, Peers: lonely{}, Digests: digests})
 	w.fleet = fleet.New(w.zone, e)
 	w.streams = httpevents.New(httpevents.Config{Zone: w.zone, Led: func() bool { return true }})

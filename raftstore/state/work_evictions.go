@@ -250,14 +250,11 @@ func (s *workBook) waitForRoom(old *api.Instance) {
 }
 
 // RoomUntil returns until when at least a preemptible instance on an own host keeps its room if
-// nothing new is asked for: the next closing that needs it, or the end of its window. It is now for
-// one that must leave, and 0 if another zone knows.
+// nothing new is asked for: the next closing that needs it, or the end of its window. It is 0 for
+// one that must leave or is gone, and if another zone knows.
 func (s *workBook) RoomUntil(i *api.Instance) api.Instant {
-	switch {
-	case i.Host == "" || !i.Live():
+	if i.Host == "" || !i.Live() || i.Status == api.StatusDeleting {
 		return 0
-	case i.Status == api.StatusDeleting:
-		return s.now
 	}
 	until := i.Window.End
 	if i.Within != "" { // its owner may come at any time
