@@ -22,11 +22,12 @@ func (e *env) demoCommand() *cobra.Command {
 	var logs logFlags
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Run a demonstration: a lease over two zones, and boots across four, with a crash in the middle",
+		Short: "Run a demonstration: a lease over two zones, preemptible instances, and boots across four zones, with a crash in the middle",
 		Long: `Start a federation of four zones in this process, lease room in two of them, boot into
-the lease and end it, boot 100 instances across all zones, restart the leader of a
-3-node zone in the middle of a second boot, show which zones and hosts got the
-instances, and clean up. It takes about ten seconds and leaves nothing behind.`,
+the lease and end it, fill all zones with preemptible instances of which some leave for
+another lease and run again after it, boot 100 instances across all zones, restart the
+leader of a 3-node zone in the middle of a second boot, show which zones and hosts got
+the instances, and clean up. It takes about ten seconds and leaves nothing behind.`,
 		Example: `  berth demo`,
 		Args:    cli.TakeNothing,
 		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error {
@@ -85,6 +86,9 @@ func (d *demo) runDemo(ctx context.Context, stop func(), o dev.Options) (err err
 	}
 	defer root.Close()
 	if err = d.showLease(ctx, root); err != nil {
+		return err
+	}
+	if err = d.showPreemptibles(ctx, root); err != nil {
 		return err
 	}
 	d.printStep("booting 100 instances at the root, all or nothing")
