@@ -28,7 +28,9 @@ func busy(v *state.State) bool {
 		return true
 	}
 	n := v.CountByStatus()
-	return n[api.StatusBuild]+n[api.StatusDeleting] > 0
+	return n[api.StatusBuild]+n[api.StatusDeleting] > 0 || slices.ContainsFunc(v.BootsPage("p", state.Page{Limit: api.PageMax}), func(b *state.Boot) bool {
+		return b.Request.Reserves && !b.State().Outcome() && b.Request.Window.Start <= v.Now() // its slots are not among n
+	})
 }
 
 // agrees reports whether every parent knows of its children's instances what they

@@ -227,7 +227,7 @@ func (r *run) takeHold(ctx context.Context, req *api.Request, p *estimate.Plan, 
 	if len(c.Slots) > 0 {
 		parties++
 	}
-	c.Commit = parties == 1 && enough && !r.holdsAny()
+	c.Commit = parties == 1 && enough && !r.holdsAny() && (len(c.Parts) == 0 || !r.want.decidesHere)
 	c.Outcome = r.recordAttempt(req, p)
 	c.Outcome.Contended = !enough
 	if c.Plan == "" {

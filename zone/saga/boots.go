@@ -95,6 +95,7 @@ func (o bootOwner) find(v *state.State) (*want, bool) {
 	w := &want{
 		request: b.Request, instances: b.Instances, metadata: b.Metadata, least: b.Min, fixed: b.Fixed, call: b.Call,
 		created: b.Created, timeout: b.Timeout, holds: b.Holds, tried: b.Tried(),
+		decidesHere: b.Request.Reserves || b.Again != "",
 	}
 	for _, a := range b.Attempts {
 		if !a.Contended {

@@ -39,6 +39,10 @@ type want struct {
 	holds     []api.HoldID  // of its attempts
 	tried     int           // the number of its last attempt
 	vain      int           // attempts with refused slots although nobody was in the way
+
+	// decidesHere keeps a child that takes all of it from deciding: should its answer be lost, an
+	// abort would come after it had ended the slots that these replace, or started what runs once.
+	decidesHere bool
 }
 
 // settleOwner takes an undecided owner to its decision: attempts of select and hold,
