@@ -42,6 +42,7 @@ func (c *caller) call(t *testing.T, method, path string, body any, head ...strin
 	req, err := http.NewRequestWithContext(t.Context(), method, c.base+path, bytes.NewReader(b))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", api.MediaCBOR)
+	req.Header.Set(api.HeaderForm, api.FormNewest.String())
 	for i := 0; i+1 < len(head); i += 2 {
 		req.Header.Set(head[i], head[i+1])
 	}
@@ -272,6 +273,7 @@ func TestNothingLeavesAZone(t *testing.T) {
 	edge := w.zone("edge", west, 2)
 	work(t, root)
 	answers := leases(t, root, west, edge)
+	evictions(t, answers, root, edge)
 	for child, parent := range map[*place]*place{west: root, edge: west} {
 		up := child.door(parent, api.ALPNHTTP)
 		holds(t, up)

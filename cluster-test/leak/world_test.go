@@ -50,6 +50,7 @@ type place struct {
 	node  *node.Node
 	stop  func() // ends it
 	tap   *recorder
+	own   []Canary // noted while it was there: see noteOwn
 }
 
 // wrong is what drivers say of instances whose name says that they are doomed.
@@ -138,6 +139,7 @@ func (p *place) serve(hosts int) {
 	dir := t.TempDir()
 	token, err := p.node.Federation().JoinToken(ctx, api.JoinAgent, p.name+"-canary-agent", time.Minute)
 	require.NoError(t, err)
+	p.own = append(p.own, Canary{Kind: "directory of an agent", Text: dir})
 	_, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: time.Now})
 	require.NoError(t, err)
 	home, creds, err := node.LoadAgent(dir)
@@ -196,7 +198,7 @@ func (p *place) canaries() []Canary {
 	a := p.node.Addresses()
 	more, err := addressCanaries("admin address", []string{a.Admin}, []string{a.Gateway})
 	require.NoError(t, err)
-	out = append(out, more...)
+	out = append(append(out, more...), p.own...)
 	for _, w := range p.words() {
 		out = append(out, Canary{Kind: "name of a lease", Text: w})
 	}
