@@ -10,7 +10,36 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/raftstore/command"
 )
+
+// TestAZoneMayBeClosedToParentsThatPreempt: a parent has nobody ended in a zone that says so, when it
+// selects and when it holds. The zone's own boots still may.
+func TestAZoneMayBeClosedToParentsThatPreempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		z := w.zone("low", w.zone("root", nil), 1)
+		up, _ := z.view().Parent()
+		z.soft("s", 1)
+		firm := order("firm", 1, 1)
+		firm.Request.Preempt = true
+		good := z.offer(up.Zone, firm.Request)
+		z.propose(func(at command.Stamp) command.Command {
+			return command.ConfigSet{Stamp: at, Config: api.ZoneConfig{Preemptibles: api.PreemptRule{Closed: true}}}
+		})
+		_, err := z.asks(up.Zone, firm.Request)
+		assert.Equal(t, api.CodeForbidden, api.CodeOf(err), "%v", err)
+		ctx, cancel := z.within(time.Minute)
+		defer cancel()
+		_, err = z.lead().Hold(ctx, up, &api.HoldRequest{
+			ID: "h", Attempt: 1, Request: firm.Request, Blob: good.Blob, Instances: [][]api.InstanceSpec{specs("a", 1)},
+		})
+		assert.Equal(t, api.CodeForbidden, api.CodeOf(err), "%v", err)
+		assert.Zero(t, z.evicted())
+		assert.Equal(t, api.BootActive, z.run(firm).State())
+		assert.Equal(t, 1, z.evicted())
+	})
+}
 
 // TestAParentAsksAsAUserDoes: what no user could ask for here is refused to a parent
 // too, when it selects and when it holds, and changes nothing.
