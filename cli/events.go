@@ -116,7 +116,7 @@ func aboutEvent(event *rest.Event) string {
 	}
 	add("code", string(event.Code))
 	if v := event.Eviction; v != nil {
-		parts = append(parts, fmt.Sprintf("leaves for the %s %s by %s", v.For, cmp.Or(string(v.Lease), string(v.Reservation)), showInstant(v.Deadline)))
+		parts = append(parts, fmt.Sprintf("leaves for %s by %s", shownCause(v), showInstant(v.Deadline)))
 	}
 	if event.Gap != nil {
 		parts = append(parts, fmt.Sprintf("events after %s are missing: %s", event.Gap.After, event.Gap.Reason))

@@ -266,7 +266,7 @@ const (
 		"class": "firm", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "zone": "home", "host": "h1"}`
 	cannedPreempted = `{"id": "i-2", "name": "batch", "reservation_id": "r-2", "project_id": "p", "user_id": "u", "flavor": "small",
 		"resources": {"VCPU": 1}, "status": "DELETING", "window": {"start": "2026-06-01T12:00:00.000Z", "end": null}, "class": "preemptible",
-		"created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "zone": "home", "preemptible": true, "preemptible_by": "flavor", "on_preempt": "requeue", "until": null,
+		"created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "zone": "home", "preemptible": true, "preemptible_by": "flavor", "on_preempt": "requeue",
 		"eviction": {"for": "lease", "reservation_id": "r-3", "lease_id": "l-1", "at": "2026-06-01T12:59:00.000Z", "deadline": "2026-06-01T13:00:00.000Z"}}`
 	cannedFlavor = `{"id": "small", "name": "small", "resources": {"VCPU": 1, "MEMORY_MB": 512}, "extra_specs": {"trait:CUSTOM_X": "required"},
 		"command": ["/bin/sleep", "3600"], "created": "2026-06-01T12:00:00.000Z"}`

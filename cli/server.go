@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -164,7 +165,7 @@ func addPreempted(t *table, s *rest.Server) {
 	if v := s.Eviction; v != nil {
 		t.addRow("MUST LEAVE", shownDeadline(*s))
 		t.addRow("SINCE", showInstant(v.At))
-		t.addRow("FOR", v.For+" "+cmp.Or(string(v.Lease), string(v.Reservation)))
+		t.addRow("FOR", shownCause(v))
 	}
 }
 
@@ -179,10 +180,27 @@ func addPreemptTerms(t *table, p rest.PreemptTerms) {
 // shownUntil returns until when a preemptible server keeps its room at least; "" if that is not
 // known.
 func shownUntil(s rest.Server) string {
-	if s.Until == 0 {
+	switch s.Until {
+	case 0:
 		return ""
+	case api.Forever:
+		return "no end"
 	}
 	return showInstant(s.Until)
+}
+
+// shownCause returns for what a preemptible server must leave. Another zone does not say whose
+// it is.
+func shownCause(v *rest.Eviction) string {
+	switch {
+	case v.Lease != "":
+		return "lease " + string(v.Lease)
+	case v.Reservation == "":
+		return "a " + v.For
+	case v.For == rest.EvictedForLease:
+		return fmt.Sprintf("reservation %s of a lease", v.Reservation)
+	}
+	return fmt.Sprintf("%s %s", v.For, v.Reservation)
 }
 
 // shownDeadline returns until when a preemptible server must leave; "" if it need not.

@@ -22,7 +22,7 @@ func (e *env) demoCommand() *cobra.Command {
 	var logs logFlags
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Run a demonstration: a lease over two zones, preemptible instances, and boots across four zones, with a crash in the middle",
+		Short: "Run a demonstration: leases, preemptible instances, and boots across four zones, with a crash in the middle",
 		Long: `Start a federation of four zones in this process, lease room in two of them, boot into
 the lease and end it, fill all zones with preemptible instances of which some leave for
 another lease and run again after it, boot 100 instances across all zones, restart the
