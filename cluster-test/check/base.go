@@ -158,7 +158,7 @@ func addQueued(m *model.Model, s *state.State, id model.BootID) {
 	}
 	q := &model.Queued{Since: r.Since, Until: r.Until, Tries: r.Tries, Next: r.Next, Successor: r.Successor, Sent: r.Sent, Enough: r.Enough, Changed: r.ModIndex}
 	for _, i := range r.Instances {
-		q.IDs = append(q.IDs, model.QueuedID{Group: i.Group, ID: i.ID})
+		q.IDs = append(q.IDs, model.QueuedID{Group: i.Group, ID: i.ID, Name: i.Name})
 	}
 	m.Queue[id] = q
 }
@@ -168,7 +168,7 @@ func addQueued(m *model.Model, s *state.State, id model.BootID) {
 func addHold(m *model.Model, s *state.State, from *state.Hold) {
 	h := &model.Hold{
 		ID: model.HoldID{Origin: from.Origin, ID: from.ID}, Plan: from.Plan, Refused: len(from.Refused), AtOnce: from.Commit, Decision: from.Decision, Made: from.Firm,
-		Request: from.Request, Groups: map[api.InstanceID]int{}, Start: from.Window.Start, End: from.Window.End, Grace: from.Grace,
+		Request: from.Request, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{}, Start: from.Window.Start, End: from.Window.End, Grace: from.Grace,
 	}
 	if len(from.Request.Groups) == 0 {
 		h.Dead = from.Updated
@@ -305,14 +305,14 @@ func limitsOf(from quota.Limits) model.Limits {
 	return out
 }
 
-// numberInstances records the group of each instance of a hold.
+// numberInstances records the group and the name of each instance of a hold.
 func numberInstances(h *model.Hold, from *state.Hold) {
 	for _, sl := range from.Slots {
-		h.Groups[sl.Instance.ID] = sl.Group
+		h.Groups[sl.Instance.ID], h.Names[sl.Instance.ID] = sl.Group, sl.Instance.Name
 	}
 	for _, p := range from.Parts {
 		for _, i := range p.Instances {
-			h.Groups[i.Spec.ID] = i.Group
+			h.Groups[i.Spec.ID], h.Names[i.Spec.ID] = i.Group, i.Spec.Name
 		}
 	}
 }

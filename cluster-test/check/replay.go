@@ -308,7 +308,7 @@ func (r *replay) compareQueue(index uint64, id model.BootID) {
 	}
 	var ids []model.QueuedID
 	for _, i := range got.Instances {
-		ids = append(ids, model.QueuedID{Group: i.Group, ID: i.ID})
+		ids = append(ids, model.QueuedID{Group: i.Group, ID: i.ID, Name: i.Name})
 	}
 	has := model.Queued{
 		IDs: ids, Since: got.Since, Until: got.Until, Tries: got.Tries, Next: got.Next, Successor: got.Successor, Sent: got.Sent,

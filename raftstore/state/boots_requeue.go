@@ -173,11 +173,11 @@ func (s *bootsBook) settleRequeued(b *Boot) {
 	if !ok || b.Again == "" || r.Successor != b.Request.Reservation {
 		return
 	}
-	got := make([]int, len(b.Request.Groups))
+	type twin struct{ group, name string } // each attempt of a boot has other ids
+	got := map[twin]int{}
 	for _, i := range s.OfReservation(b.Request.Project, b.Request.Reservation) {
-		g := slices.IndexFunc(b.Request.Groups, func(g api.Group) bool { return g.Name == i.Group })
-		if i.Origin == "" && g >= 0 {
-			got[g]++
+		if i.Origin == "" {
+			got[twin{i.Group, i.Name}]++
 		}
 	}
 	s.editRequeued(r, func(r *Requeued) {
@@ -185,8 +185,9 @@ func (s *bootsBook) settleRequeued(b *Boot) {
 		switch {
 		case b.Decision == api.DecisionCommit:
 			sent = slices.DeleteFunc(sent, func(i RequeuedInstance) bool {
-				got[i.Group]--
-				return got[i.Group] >= 0
+				t := twin{b.Request.Groups[i.Group].Name, i.Name}
+				got[t]--
+				return got[t] >= 0
 			})
 			r.Enough, r.Tries, r.Tried, r.TriedAt, r.Next = true, 0, s.now, s.index, s.now.Add(api.RequeuePause)
 		case b.Ended: // by its owner, who does not want them any more

@@ -77,6 +77,26 @@ func dueIn(w *world, now api.Instant) (out []api.ReservationID) {
 	return out
 }
 
+// TestRequeueOfTheSecond boots the second of two again, for which there is room, and not the first:
+// the first one waits on, and the second is not booted twice.
+func TestRequeueOfTheSecond(t *testing.T) {
+	w := newWorld(t)
+	w.form = api.FormFourth
+	w.host("h1", 4)
+	preemptible(w, "r1", 1, "h1", "a", "b")
+	evict(w, "a", "b")
+	leave(w, "h1", "a", "b")
+	terms := w.ok(again(w, "r1", "r2", "x", "y")).Boot.BootTerms
+	c := holdFor(w, terms, "h1", 2)
+	c.Slots = c.Slots[1:]
+	w.ok(c)
+	w.ok(bootDecide(w.stamp(), "r2", api.DecisionCommit))
+	r, ok := w.s.Requeued("p", "r1")
+	require.True(t, ok)
+	assert.Equal(t, []RequeuedInstance{{ID: "a", Name: "name-a"}}, r.Instances)
+	assert.Equal(t, "name-a", w.ok(again(w, "r1", "r3", "z")).Boot.Instances[0].Name)
+}
+
 func TestRequeue(t *testing.T) {
 	w := newWorld(t)
 	w.form = api.FormFourth

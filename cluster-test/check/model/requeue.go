@@ -27,6 +27,7 @@ type Queued struct {
 type QueuedID struct {
 	Group int
 	ID    api.InstanceID
+	Name  string // of one boot it is the same whenever it is booted again
 }
 
 // groupIn returns the index of the group of an instance by its name, as records have it.
@@ -50,7 +51,7 @@ func (m *Model) queueGone(id api.InstanceID, end api.Instant) {
 		q = &Queued{Since: m.Now, Next: m.Now}
 		m.Queue[b.ID] = q
 	}
-	q.IDs = append(q.IDs, QueuedID{groupIn(&b.Request, i), id})
+	q.IDs = append(q.IDs, QueuedID{groupIn(&b.Request, i), id, i.Hold.Names[id]})
 	q.Until = max(q.Until, end)
 	m.noteQueue(b.ID)
 }
@@ -100,14 +101,15 @@ func (m *Model) settleQueue(b *Boot) {
 	var left []QueuedID
 	switch {
 	case b.Decision == api.DecisionCommit:
-		got := map[int]int{}
-		for _, i := range m.Instances {
+		got := map[[2]string]int{} // by group and name
+		for id, i := range m.Instances {
 			if i.Hold.Boot == b {
-				got[groupIn(&b.Request, i)]++
+				got[[2]string{i.Hold.Request.Groups[i.Group].Name, i.Hold.Names[id]}]++
 			}
 		}
 		for _, one := range q.IDs[:q.Sent] {
-			if got[one.Group]--; got[one.Group] < 0 {
+			twin := [2]string{b.Request.Groups[one.Group].Name, one.Name}
+			if got[twin]--; got[twin] < 0 {
 				left = append(left, one)
 			}
 		}

@@ -31,6 +31,7 @@ type Hold struct {
 	Boot     *Boot // nil for a parent's
 	Request  api.Request
 	Groups   map[api.InstanceID]int
+	Names    map[api.InstanceID]string
 	Start    api.Instant // of its claims
 	End      api.Instant
 	Plan     api.PlanID
@@ -84,7 +85,15 @@ func (m *Model) makeHold(c command.Hold) *Refusal {
 	}
 	h := &Hold{
 		ID: id, Boot: b, Plan: c.Plan, AtOnce: c.Commit, Decision: api.DecisionPending,
-		Request: c.Request, Groups: map[api.InstanceID]int{},
+		Request: c.Request, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{},
+	}
+	for _, sl := range c.Slots {
+		h.Names[sl.Instance.ID] = sl.Instance.Name
+	}
+	for _, p := range c.Parts {
+		for _, i := range slices.Concat(p.Instances...) {
+			h.Names[i.ID] = i.Name
+		}
 	}
 	if c.Plan != "" {
 		m.Plans[c.Plan] = c.Expires
