@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"berth/api"
@@ -170,21 +169,35 @@ type event struct {
 	line        Line
 }
 
-// inTime returns all lines by time; lines of one agent keep their order.
+// inTime returns all lines by time; lines of one agent keep their order. Of lines of the same
+// time, which only a clock of a simulation gives to two agents, those that begin a start are last:
+// an instance may be gone and be started elsewhere in no time.
 func inTime(journals []Journal) []event {
 	var all []event
-	for _, j := range journals {
-		last := time.Time{}
-		for _, ln := range j.Lines {
-			if ln.At.Before(last) { // a clock that was set back must not reverse the order
-				ln.At = last
+	next, last := make([]int, len(journals)), make([]time.Time, len(journals))
+	for {
+		first := -1
+		for n, j := range journals {
+			if next[n] == len(j.Lines) {
+				continue
 			}
-			last = ln.At
-			all = append(all, event{j.Zone, j.Zone + "/" + j.Agent, ln})
+			if at := j.Lines[next[n]].At; at.After(last[n]) { // a clock that was set back must not reverse the order
+				last[n] = at
+			}
+			if first < 0 || last[n].Before(last[first]) || last[n].Equal(last[first]) &&
+				journals[first].Lines[next[first]].Event == lineStart && j.Lines[next[n]].Event != lineStart {
+				first = n
+			}
 		}
+		if first < 0 {
+			return all
+		}
+		j := journals[first]
+		ln := j.Lines[next[first]]
+		ln.At = last[first]
+		next[first]++
+		all = append(all, event{j.Zone, j.Zone + "/" + j.Agent, ln})
 	}
-	slices.SortStableFunc(all, func(a, b event) int { return a.line.At.Compare(b.line.At) })
-	return all
 }
 
 // followLine folds in one line of an instance.

@@ -62,6 +62,8 @@ func TestJournals(t *testing.T) {
 		{"twice in spite of a backup", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, JournalOptions{Restored: true}},
 		{"moved", "", []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start g i", "running g i")}, moves},
 		{"moved and not gone", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "start g i")}, moves},
+		{"moved in no time", "", []Journal{journal("b", 2*time.Second, "start g i", "running g i"), journal("a", 0, "start h i", "running h i", "gone h i")}, moves},
+		{"moved, and gone just after", promise.Once, []Journal{journal("b", 2*time.Second-1, "start g i", "running g i"), journal("a", 0, "start h i", "running h i", "gone h i")}, moves},
 		{"moved to where it was", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i")}, moves},
 		{"moved away and back before it was started there", "", []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i")}, returns},
 		{"moved away and back, and not gone", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "start h i", "running h i")}, returns},
