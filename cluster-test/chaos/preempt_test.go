@@ -269,14 +269,6 @@ func (m *evictors) clear(t *testing.T) {
 	})
 }
 
-// span is a time in which so much of a host's room was used.
-type span struct {
-	what        string
-	host        api.HostID
-	units       int
-	from, until api.Instant
-}
-
 // judge replays the log, and holds room that leases had beside what the agents ran.
 func (m *evictors) judge(t *testing.T) {
 	t.Helper()
@@ -287,7 +279,7 @@ func (m *evictors) judge(t *testing.T) {
 		assert.Fail(t, "a promise was broken", v.String())
 	}
 	h := readHistory(t, m.root.Nodes[0])
-	over := overlaps(slices.Concat(h.slots, h.ran(e.journals)))
+	over := check.Overlaps(slices.Concat(h.slots.Spans(), h.ran(e.journals)), func(string) int { return preemptRoom })
 	for _, o := range over {
 		assert.Fail(t, "preemptible instances ran in room that was not theirs", o)
 	}
@@ -315,7 +307,7 @@ func describe(all []time.Duration) string {
 
 // history is what the log says of slots and evictions.
 type history struct {
-	slots   []span
+	slots   check.Slots
 	late    []time.Duration // of each slot that was there before its grace began, behind its start
 	waited  []time.Duration // of each other slot, since it was made
 	evicted map[api.InstanceID]bool
@@ -333,7 +325,13 @@ func readHistory(t *testing.T, n *lab.NodeProc) *history {
 	defer func() { assert.NoError(t, d.Close()) }()
 	h := &history{evicted: map[api.InstanceID]bool{}, within: map[api.InstanceID]api.InstanceID{}, events: map[string]int{}}
 	s := state.New()
-	began, made := map[api.InstanceID]span{}, map[api.InstanceID]api.Instant{}
+	made := map[api.InstanceID]api.Instant{}
+	h.slots.Units = func(i *api.Instance) int {
+		if i.Whole {
+			return preemptRoom
+		}
+		return 1
+	}
 	for entry, err := range d.Entries() {
 		require.NoError(t, err)
 		for _, c := range entry.Commands {
@@ -344,18 +342,15 @@ func readHistory(t *testing.T, n *lab.NodeProc) *history {
 			}
 		}
 		if len(entry.Commands) > 0 {
-			h.follow(s.Clone(), began, made)
+			h.follow(s.Clone(), made)
 		}
-	}
-	for _, sp := range began {
-		h.slots = append(h.slots, sp)
 	}
 	return h
 }
 
 // follow notes what one entry has changed.
-func (h *history) follow(v *state.State, began map[api.InstanceID]span, made map[api.InstanceID]api.Instant) {
-	now, there := v.Now(), map[api.InstanceID]bool{}
+func (h *history) follow(v *state.State, made map[api.InstanceID]api.Instant) {
+	now := v.Now()
 	for _, host := range v.AllHosts() {
 		for _, i := range v.OnHost(host.ID) {
 			if i.Eviction != nil {
@@ -369,45 +364,22 @@ func (h *history) follow(v *state.State, began map[api.InstanceID]span, made map
 			if made[i.ID] == 0 {
 				made[i.ID] = now
 			}
-			if i.Status != api.StatusActive && i.Status != api.StatusDeleting {
-				continue
-			}
-			old, known := began[i.ID]
-			if there[i.ID] = known && old.host == host.ID || i.Status == api.StatusActive; known && old.host == host.ID || !there[i.ID] {
-				continue
-			}
-			units := 1
-			if i.Whole {
-				units = preemptRoom
-			}
-			if !known {
-				if since := made[i.ID]; since <= i.Window.Start.Add(-i.Grace) {
-					h.late = append(h.late, now.Time().Sub(i.Window.Start.Time()))
-				} else {
-					h.waited = append(h.waited, now.Time().Sub(since.Time()))
-				}
-			} else {
-				old.until = now
-				h.slots = append(h.slots, old)
-			}
-			began[i.ID] = span{"slot " + string(i.ID), host.ID, units, now, api.Forever}
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(began)) {
-		if !there[id] {
-			sp := began[id]
-			sp.until = now
-			h.slots = append(h.slots, sp)
-			delete(began, id)
+	for _, i := range h.slots.Note(v, now) {
+		if since := made[i.ID]; since <= i.Window.Start.Add(-i.Grace) {
+			h.late = append(h.late, now.Time().Sub(i.Window.Start.Time()))
+		} else {
+			h.waited = append(h.waited, now.Time().Sub(since.Time()))
 		}
 	}
 }
 
 // ran returns when the agents ran instances that were not in slots: from the line before the start
 // to the line after the end.
-func (h *history) ran(journals []check.Journal) []span {
-	open, last := map[api.InstanceID]span{}, map[api.InstanceID]check.Line{}
-	var out []span
+func (h *history) ran(journals []check.Journal) []check.Span {
+	open, last := map[api.InstanceID]check.Span{}, map[api.InstanceID]check.Line{}
+	var out []check.Span
 	for _, j := range journals {
 		for _, l := range j.Lines {
 			at := api.InstantOf(l.At)
@@ -418,10 +390,10 @@ func (h *history) ran(journals []check.Journal) []span {
 			last[l.Instance] = l
 			switch _, runs := open[l.Instance]; {
 			case l.Event == "start" && !runs:
-				open[l.Instance] = span{"instance " + string(l.Instance), l.Host, 1, at, api.Forever}
+				open[l.Instance] = check.Span{What: "instance " + string(l.Instance), Room: check.Room(l.Host), Units: 1, From: at, Until: api.Forever}
 			case (l.Event == "gone" || l.Event == "failed") && runs:
 				sp := open[l.Instance]
-				sp.until = at
+				sp.Until = at
 				out = append(out, sp)
 				delete(open, l.Instance)
 			}
@@ -429,49 +401,9 @@ func (h *history) ran(journals []check.Journal) []span {
 	}
 	for _, id := range slices.Sorted(maps.Keys(open)) { // its agent was killed then, and it with it
 		sp := open[id]
-		sp.until = api.InstantOf(last[id].At)
+		sp.Until = api.InstantOf(last[id].At)
 		out = append(out, sp)
 		h.open++
 	}
 	return out
-}
-
-// overlaps returns the moments at which more of a host was used than there is.
-func overlaps(spans []span) []string {
-	var out []string
-	for _, s := range spans { // use only rises where something begins
-		used := 0
-		var with []span
-		for _, o := range spans {
-			if o.host == s.host && o.from <= s.from && s.from < o.until {
-				used += o.units
-				with = append(with, o)
-			}
-		}
-		if used > preemptRoom {
-			out = append(out, fmt.Sprintf("%s on %s: %d of %d: %+v", s.what, s.host, used, preemptRoom, with))
-		}
-	}
-	return out
-}
-
-// TestOverlaps holds that more than a host has room for is seen, to the millisecond.
-func TestOverlaps(t *testing.T) {
-	t.Parallel()
-	slot := func(units int, from, until api.Instant) span { return span{"slot", "h", units, from, until} }
-	runs := func(host api.HostID, from, until api.Instant) span { return span{"instance", host, 1, from, until} }
-	for name, c := range map[string]struct {
-		spans []span
-		want  int
-	}{
-		"a full host":     {[]span{slot(preemptRoom-1, 5, 9), runs("h", 1, 20)}, 0},
-		"gone in time":    {[]span{slot(preemptRoom, 5, api.Forever), runs("h", 1, 5)}, 0},
-		"gone too late":   {[]span{slot(preemptRoom, 5, api.Forever), runs("h", 1, 6)}, 1},
-		"started early":   {[]span{slot(preemptRoom, 5, 9), runs("h", 8, 20)}, 1},
-		"started after":   {[]span{slot(preemptRoom, 5, 9), runs("h", 9, 20)}, 0},
-		"another host":    {[]span{slot(preemptRoom, 5, 9), runs("g", 1, 20)}, 0},
-		"one is too much": {[]span{slot(preemptRoom-1, 5, 9), runs("h", 1, 20), runs("h", 2, 6)}, 1},
-	} {
-		assert.Len(t, overlaps(c.spans), c.want, name)
-	}
 }
