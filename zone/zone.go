@@ -152,6 +152,7 @@ var steps = map[command.Kind]struct{ before, after crash.Point }{
 	command.KindLeaseCreate:     {crash.LeaseLogging, crash.LeaseLogged},
 	command.KindLeaseSet:        {crash.ChangeLogging, crash.ChangeLogged},
 	command.KindLeaseDelete:     {crash.EndLogging, crash.EndLogged},
+	command.KindRequeue:         {crash.RequeueLogging, crash.RequeueLogged},
 	command.KindTick:            {crash.TickLogging, crash.TickLogged},
 }
 

@@ -28,7 +28,7 @@ func (s *Service) ArmStart(at crash.Point, nth int) error {
 
 // checkPoint returns an error for an unknown point.
 func checkPoint(at crash.Point, nth int) error {
-	there := slices.Contains(slices.Concat(crash.Points(), crash.LeasePoints(), crash.AgentPoints()), at)
+	there := slices.Contains(slices.Concat(crash.Points(), crash.LeasePoints(), crash.RequeuePoints(), crash.AgentPoints()), at)
 	return orNil(there && nth > 0, "no process reaches %q for time %d", string(at), nth)
 }
 

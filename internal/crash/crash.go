@@ -81,6 +81,12 @@ const (
 	LeaseEndLogged  Point = "lease.end.logged"  // and after
 )
 
+// The points of booting preempted instances again. The new boot goes the way of all boots.
+const (
+	RequeueLogging Point = "requeue.logging" // room is found, or none, and that is not recorded
+	RequeueLogged  Point = "requeue.logged"  // and after: the new boot is recorded, or the try
+)
+
 // The points of the disk.
 const (
 	LogWriting      Point = "log.writing"      // before entries are written
@@ -106,8 +112,8 @@ const (
 	AgentReported  Point = "agent.reported"  // the zone has acknowledged, but that is not recorded
 )
 
-// Points returns every point of a node but those of webhooks and leases, in the order of a boot's
-// life, and then those of the disk.
+// Points returns every point of a node but those of webhooks, leases and preempted instances, in the
+// order of a boot's life, and then those of the disk.
 func Points() []Point {
 	return []Point{
 		BootLogging, BootLogged, SelectPlanning, SelectPlanned, SelectSealed, HoldLogging, HoldLogged, HoldAsking, HoldAsked,
@@ -129,6 +135,9 @@ func WebhookPoints() []Point {
 func LeasePoints() []Point {
 	return []Point{LeaseLogging, LeaseLogged, ChangeLogging, ChangeLogged, EndLogging, EndLogged, TickLogging, TickLogged}
 }
+
+// RequeuePoints returns every point of booting preempted instances again, on a leader.
+func RequeuePoints() []Point { return []Point{RequeueLogging, RequeueLogged} }
 
 // LeaseEndPoints returns every point of telling the ends of leases, on a leader.
 func LeaseEndPoints() []Point {

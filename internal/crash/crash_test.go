@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,7 +11,7 @@ import (
 
 func TestPointsAreNamedOnce(t *testing.T) {
 	seen := map[crash.Point]bool{}
-	for _, p := range append(crash.Points(), crash.AgentPoints()...) {
+	for _, p := range slices.Concat(crash.Points(), crash.WebhookPoints(), crash.LeasePoints(), crash.RequeuePoints(), crash.LeaseEndPoints(), crash.AgentPoints()) {
 		assert.False(t, seen[p], "%s is listed twice", p)
 		seen[p] = true
 	}
