@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"berth/api"
 )
@@ -16,6 +17,7 @@ type books struct {
 
 	mu    sync.Mutex // guards what follows
 	runs  map[api.InstanceID]running
+	past  []stay                        // what has run
 	last  map[api.InstanceID]api.HostID // where each was started last, also what is gone
 	roam  map[api.InstanceID]bool       // what had a fence, also what is gone
 	used  map[api.HostID]api.Resources
@@ -26,8 +28,9 @@ type books struct {
 
 // running is one instance on one host.
 type running struct {
-	host api.HostID
-	need api.Resources
+	host  api.HostID
+	need  api.Resources
+	since api.Instant
 }
 
 func newBooks(fail func(string, ...any)) *books {
@@ -57,7 +60,7 @@ func (b *books) started(host api.HostID, w api.Workload) error {
 	if w.Fence > 0 {
 		b.roam[w.Instance] = true
 	}
-	b.runs[w.Instance] = running{host, w.Resources}
+	b.runs[w.Instance] = running{host, w.Resources, api.InstantOf(time.Now())}
 	if b.used[host] == nil {
 		b.used[host] = api.Resources{}
 	}
@@ -95,6 +98,7 @@ func (b *books) stopped(id api.InstanceID) error {
 		return fmt.Errorf("instance %s does not run", id)
 	}
 	delete(b.runs, id)
+	b.past = append(b.past, r.stay(id, api.InstantOf(time.Now())))
 	for c, n := range r.need {
 		b.used[r.host][c] -= n
 	}

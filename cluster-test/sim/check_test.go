@@ -30,15 +30,19 @@ func (w *world) glance() {
 }
 
 // checkRoom holds that what instances, holds and consumers take is what the host
-// table says of each provider, and no more than there is.
+// table says of each provider, and no more than there is beside what waits until
+// preemptible instances have left.
 func (z *zone) checkRoom(v *state.State) {
-	taken := map[api.ProviderID]api.Resources{}
+	taken, waiting := map[api.ProviderID]api.Resources{}, map[api.ProviderID]api.Resources{}
+	waits := false // what is added
 	add := func(id api.ProviderID, r api.Resources) {
 		if taken[id] == nil {
-			taken[id] = api.Resources{}
+			taken[id], waiting[id] = api.Resources{}, api.Resources{}
 		}
 		for c, n := range r {
-			taken[id][c] += n
+			if taken[id][c] += n; waits {
+				waiting[id][c] += n
+			}
 		}
 	}
 	place := func(on api.HostID, r api.Resources, shares []api.Share, kept ...api.Share) {
@@ -58,6 +62,7 @@ func (z *zone) checkRoom(v *state.State) {
 			if i.Window.End <= v.Now() && !i.Overdue || i.Within != "" {
 				continue // it has no claim any more, and is being ended, or it is in the room of a lease
 			}
+			waits = i.Waits
 			place(h.ID, i.Resources, i.Shares)
 			if i.Target != "" { // it has room at both ends of its way
 				place(i.Target, i.Resources, i.TargetShares, i.Kept()...)
@@ -66,7 +71,7 @@ func (z *zone) checkRoom(v *state.State) {
 	}
 	for _, h := range v.AllHosts() {
 		for _, i := range v.SlotsOn(h.ID) {
-			if i.Overdue || i.Window.Contains(v.Now()) {
+			if waits = i.Status == api.StatusBuild; i.Overdue || i.Window.Contains(v.Now()) {
 				place(h.ID, i.Resources, i.Shares)
 			}
 		}
@@ -75,6 +80,7 @@ func (z *zone) checkRoom(v *state.State) {
 		if h.Decision != api.DecisionPending || !h.Window.Contains(v.Now()) {
 			continue // decided, or its time has passed while it waited, or has not come
 		}
+		waits = h.Request.Preempt || h.Request.Reserves
 		for n, s := range h.Slots {
 			switch all := slotOf(h, n); {
 			case s.Within != "": // it is in the room of a lease
@@ -86,6 +92,7 @@ func (z *zone) checkRoom(v *state.State) {
 			}
 		}
 	}
+	waits = false
 	for _, c := range v.Consumers() {
 		for _, sh := range c.Shares {
 			add(sh.Provider, sh.Resources)
@@ -96,7 +103,7 @@ func (z *zone) checkRoom(v *state.State) {
 			z.w.fail("zone %s, provider %s, index %d: used %v, and all who draw from it take %v", z.name, p.Name, v.Index(), p.Used, want)
 		}
 		for c, n := range taken[p.ID] {
-			if inv := p.Inventory[c]; n > inv.Capacity() {
+			if inv := p.Inventory[c]; n-waiting[p.ID][c] > inv.Capacity() {
 				z.w.fail("zone %s, provider %s, index %d: %d of %s are taken, of %d", z.name, p.Name, v.Index(), n, c, inv.Capacity())
 			}
 		}
@@ -209,7 +216,7 @@ func busy(v *state.State) string {
 // to know of that.
 func (z *zone) fenced(v *state.State) (api.InstanceID, bool) {
 	for _, i := range all(v) {
-		if i.Host != "" && i.Movable && i.Status == api.StatusActive {
+		if i.Host != "" && (i.Movable || i.Class == api.Preemptible) && i.Status == api.StatusActive {
 			if _, runs := z.w.books.at(i.ID); !runs {
 				return i.ID, true
 			}

@@ -69,7 +69,7 @@ func (w *world) actOnLease(t *tenancy, step int) {
 	c := root.client(w.nodeOf(root))
 	what := w.dice.IntN(8)
 	if len(t.made) == 0 || what < 3 {
-		root.lease(t, leaseOf(fmt.Sprint("l", step), 1+w.dice.IntN(10), 1+w.dice.IntN(4), 2+w.dice.IntN(8)))
+		root.lease(t, w.lend(leaseOf(fmt.Sprint("l", step), 1+w.dice.IntN(10), 1+w.dice.IntN(4), 2+w.dice.IntN(8))))
 		return
 	}
 	id := t.made[len(t.made)-1-w.dice.IntN(min(4, len(t.made)))]
@@ -184,7 +184,11 @@ func (z *zone) checkWithin() {
 	for _, h := range v.AllHosts() {
 		for _, slot := range v.SlotsOn(h.ID) {
 			in := v.Within(slot.ID)
-			if len(in) > 1 || len(in) == 1 && (v.Now() < slot.Window.Start || in[0].Project != slot.Project) {
+			used := map[bool]int{} // by whether it is lent, and not by what waits for that
+			for _, i := range in {
+				used[i.Class == api.Preemptible]++
+			}
+			if used[true] > 1 || used[false] > 1 || len(in) == 1 && (v.Now() < slot.Window.Start || in[0].Project != slot.Project) {
 				z.w.fail("zone %s: %d instances are within slot %s over %v", z.name, len(in), slot.ID, slot.Window)
 			}
 		}
@@ -238,6 +242,9 @@ func leaseLife(t *testing.T, seed uint64, sum map[string]int) {
 	ten := newTenancy()
 	for step := range 60 {
 		w.actOnLease(ten, step)
+		if w.dice.IntN(2) == 0 {
+			w.bootBeside(step)
+		}
 		if w.dice.IntN(3) == 0 {
 			w.disturb()
 		}
@@ -249,14 +256,29 @@ func leaseLife(t *testing.T, seed uint64, sum map[string]int) {
 	w.heal()
 	w.outlive(ten)
 	w.journals()
+	w.awaitRequeued()
+	w.checkRooms()
 	w.empty()
-	for what, n := range ten.count {
-		sum[what] += n
+	for _, counts := range []map[string]int{ten.count, w.tally.ops} {
+		for what, n := range counts {
+			sum[what] += n
+		}
+	}
+}
+
+// bootBeside boots outside of all leases. What is firm does not stay for long.
+func (w *world) bootBeside(step int) {
+	root, most := w.root(), 1+w.dice.IntN(8)
+	o := order(fmt.Sprint("r", step), 1+w.dice.IntN(most), most)
+	w.soften(&o)
+	root.boot(w.nodeOf(root), w.nodeOf(root), o)
+	if o.Hints == nil || w.dice.IntN(3) == 0 {
+		root.release(w.nodeOf(root), api.ReservationID(o.Reservation), time.Duration(5+w.dice.IntN(60))*time.Second)
 	}
 }
 
 // TestLeasesOverZones lets clients make, change and end leases over three zones and boot into
-// them, while leaders are killed, links are cut and clocks jump: no lease is ever half, what was
+// them and beside them, while leaders are killed, links are cut and clocks jump: no lease is ever half, what was
 // acknowledged is kept, each starts once and ends once, and nothing is left of those that ended.
 func TestLeasesOverZones(t *testing.T) {
 	sum, seeds := map[string]int{}, []uint64{1, 2}
@@ -272,7 +294,7 @@ func TestLeasesOverZones(t *testing.T) {
 	if *seedFlag != 0 {
 		return
 	}
-	for what, least := range map[string]int{"created": 10, "updated": 5, "deleted": 2, "started": 6, "ended": 6, "booted into": 2} {
+	for what, least := range map[string]int{"created": 10, "updated": 5, "deleted": 2, "started": 6, "ended": 6, "booted into": 2, "evictions": 8, "boots again": 3, "lent": 1} {
 		assert.GreaterOrEqual(t, sum[what], least, what)
 	}
 }

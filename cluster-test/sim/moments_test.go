@@ -79,6 +79,7 @@ func (w *world) burst(z *zone) {
 			o.MinCount = nil
 			*o.MaxCount = 1 + w.dice.IntN(2)
 		}
+		w.soften(&o)
 		z.boot(w.nodeOf(z), w.nodeOf(z), o)
 	}
 }

@@ -156,7 +156,7 @@ func (w *world) killZone() bool {
 
 func (w *world) killAtPoint() bool {
 	z, d := w.anyZone(), w.lasts()
-	points := crash.Points()
+	points := append(crash.Points(), crash.RequeuePoints()...)
 	at := points[w.dice.IntN(len(points))]
 	p := z.nodes[w.dice.IntN(len(z.nodes))]
 	if l := z.leader(); l != nil {
@@ -173,7 +173,7 @@ func (w *world) killAtPoint() bool {
 // cutAtPoint cuts a node off from every other zone when it reaches a point.
 func (w *world) cutAtPoint() bool {
 	z, d := w.anyZone(), w.lasts()
-	points := crash.Points()
+	points := append(crash.Points(), crash.RequeuePoints()...)
 	at := points[w.dice.IntN(len(points))]
 	l := z.leader()
 	if l == nil {

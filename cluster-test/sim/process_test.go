@@ -114,6 +114,9 @@ func (p *process) start() {
 	p.mu.Unlock()
 	go func() {
 		defer close(done)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { p.z.witness.follow(ctx, n) })
 		if err := n.Run(ctx); err != nil && ctx.Err() == nil && !p.killed() {
 			w.fail("node %s of %s ended: %v", p.id, p.z.name, err)
 		}

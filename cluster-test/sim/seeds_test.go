@@ -97,12 +97,16 @@ func life(t *testing.T, seed uint64, sum *total) {
 	w := newWorld(t, seed, family)
 	t.Cleanup(func() { sum.add(w) })
 	w.furnish()
-	due := w.dice.IntN(steps)
+	due, ten := w.dice.IntN(steps), newTenancy()
 	for step := range steps {
 		if step == due {
 			w.restore()
 		}
-		w.act(step)
+		if w.dice.IntN(8) == 0 {
+			w.actOnLease(ten, step)
+		} else {
+			w.act(step)
+		}
 		if w.dice.IntN(4) == 0 {
 			w.disturb()
 		}
@@ -111,9 +115,12 @@ func life(t *testing.T, seed uint64, sum *total) {
 		w.holds()
 	}
 	w.heal()
+	w.endLeases()
 	w.settle()
 	w.check()
 	w.journals()
+	w.awaitRequeued()
+	w.checkRooms()
 	w.empty()
 }
 

@@ -10,6 +10,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 )
 
 // furnish gives every zone the server groups that clients boot into: their names
@@ -52,7 +53,43 @@ func (w *world) wish(z *zone, o rest.ServerCreate) rest.ServerCreate {
 	case 4:
 		o.Zones = w.where(z)
 	}
+	w.soften(&o)
 	return o
+}
+
+// soften lets the instances of an order be preemptible, or lets such make room for them, or
+// neither.
+func (w *world) soften(o *rest.ServerCreate) {
+	switch w.dice.IntN(6) {
+	case 0:
+		o.Preempt = true
+		return
+	case 1, 2:
+	default:
+		return
+	}
+	o.OnPreempt = []api.PreemptAction{api.PreemptRequeue, api.PreemptRequeue, api.PreemptStop, api.PreemptNotify}[w.dice.IntN(4)]
+	wishes := []*rest.GroupWish{&o.GroupWish}
+	for n := range o.Groups {
+		wishes = append(wishes[:n], &o.Groups[n].GroupWish)
+	}
+	for _, g := range wishes {
+		if g.Hints == nil {
+			g.Hints = &rest.SchedulerHints{}
+		}
+		g.Hints.Preemptible = new(rest.Flag(true))
+	}
+}
+
+// lend lets a lease have a grace of its own, and lend its room while it is idle, or neither.
+func (w *world) lend(l rest.LeaseCreate) rest.LeaseCreate {
+	if w.dice.IntN(2) == 0 {
+		l.ShareIdle = new(true)
+	}
+	if w.dice.IntN(2) == 0 {
+		l.Grace = new(rest.Duration(time.Duration(1+w.dice.IntN(180)) * time.Second))
+	}
+	return l
 }
 
 // split makes two groups of one, which rules bind.
@@ -153,12 +190,13 @@ func (z *zone) undrain(h api.HostID) {
 	})
 }
 
-// endLives gives back what would end by itself, and waits until it is gone.
+// endLives gives back what would end or be booted again by itself, and waits until it is gone.
 func (w *world) endLives() {
 	w.t.Helper()
+	w.endLeases()
 	for _, z := range w.zones {
 		for _, b := range z.boots() {
-			if b.Request.Lifetime > 0 && !b.Final() {
+			if (b.Request.Lifetime > 0 || b.Request.OnPreempt == api.PreemptRequeue) && !b.Final() {
 				z.insist("release", func(ctx context.Context, c *client.Client) error {
 					_, err := c.Release(ctx, b.Request.Reservation, 0)
 					return err
@@ -167,4 +205,26 @@ func (w *world) endLives() {
 		}
 	}
 	w.settle()
+}
+
+// endLeases ends every lease, and waits until nothing is left of it.
+func (w *world) endLeases() {
+	w.t.Helper()
+	for _, z := range w.zones {
+		for _, l := range z.view().Leases("") {
+			if l.Status == api.LeaseTerminated {
+				continue
+			}
+			z.insist("end", func(ctx context.Context, c *client.Client) error {
+				err := c.DeleteLease(ctx, l.Terms.ID)
+				if api.CodeOf(err) == api.CodeNotFound {
+					return nil // an answer was lost
+				}
+				return err
+			})
+		}
+	}
+	for _, z := range w.zones {
+		z.until("no lease is left", func(v *state.State) bool { return dueLeases(v) == 0 })
+	}
 }

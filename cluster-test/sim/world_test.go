@@ -94,6 +94,7 @@ type zone struct {
 	lost   bool // for good
 
 	memo    memo
+	witness *witness
 	handed  atomic.Int32 // handovers of the lead that were asked for
 	drained atomic.Bool  // somebody has asked that instances move
 	pool    api.ProviderID
@@ -185,7 +186,7 @@ func (w *world) holds() {
 }
 
 func (w *world) grow(p plot, parent *zone) {
-	z := &zone{w: w, name: p.name, number: len(w.zones) + 1, parent: parent}
+	z := &zone{w: w, name: p.name, number: len(w.zones) + 1, parent: parent, witness: newWitness()}
 	w.zones = append(w.zones, z)
 	for i := range p.nodes {
 		z.addNode(i)
