@@ -427,7 +427,13 @@ func (d *peerDoor) getChanges(w http.ResponseWriter, r *http.Request, l *api.Lin
 	if err != nil {
 		return api.Errorf(api.CodeInvalid, "after must be a log index")
 	}
-	wire.CBOR(w, r, http.StatusOK, d.Saga.Changes(r.Context(), l, after, wait))
+	ch := d.Saga.Changes(r.Context(), l, after, wait)
+	if api.ParseForm(r.Header.Get(api.HeaderForm)) < api.FormFourth {
+		for i := range ch.Items {
+			ch.Items[i].Eviction = nil // an older parent follows all the same
+		}
+	}
+	wire.CBOR(w, r, http.StatusOK, ch)
 	return nil
 }
 

@@ -270,6 +270,33 @@ func TestOnesOwnServersAreNotAParents(t *testing.T) {
 	assert.Empty(t, ch.Items)
 }
 
+// TestAnOlderParentFollowsEvictions: it hears that an instance leaves, and not why.
+func TestAnOlderParentFollowsEvictions(t *testing.T) {
+	w := newWorld(t)
+	up, _ := w.store.View().LinkByName("up")
+	at := w.zone.Stamp()
+	soft, own := request(1), request(1)
+	soft.Class, own.Reservation, own.Preempt = api.Preemptible, "own", true
+	soft.Groups[0].Resources, own.Groups[0].Resources = api.Resources{api.VCPU: 4}, api.Resources{api.VCPU: 4}
+	slot := func(id api.InstanceID) []command.Slot {
+		return []command.Slot{{Instance: api.InstanceSpec{ID: id, Name: string(id)}, Host: canary + "-id-1"}}
+	}
+	w.store.Must(
+		t,
+		command.Hold{Stamp: at, ID: "h-soft", Origin: up.ID, Attempt: 1, Request: soft, Expires: api.Forever, Commit: true, Slots: slot("i-soft")},
+		command.BootCreate{Stamp: at, BootTerms: command.BootTerms{Digest: []byte{1}, Name: "own", Request: own, Min: 1, Instances: []api.InstanceSpec{{ID: "i-own", Name: "own"}}}},
+		command.Hold{Stamp: at, ID: "h-own", Attempt: 1, Request: own, Expires: api.Forever, Commit: true, Slots: slot("i-own")},
+	)
+	for form, told := range map[api.Form]bool{api.FormThird: false, api.FormFourth: true} {
+		poll := call{method: "GET", target: "/zones/changes?after=0", peer: "zone-up", head: map[string]string{api.HeaderForm: form.String()}}
+		var ch api.Changes
+		w.answered(t, poll, 200, &ch)
+		require.Len(t, ch.Items, 1)
+		assert.Equal(t, api.StatusDeleting, ch.Items[0].Status)
+		assert.Equal(t, told, ch.Items[0].Eviction != nil, "form %s", form)
+	}
+}
+
 func TestAPausedLinkTakesNoNewWork(t *testing.T) {
 	w := newWorld(t)
 	h := w.plan(t, 1)
