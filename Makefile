@@ -80,9 +80,10 @@ sim: ## run federations in virtual time, new seeds until SIMTIME has passed
 # As root with nft, ip and mkfs.ext4, machines are network namespaces with disks of
 # their own. Without, it fails, unless BERTH_CHAOS_WITHOUT=disks,namespaces says that
 # this is meant. GATES names a file that gets a line for each thing that was to be
-# done, and how much of it was.
+# done, and how much of it was. Most tests wait most of the time: three at a time load
+# two cores.
 chaos: ## break federations of real processes and simulated ones for about sixteen minutes, SCALE times as much
-	$(GO) test -count=1 -v -timeout $(CHAOSMAX) -tags chaos ./cluster-test/chaos -scale $(SCALE) \
+	$(GO) test -count=1 -v -parallel 3 -timeout $(CHAOSMAX) -tags chaos ./cluster-test/chaos -scale $(SCALE) \
 		$(if $(LEDGER),-ledger $(abspath $(LEDGER))) $(if $(GATES),-gates $(abspath $(GATES)))
 	$(GO) test -count=1 -v -timeout $(CHAOSMAX) ./buildplan/seal -run '^TestForged' -forged $(FORGED)
 	@$(if $(GATES),echo "gate | chaos: forged blobs | $(FORGED) | $(FORGED) | ran" >> $(GATES))
