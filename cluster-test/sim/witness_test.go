@@ -100,6 +100,21 @@ func first(v *state.State, r api.ReservationID) api.ReservationID {
 	return r
 }
 
+// ends returns when agents saw that instances had ended by themselves, as those do that are asked to.
+func (w *world) ends() map[api.InstanceID][]api.Instant {
+	out := map[api.InstanceID][]api.Instant{}
+	for _, z := range w.zones {
+		for _, c := range z.crews {
+			for _, l := range c.journal().Lines {
+				if l.Event == "ended" {
+					out[l.Instance] = append(out[l.Instance], api.InstantOf(l.At))
+				}
+			}
+		}
+	}
+	return out
+}
+
 // lines names, for each instance that is booted again if it must leave, the boot that it was first
 // asked for in, and its name there: what has one line is one instance in the eyes of its owner.
 func (w *world) lines() map[api.InstanceID]string {
@@ -128,7 +143,13 @@ func (w *world) checkRooms() {
 	}
 	slices.SortFunc(slots, func(a, b check.Span) int { return cmp.Compare(a.From, b.From) })
 	spans, lines := slices.Clone(slots), w.lines()
+	ends := w.ends()
 	for _, s := range w.books.stays() {
+		for _, at := range ends[s.id] { // what is left of it may be removed much later
+			if at >= s.from {
+				s.until = min(s.until, at)
+			}
+		}
 		own := check.Span{What: "instance " + string(s.id), Room: check.Room(s.host), Units: s.cpus, From: s.from, Until: s.until}
 		if line, ok := lines[s.id]; ok {
 			again := own
