@@ -82,7 +82,7 @@ sim: ## run federations in virtual time, new seeds until SIMTIME has passed
 # this is meant. GATES names a file that gets a line for each thing that was to be
 # done, and how much of it was. Most tests wait most of the time: three at a time load
 # two cores.
-chaos: ## break federations of real processes and simulated ones for about sixteen minutes, SCALE times as much
+chaos: ## break federations of real processes and simulated ones for about fourteen minutes, SCALE times as much
 	$(GO) test -count=1 -v -parallel 3 -timeout $(CHAOSMAX) -tags chaos ./cluster-test/chaos -scale $(SCALE) \
 		$(if $(LEDGER),-ledger $(abspath $(LEDGER))) $(if $(GATES),-gates $(abspath $(GATES)))
 	$(GO) test -count=1 -v -timeout $(CHAOSMAX) ./buildplan/seal -run '^TestForged' -forged $(FORGED)
