@@ -9,7 +9,7 @@ var layers = [][]string{
 	{"api"},
 	{"api/rest", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/requestid", "internal/sysinfo", "internal/watch"},
 	{"internal/script"},
-	{"capacity", "lease", "lease/recur", "preempt", "quota"},
+	{"binding", "capacity", "lease", "lease/recur", "preempt", "quota"},
 	{"filters/query", "capacity/queue"},
 	{"filters", "costs", "candidates"},
 	{"buildplan", "buildplan/seal", "raftstore/command"},
@@ -45,7 +45,7 @@ var free = []string{
 
 // pure packages have no clock, no randomness, no I/O, no goroutine, no lock and no log.
 var pure = []string{
-	"api", "api/rest", "capacity", "capacity/queue", "lease", "lease/recur", "preempt", "quota", "filters/query", "filters", "costs", "candidates",
+	"api", "api/rest", "binding", "capacity", "capacity/queue", "lease", "lease/recur", "preempt", "quota", "filters/query", "filters", "costs", "candidates",
 	"buildplan", "buildplan/seal", "raftstore/command", "raftstore/state/table", "raftstore/state",
 }
 
