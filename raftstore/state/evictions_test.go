@@ -229,6 +229,29 @@ func TestFirmBootPreempts(t *testing.T) {
 	checkIndexes(t, w.s)
 }
 
+// What is deleted while it waits for its room is gone at once: it never began, and takes no room
+// beside those that leave for it.
+func TestDeletedWhileItWaits(t *testing.T) {
+	w := leaseWorld(t)
+	w.soft("b", "h1", "p1", "p2", "p3", "p4")
+	boot := create(w.stamp(), "g", 2, 2)
+	boot.Request.Preempt = true
+	w.ok(boot)
+	h := hold(w.stamp(), "g-k", "g", slots("h1", "g1", "g2"))
+	h.Request = boot.Request
+	w.ok(h)
+	w.ok(bootDecide(w.stamp(), "g", api.DecisionCommit))
+	w.ok(command.InstanceDelete{Stamp: w.stamp(), ID: "g1"})
+	i, _ := w.s.Instance("g1")
+	assert.Equal(t, api.StatusDeleted, i.Status)
+	assert.EqualValues(t, 5, w.used("h1"), "those that leave, and one that waits")
+	w.ok(command.BootRelease{Stamp: w.stamp(), Project: "p", Reservation: "g"})
+	i, _ = w.s.Instance("g2")
+	assert.Equal(t, api.StatusDeleted, i.Status)
+	assert.EqualValues(t, 4, w.used("h1"))
+	checkIndexes(t, w.s)
+}
+
 // A firm boot that preempts and is given up evicts nobody.
 func TestAbortEvictsNobody(t *testing.T) {
 	w := leaseWorld(t)
@@ -278,6 +301,32 @@ func TestIdleRoomIsLent(t *testing.T) {
 	w.gone("h1", "p2", "i1")
 	assert.Equal(t, api.LeaseTerminated, w.lease("l").Status)
 	checkIndexes(t, w.s)
+}
+
+// What was held in a slot before an update ends with the new slot, or never begins in it.
+func TestLentHoldsFollowAnUpdate(t *testing.T) {
+	for _, lends := range []bool{true, false} {
+		w := leaseWorld(t)
+		w.lendLease(api.Window{Start: w.now, End: start + 20*minute}, "s1")
+		w.ok(w.softHold("b", "s1", "", false, "p1"))
+
+		shorter := api.Window{Start: w.lease("l").Terms.Window.Start, End: start + 15*minute}
+		h := w.updateLease("l", shorter, "h1", []string{"s1"}, "t1")
+		h.Request.Groups[0].ShareIdle, h.Commit = lends, true
+		w.ok(h)
+		require.Equal(t, saved(t, w.s), saved(t, loaded(t, saved(t, w.s))))
+		w.ok(bootDecide(w.stamp(), "b", api.DecisionCommit))
+		i, _ := w.s.Instance("p1")
+		assert.Equal(t, api.InstanceID("t1"), i.Within)
+		assert.Equal(t, shorter.End, i.Window.End)
+		if lends {
+			assert.Equal(t, api.StatusBuild, i.Status)
+		} else {
+			assert.Equal(t, api.StatusDeleting, i.Status)
+			assert.True(t, i.Eviction.Lease)
+		}
+		checkIndexes(t, w.s)
+	}
 }
 
 // Nothing preemptible comes into a lease whose owner does not lend it.

@@ -237,6 +237,18 @@ func TestLeaseIsUpdatedInPlace(t *testing.T) {
 	}
 }
 
+// TestStartedSlotKeepsItsStart: whatever a parent says, a slot that has begun does not begin later.
+func TestStartedSlotKeepsItsStart(t *testing.T) {
+	w := leaseWorld(t)
+	w.makeLease("l", "h1", api.Window{Start: w.now, End: start + 20*minute}, "s1")
+	later := api.Window{Start: start + 10*minute, End: start + 20*minute}
+	r := w.ok(w.updateLease("l", later, "h1", []string{"s1"}, "t1"))
+	require.Len(t, r.Hold.Slots, 1)
+	assert.Empty(t, r.Hold.Slots[0].Keeps, "it gets room of its own")
+	assert.Equal(t, api.StatusActive, w.status("s1"))
+	checkIndexes(t, w.s)
+}
+
 // TestLeaseShrinksInPlace: a shorter window frees the rest, also around what runs there.
 func TestLeaseShrinksInPlace(t *testing.T) {
 	w := leaseWorld(t)

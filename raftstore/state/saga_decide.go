@@ -106,16 +106,16 @@ func (s *sagaBook) makeInstance(h *Hold, n int) {
 		return
 	}
 	s.beginAdded(i)
-	if sl.Within != "" {
-		if slot, ok := s.instances.Get(string(sl.Within)); !ok || slot.Status != api.StatusActive {
-			now, _ := s.instances.Get(string(i.ID))
-			s.endInstance(now)
-			return
-		}
-	}
+	slot, _ := s.instances.Get(string(sl.Within))
 	switch {
+	case sl.Within != "" && (slot == nil || slot.Status != api.StatusActive):
+		now, _ := s.instances.Get(string(i.ID))
+		s.endInstance(now)
 	case i.Class == api.Preemptible:
 		s.evictLate(i)
+		if slot != nil {
+			s.evictLent(slot)
+		}
 	case !i.Reserved && (h.Request.Preempt || sl.Within != ""):
 		s.waitForRoom(i)
 	}

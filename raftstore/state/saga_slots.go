@@ -77,6 +77,8 @@ func (s *sagaBook) keepSlot(h *Hold, sl *command.Slot) (shares []api.Share, ok b
 	switch g := &h.Request.Groups[sl.Group]; {
 	case !known || !old.Reserved || !old.Live() || old.Status == api.StatusDeleting || old.Overdue || s.isKept(old.ID):
 		return nil, false
+	case old.Status == api.StatusActive && h.Window.Start > s.now: // what has begun does not begin later
+		return nil, false
 	case old.Tenant() != h.Tenant() || old.Reservation != h.Request.Replaces || old.Group != g.Name:
 		return nil, false
 	case old.Host != sl.Host || old.Whole != g.Whole || !s.rulesAllow(h, sl.Group, hostPlace(sl.Host), ""):
@@ -103,6 +105,7 @@ func (s *sagaBook) replaceSlot(h *Hold, n int) {
 	sl, shares := h.Slots[n], h.sharesOf(n)
 	old, _ := s.instances.Get(string(sl.Keeps))
 	s.noteKept(old.ID, false)
+	s.shortenHolds(old.ID, h.Window.End)
 	s.hostTable.ShrinkSlot(sl.Host, s.claimOf(old), old.Shares, s.claimOfSlot(h, sl), shares)
 	i := s.newInstance(h, sl.Instance, sl.Group)
 	i.Host, i.Shares = sl.Host, shares
@@ -148,6 +151,27 @@ func (s *sagaBook) loadKept(h *Hold, n int) {
 	s.hostTable.RestoreSlotExtension(sl.Host, s.claimOf(old), old.Shares, s.claimOfSlot(h, sl), h.sharesOf(n))
 	s.noteDrawn(sl.Host, s.claimOfSlot(h, sl), h.sharesOf(n), +1)
 	s.noteKept(old.ID, true)
+}
+
+// shortenHolds ends what undecided holds of preemptibles have within a slot at end at the latest:
+// the slot that follows ends then.
+func (s *sagaBook) shortenHolds(slot api.InstanceID, end api.Instant) {
+	if !s.isPromisedLent(slot) {
+		return
+	}
+	for _, h := range s.OpenHolds() {
+		ends := *h
+		ends.Slots = slices.Clone(h.Slots)
+		for n, was := range h.Slots {
+			if was.Within != slot || was.Until <= end {
+				continue
+			}
+			ends.Slots[n].Until = end
+			s.releaseAllocation(was.Host, s.claimOfSlot(h, was), nil)
+			s.allocate(was.Host, s.claimOfSlot(h, ends.Slots[n]), nil)
+		}
+		s.putHold(&ends)
+	}
 }
 
 // moveHolds puts the slots that undecided holds have within a slot into the one that follows

@@ -181,12 +181,16 @@ func (s *workBook) hasten(old, who *api.Instance, by api.Instant) {
 	s.touchHost(i.Host)
 }
 
-// evictLent evicts preemptibles from within a slot whose terms have changed: all if its owner does
-// not lend it any more, else as many as have no room left.
+// evictLent evicts preemptibles from within a slot whose terms have changed, now or since one of
+// them was held: all if its owner does not lend it any more, else as many as have no room left.
 func (s *workBook) evictLent(slot *api.Instance) {
-	var lent []*api.Instance
+	var lent, leaving []*api.Instance
 	s.eachWithin(slot.ID, func(i *api.Instance) {
-		if i.Class == api.Preemptible && i.Status != api.StatusDeleting {
+		switch {
+		case i.Class != api.Preemptible:
+		case i.Status == api.StatusDeleting:
+			leaving = append(leaving, i)
+		default:
 			lent = append(lent, i)
 		}
 	})
@@ -194,7 +198,13 @@ func (s *workBook) evictLent(slot *api.Instance) {
 		return
 	}
 	if slot.ShareIdle {
-		lent = s.chooseVictims(s.missingFor(lent[0]), lent)
+		missing := s.missingFor(lent[0])
+		for _, i := range leaving {
+			for k, n := range s.usesOf(i) {
+				missing[k] -= n
+			}
+		}
+		lent = s.chooseVictims(missing, lent)
 	}
 	for _, i := range lent {
 		s.evict(i, slot, s.deadlineFor(slot))

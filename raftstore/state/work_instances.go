@@ -131,9 +131,14 @@ func (s *workBook) outerClaim(slot api.InstanceID) *api.Claim {
 	return &outer
 }
 
-// endInstance requests the end of an instance; a repeat changes nothing.
+// endInstance requests the end of an instance; a repeat changes nothing. What waits for its room
+// is gone at once: no agent was shown it.
 func (s *workBook) endInstance(i *api.Instance) {
-	if i.Status != api.StatusDeleting && i.Live() {
+	switch {
+	case i.Status == api.StatusDeleting || !i.Live():
+	case i.Waits:
+		s.setStatus(i, api.StatusDeleted, "")
+	default:
 		s.setStatus(i, api.StatusDeleting, "")
 	}
 }

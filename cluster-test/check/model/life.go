@@ -44,9 +44,13 @@ func (m *Model) MadeBy(h *Hold, id api.InstanceID) *Instance {
 	return nil
 }
 
-// setStatus moves an instance on. Its claim ends when it is DELETED.
+// setStatus moves an instance on. Its claim ends when it is DELETED. Of an instance that waits for
+// its room nothing runs that would have to end.
 func (m *Model) setStatus(id api.InstanceID, st api.Status) {
 	i := m.Instances[id]
+	if st == api.StatusDeleting && i.Waits && !i.isSlot() {
+		st = api.StatusDeleted
+	}
 	if i.Status == st {
 		return
 	}

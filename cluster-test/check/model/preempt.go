@@ -59,6 +59,9 @@ func (m *Model) beginMade(id api.InstanceID) {
 	switch {
 	case c.Class == api.Preemptible && i.Live():
 		m.evictLate(c)
+		if c.Within != "" {
+			m.evictLent(c.Within)
+		}
 	case c.Class == api.Firm && c.Pushes && i.Live() && !m.isRoomFree(id):
 		i.Waits, m.Hit[id] = true, true
 		m.evictFor(id)
@@ -263,16 +266,26 @@ func (m *Model) isClosed(p *Claim) bool {
 	return false
 }
 
-// evictLent evicts what has no room in a slot any more after an update.
+// evictLent evicts what has no room in a slot any more since an update.
 func (m *Model) evictLent(slot api.InstanceID) {
-	var lent []api.InstanceID
+	var lent, leaving []api.InstanceID
 	for _, c := range m.Inside(slot) {
-		if i := m.Instances[c.Consumer]; c.Class == api.Preemptible && i != nil && i.Live() && i.Status != api.StatusDeleting {
+		switch i := m.Instances[c.Consumer]; {
+		case c.Class != api.Preemptible || i == nil || !i.Live():
+		case i.Status == api.StatusDeleting:
+			leaving = append(leaving, c.Consumer)
+		default:
 			lent = append(lent, c.Consumer)
 		}
 	}
 	if i := m.Instances[slot]; len(lent) > 0 && i.Hold.Request.Groups[i.Group].ShareIdle {
-		lent = m.choose(m.missing(m.Claims[lent[0]]), lent)
+		need := m.missing(m.Claims[lent[0]])
+		for _, id := range leaving {
+			for k, n := range m.usesOf(id) {
+				need[k] -= n
+			}
+		}
+		lent = m.choose(need, lent)
 	}
 	for _, id := range lent {
 		m.evict(id, slot)

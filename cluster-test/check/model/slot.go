@@ -164,7 +164,7 @@ func (m *Model) Crowded() api.InstanceID {
 			continue
 		}
 		outer := m.Claims[c.Within]
-		if outer == nil || c.Start < outer.Start || c.End > outer.Until() {
+		if outer == nil || max(c.Start, m.Now) < outer.Start || c.End > outer.Until() {
 			return c.Within
 		}
 		for class := range c.Amounts {
@@ -223,6 +223,8 @@ func (m *Model) keepSlot(h *Hold, c *Claim, sl command.Slot) bool {
 	switch {
 	case old == nil || !old.Live() || !old.isSlot() || old.Status == api.StatusDeleting || m.Claims[sl.Keeps].Over > 0 || m.Kept[sl.Keeps] != nil:
 		return false
+	case old.Status == api.StatusActive && c.Start > m.Now:
+		return false // what has begun does not begin later
 	case old.Hold.ID.Origin != h.ID.Origin || old.Hold.Request.Project != h.Request.Project || old.Hold.Request.Reservation != h.Request.Replaces:
 		return false
 	case string(old.Reservation()) != g.Name || old.isWhole() != g.Whole || old.Host != sl.Host:
@@ -392,6 +394,8 @@ func (m *Model) replaceSlot(h *Hold, c *Claim) {
 	for _, inner := range inside {
 		if i := m.Instances[inner.Consumer]; i != nil && i.Live() && inner.End == from.End && inner.Over == 0 {
 			inner.End = c.End // it ends with the slot
+		} else if i == nil && inner.Class == api.Preemptible {
+			inner.End = min(inner.End, c.End) // so does what is lent to an undecided hold
 		}
 		inner.Within = c.Consumer
 		m.Hit[inner.Consumer] = m.Hit[inner.Consumer] || m.Instances[inner.Consumer] != nil
