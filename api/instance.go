@@ -74,6 +74,12 @@ type Instance struct {
 	// Waits is set for a firm instance whose room preemptible instances still use. Its agent
 	// learns of it when they are gone.
 	Waits bool `cbor:"40,keyasint,omitempty" form:"4"`
+
+	Volume   string     `cbor:"41,keyasint,omitempty" form:"4"` // type of a volume; "" for an instance
+	Attached InstanceID `cbor:"42,keyasint,omitempty" form:"4"` // of a volume: the instance that it is attached to
+	// Volumes are the volumes that are attached to an instance, by id, at most AttachedMax; only
+	// in the zone that owns its host.
+	Volumes []InstanceID `cbor:"43,keyasint,omitempty" form:"4"`
 }
 
 // Stay numbers the stays of an instance on hosts, from 1: an agent's report on an earlier
@@ -114,6 +120,8 @@ type InstanceChange struct {
 	Unreachable Instant   `cbor:"6,keyasint,omitempty"`
 	Replaced    bool      `cbor:"7,keyasint,omitempty" form:"4"` // see Instance.Replaced
 	Eviction    *Eviction `cbor:"8,keyasint,omitempty" form:"4"` // see Instance.Eviction
+
+	Attached InstanceID `cbor:"9,keyasint,omitempty" form:"4"` // see Instance.Attached
 }
 
 // Changes is the answer to GET /zones/changes: the changes after an index, in order. Next

@@ -20,6 +20,8 @@ type Group struct {
 	AZ         string            `cbor:"10,keyasint,omitempty" log:"availability_zone"` // "" for any
 	Whole      bool              `cbor:"11,keyasint,omitempty" form:"4"`                // each slot is a whole host, without Resources; needs Request.Reserves
 	ShareIdle  bool              `cbor:"12,keyasint,omitempty" form:"4"`                // preemptible instances may use the slots while their owner does not; needs Request.Reserves
+	Volume     string            `cbor:"13,keyasint,omitempty" form:"4"`                // type of the volumes that the slots are; "" for instances
+	AttachTo   string            `cbor:"14,keyasint,omitempty" form:"4"`                // of volumes: the group to whose instances they are attached, one to each
 }
 
 // Request is the request of a select, boot or lease. It is canonical: a sealed plan is
@@ -178,6 +180,9 @@ func (r *Request) Validate() error {
 	if err := r.validateRules(); err != nil {
 		return err
 	}
+	if err := r.validateVolumes(); err != nil {
+		return err
+	}
 	if n := r.Zones.MinZones; n > r.Count() {
 		return Errorf(CodeInvalid, "zones.min_zones %d needs at least as many instances, got %d", n, r.Count())
 	}
@@ -295,6 +300,9 @@ func (g *Group) Validate() error {
 		return err
 	}
 	if err := g.Traits.validate(); err != nil {
+		return err
+	}
+	if err := g.validateVolume(); err != nil {
 		return err
 	}
 	return g.Hints.validate()

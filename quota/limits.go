@@ -19,13 +19,16 @@ const (
 	Reserved     Item = "reserved"     // slots reserved for instances
 	Instances    Item = "instances"    // firm instances that are not in a reservation
 	Preemptibles Item = "preemptibles" // preemptible instances
+	Volumes      Item = "volumes"      // volumes
 )
 
 // Families returns the items that are numbers.
-func Families() []Item { return []Item{Leases, Hosts, Reserved, Instances, Preemptibles} }
+func Families() []Item {
+	return []Item{Leases, Hosts, Reserved, Instances, Preemptibles, Volumes}
+}
 
-// Of returns the item that is an amount of a resource class in Reserved, Instances or
-// Preemptibles, such as reserved.VCPU.
+// Of returns the item that is an amount of a resource class in Reserved, Instances,
+// Preemptibles or Volumes, such as reserved.VCPU.
 func (i Item) Of(class api.ResourceClass) Item { return i + "." + Item(class) }
 
 // Valid reports whether i is an item.
@@ -34,7 +37,7 @@ func (i Item) Valid() bool {
 	switch Item(family) {
 	case Leases, Hosts:
 		return !amount
-	case Reserved, Instances, Preemptibles:
+	case Reserved, Instances, Preemptibles, Volumes:
 		return !amount || api.ResourceClass(class).Valid()
 	}
 	return false
@@ -86,8 +89,8 @@ func (l Limits) Validate() error {
 	for _, i := range slices.Sorted(maps.Keys(l)) {
 		switch n := l[i]; {
 		case !i.Valid():
-			return api.Errorf(api.CodeInvalid, "there is no quota %q: it is %s, %s, %s, %s or %s, or one of the last three with a resource class, such as %s",
-				string(i), Leases, Hosts, Reserved, Instances, Preemptibles, Reserved.Of(api.VCPU))
+			return api.Errorf(api.CodeInvalid, "there is no quota %q: it is %s, %s, %s, %s, %s or %s, or one of the last four with a resource class, such as %s",
+				string(i), Leases, Hosts, Reserved, Instances, Preemptibles, Volumes, Reserved.Of(api.VCPU))
 		case n < Unlimited || n > LimitMax:
 			return api.Errorf(api.CodeInvalid, "quota %s must be 0 to %d, or %d for none, got %d", i, int64(LimitMax), Unlimited, n)
 		}

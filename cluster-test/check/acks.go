@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"berth/api"
@@ -94,11 +95,8 @@ func (a *audit) addViolation(rule promise.Name, zone, format string, args ...any
 }
 
 func instancesOf(s *state.State) []*api.Instance {
-	n := 0
-	for _, k := range s.CountByStatus() {
-		n += k
-	}
-	return s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: n + 1}})
+	all := state.Page{Limit: math.MaxInt}
+	return append(s.InstancesPage(state.InstanceQuery{Page: all}), s.InstancesPage(state.InstanceQuery{Volumes: true, Page: all})...)
 }
 
 // indexInstances records the zone of each live instance, and checks that no two zones own

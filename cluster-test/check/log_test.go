@@ -23,7 +23,7 @@ import (
 func TestCleanLogs(t *testing.T) {
 	sum := LogSummary{Outcomes: Outcomes{}}
 	moved, evacuated, returned := 0, 0, 0
-	for seed := range uint64(44) {
+	for seed := range uint64(50) {
 		w := newWorld(seed)
 		w.grow = seed%2 == 0
 		for range 500 {
@@ -62,7 +62,7 @@ func TestCleanLogs(t *testing.T) {
 		"InstanceMove conflict", "InstanceMove no_capacity", "InstanceMove ok", "InstanceReport ok", "InstanceTold ok", "LinkSet ok", "PartAck ok",
 		"ProviderCreate ok", "ProviderDelete in_use", "ProviderDelete ok", "ProviderSet conflict", "ProviderSet ok", "ProviderSet stale_generation",
 		"Prune ok", "Requeue conflict", "Requeue ok", "SchedulerSet ok", "TraitDelete in_use", "TraitDelete ok", "TraitPut ok", "instance evacuated", "slot on a spare", "slot refused",
-		"WebhookDelete ok", "WebhookPut ok", "WebhooksTold ok",
+		"VolumeAttach conflict", "VolumeAttach not_found", "VolumeAttach ok", "VolumeDetach ok", "WebhookDelete ok", "WebhookPut ok", "WebhooksTold ok",
 	} {
 		floor[what] = least
 	}

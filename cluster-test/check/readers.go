@@ -17,6 +17,7 @@ type listing struct {
 	coming  map[api.HostID]int              // that move there
 	ofBoot  map[model.BootID][]api.InstanceID
 	ofOwner map[api.ProjectID][]api.InstanceID // projects of this zone
+	volumes map[api.ProjectID][]api.InstanceID
 	tenants map[api.Tenant]map[api.HostID]int
 	over    []api.InstanceID // past their window, and not yet asked to end
 	next    api.Instant      // when the next one is over
@@ -25,7 +26,7 @@ type listing struct {
 func (r *replay) buildListing() *listing {
 	l := &listing{
 		onHost: map[api.HostID][]api.InstanceID{}, slots: map[api.HostID][]api.InstanceID{}, coming: map[api.HostID]int{}, ofBoot: map[model.BootID][]api.InstanceID{},
-		ofOwner: map[api.ProjectID][]api.InstanceID{}, tenants: map[api.Tenant]map[api.HostID]int{}, next: api.Forever,
+		ofOwner: map[api.ProjectID][]api.InstanceID{}, volumes: map[api.ProjectID][]api.InstanceID{}, tenants: map[api.Tenant]map[api.HostID]int{}, next: api.Forever,
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.m.Instances)) {
 		if i := r.m.Instances[id]; i.Live() {
@@ -55,7 +56,11 @@ func (l *listing) occupy(t api.Tenant, on api.HostID) {
 
 func (l *listing) add(m *model.Model, id api.InstanceID, i *model.Instance) {
 	t := tenantOf(i.Hold)
-	if t.Origin == "" && !i.Reserved() {
+	switch {
+	case t.Origin != "" || i.Reserved():
+	case i.Volume() != "":
+		l.volumes[t.Project] = append(l.volumes[t.Project], id)
+	default:
 		boot := model.BootID{Project: t.Project, Reservation: i.Hold.Request.Reservation}
 		l.ofBoot[boot] = append(l.ofBoot[boot], id)
 		l.ofOwner[t.Project] = append(l.ofOwner[t.Project], id)
@@ -101,6 +106,11 @@ func (r *replay) compareReaders(index uint64) {
 	for p, want := range l.ofOwner {
 		if got := idsOf(r.s.InstancesPage(state.InstanceQuery{Project: p, Page: page})); !slices.Equal(got, want) {
 			r.addViolation(promise.Model, index, "project %s lists %v, not %v", p, got, want)
+		}
+	}
+	for p, want := range l.volumes {
+		if got := idsOf(r.s.InstancesPage(state.InstanceQuery{Project: p, Volumes: true, Page: page})); !slices.Equal(got, want) {
+			r.addViolation(promise.Volume, index, "project %s lists the volumes %v, not %v", p, got, want)
 		}
 	}
 	for id, b := range r.m.Boots {

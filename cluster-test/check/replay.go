@@ -272,6 +272,8 @@ func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 		r.addViolation(promise.Preempt, index, "instance %s must leave for %+v, not for %+v", id, got.Eviction, want.Eviction)
 	case r.s.UnreachableSince(got) != r.m.Since(want):
 		r.addViolation(promise.Model, index, "instance %s is out of reach since %v, not since %v", id, r.s.UnreachableSince(got), r.m.Since(want))
+	case got.Volume != want.Volume() || got.Attached != want.Attached || want.Live() && want.Host != "" && !slices.Equal(got.Volumes, r.m.Volumes(id)):
+		r.addViolation(promise.Volume, index, "instance %s is attached to %q, not to %q, and has %v, not %v", id, got.Attached, want.Attached, got.Volumes, r.m.Volumes(id))
 	case got.Host != want.Host || got.Link != want.Link:
 		r.addViolation(promise.Model, index, "instance %s is on host %q, link %q, not on host %q, link %q", id, got.Host, got.Link, want.Host, want.Link)
 	}

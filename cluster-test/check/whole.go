@@ -25,16 +25,23 @@ func (r *replay) compareAll(index uint64) bool {
 		r.compareHost(index, h)
 	}
 	r.comparePlacement(index)
-	live := 0
+	live, volumes := 0, 0
 	for id, i := range r.m.Instances {
 		r.compareInstance(index, id)
-		if i.Live() && !i.Reserved() {
+		switch {
+		case !i.Live() || i.Reserved():
+		case i.Volume() != "":
+			volumes++
+		default:
 			live++
 		}
 	}
-	all := r.s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: len(r.m.Instances) + 1}})
-	if len(all) != live {
-		r.addViolation(promise.Model, index, "%d instances are listed, not %d", len(all), live)
+	page := state.Page{Limit: len(r.m.Instances) + 1}
+	if n := len(r.s.InstancesPage(state.InstanceQuery{Page: page})); n != live {
+		r.addViolation(promise.Model, index, "%d instances are listed, not %d", n, live)
+	}
+	if n := len(r.s.InstancesPage(state.InstanceQuery{Volumes: true, Page: page})); n != volumes {
+		r.addViolation(promise.Volume, index, "%d volumes are listed, not %d", n, volumes)
 	}
 	r.compareWishes(index)
 	r.compareReaders(index)

@@ -107,6 +107,7 @@ func (w *world) hostPut(id string, cpus int64) command.HostsPut {
 	inv := map[api.ResourceClass]api.Inventory{
 		api.VCPU:     {Total: cpus},
 		api.MemoryMB: {Total: cpus * 10, Reserved: 3, AllocationRatio: 15_000, StepSize: 2},
+		api.DiskGB:   {Total: cpus},
 	}
 	return command.HostsPut{Stamp: w.stamp(), Agent: "a1", Hosts: []command.HostEntry{{
 		ID: api.HostID(id), Host: api.AgentHost{Name: id, Driver: "fake", Pool: api.PoolShared, Inventory: inv},
@@ -160,9 +161,47 @@ func (w *world) request(r api.ReservationID) api.Request {
 	if r[len(r)-1]%2 == 0 { // a boot and its holds have as many groups
 		req.Groups = append(req.Groups, req.Groups[0])
 		req.Groups[w.roll(2)].Min = w.roll(2)
+		w.volumes(&req)
 	}
 	w.rule(&req)
 	return req
+}
+
+// volumes makes the second group one of volumes, or leaves it.
+func (w *world) volumes(req *api.Request) {
+	if req.Class != api.Firm || w.roll(2) == 0 {
+		return
+	}
+	g := &req.Groups[1]
+	req.Groups[0].Name = "web"
+	*g = api.Group{Count: 1, Min: g.Min, Name: "data", Volume: "standard", Resources: api.Resources{api.DiskGB: int64(1 + w.roll(3))}}
+	if w.roll(2) == 0 {
+		g.AttachTo = "web"
+	}
+}
+
+// attach draws an attachment, mostly of what is on one host, or its end.
+func (w *world) attach() command.Command {
+	page := state.Page{Limit: 40}
+	var near []*api.Instance
+	all := w.s.InstancesPage(state.InstanceQuery{Volumes: true, Page: page})
+	if len(all) == 0 {
+		return w.hold()
+	}
+	vol := pick(w, all...)
+	if w.roll(4) == 0 {
+		return command.VolumeDetach{Stamp: w.stamp(), Volume: vol.ID, Instance: pick(w, "", vol.Attached, w.instance())}
+	}
+	for _, i := range w.s.OnHost(vol.Host) {
+		if i.Volume == "" && i.Tenant() == vol.Tenant() {
+			near = append(near, i)
+		}
+	}
+	to := w.instance()
+	if len(near) > 0 && w.roll(4) > 0 {
+		to = pick(w, near...).ID
+	}
+	return command.VolumeAttach{Stamp: w.stamp(), Volume: vol.ID, Instance: to}
 }
 
 // rule gives a request rules, or none. A server group has one policy.
@@ -192,7 +231,9 @@ func (w *world) rule(req *api.Request) {
 
 // draw returns the next command.
 func (w *world) draw() command.Command {
-	switch w.roll(31) {
+	switch w.roll(33) {
+	case 31, 32:
+		return w.attach()
 	case 30:
 		return w.requeue()
 	case 24, 25, 26, 27, 28, 29:

@@ -28,7 +28,7 @@ type ForQuotas interface {
 	forQuotas()
 }
 
-// ForWork is what the work book applies: reports of instances, server groups.
+// ForWork is what the work book applies: reports of instances, attachments, server groups.
 //
 //sumtype:decl
 type ForWork interface {
@@ -115,6 +115,8 @@ func (InstanceReport) forWork() {}
 func (InstanceTold) forWork()   {}
 func (HostsSilent) forWork()    {}
 func (Restored) forWork()       {}
+func (VolumeAttach) forWork()   {}
+func (VolumeDetach) forWork()   {}
 
 func (HoldParts) forSaga()       {}
 func (HoldDecide) forSaga()      {}

@@ -83,6 +83,8 @@ const (
 	KindLeaseEndsTold   Kind = 61
 	KindHostsSilent     Kind = 62
 	KindRequeue         Kind = 63
+	KindVolumeAttach    Kind = 66
+	KindVolumeDetach    Kind = 67
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -103,6 +105,8 @@ var since = map[Kind]api.Form{
 	KindLeaseEndsTold: api.FormFourth,
 	KindHostsSilent:   api.FormFourth,
 	KindRequeue:       api.FormFourth,
+	KindVolumeAttach:  api.FormFourth,
+	KindVolumeDetach:  api.FormFourth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -267,4 +271,6 @@ var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindLeaseEndsTold:   reader[LeaseEndsTold],
 	KindHostsSilent:     reader[HostsSilent],
 	KindRequeue:         reader[Requeue],
+	KindVolumeAttach:    reader[VolumeAttach],
+	KindVolumeDetach:    reader[VolumeDetach],
 }

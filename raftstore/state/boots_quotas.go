@@ -26,7 +26,7 @@ func bootUsesQuota(r *api.Request) bool { return !r.Reserves && r.Within == "" }
 func useOfBoot(r *api.Request) quota.Use {
 	out := quota.Amounts{}
 	for i := range r.Groups {
-		out = out.Plus(quota.Count(familyOf(r.Class), r.Groups[i].Count, r.Groups[i].Resources))
+		out = out.Plus(quota.Count(familyOf(r.Class, r.Groups[i].Volume), r.Groups[i].Count, r.Groups[i].Resources))
 	}
 	return quota.Use{Window: api.Window{End: api.Forever}, Amounts: out}
 }

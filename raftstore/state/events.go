@@ -65,6 +65,7 @@ type Event struct {
 	Lease       api.LeaseID       `cbor:"15,keyasint,omitempty" form:"4"`
 	Slot        bool              `cbor:"16,keyasint,omitempty" form:"4"` // the instance is a slot of a lease
 	Eviction    *api.Eviction     `cbor:"17,keyasint,omitempty" form:"4"` // why a preemptible instance must leave
+	Volume      bool              `cbor:"18,keyasint,omitempty" form:"4"` // the instance is a volume
 }
 
 // EventKind is the kind of an event.
@@ -105,7 +106,7 @@ func (s *eventsBook) note(f fact) {
 		i := f.instance
 		s.keepEvent(Event{
 			Kind: EventInstance, Origin: i.Origin, Project: i.Project, Reservation: i.Reservation, Hold: i.Hold,
-			Instance: i.ID, Host: i.Host, Link: i.Link, Was: string(f.was), Is: string(f.is), Slot: i.Reserved,
+			Instance: i.ID, Host: i.Host, Link: i.Link, Was: string(f.was), Is: string(f.is), Slot: i.Reserved, Volume: i.Volume != "",
 		})
 	case instanceEvicted:
 		i := f.instance

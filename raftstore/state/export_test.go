@@ -20,6 +20,13 @@ func NewHistory(rt *rapid.T) *History {
 	return &History{d: dice{rt: rt, w: &world{tb: rt, s: New(), now: start}}}
 }
 
+// NewVolumeHistory returns a zone before its first command, for a history of volumes.
+func NewVolumeHistory(rt *rapid.T) *History {
+	h := NewHistory(rt)
+	h.d.w.form = api.FormNewest
+	return h
+}
+
 // NewLeaseHistory returns a zone before its first command, for a history of leases.
 func NewLeaseHistory(rt *rapid.T) *History {
 	h := NewHistory(rt)
@@ -54,6 +61,12 @@ func (h *History) Draw() command.Command { return h.d.command() }
 
 // DrawRuled draws from the commands that rules are about.
 func (h *History) DrawRuled() command.Command { return h.d.ruled() }
+
+// FirstOfVolumes returns the commands that every history of volumes begins with.
+func (h *History) FirstOfVolumes() []command.Command { return h.d.firstOfVolumes() }
+
+// DrawVolume draws from the commands that volumes are about.
+func (h *History) DrawVolume() command.Command { return h.d.volume() }
 
 // Length draws how many commands there are to be.
 func (h *History) Length(most int) int { return 1 + h.d.n(most) }

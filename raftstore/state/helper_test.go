@@ -334,14 +334,16 @@ func checkIndexes(tb require.TestingT, s *State) {
 		require.Equal(tb, specIn(fresh, id), specIn(s, id), "what the table knows of %s", id)
 		require.Equal(tb, claimsOn(fresh, id), claimsOn(s, id), "claims on %s", id)
 	}
-	var scan []*api.Instance
-	for _, i := range s.instances.Values() {
-		if i.Live() && !i.Reserved {
-			scan = append(scan, i)
+	for _, volumes := range []bool{false, true} {
+		var scan []*api.Instance
+		for _, i := range s.instances.Values() {
+			if i.Live() && !i.Reserved && volumes == (i.Volume != "") {
+				scan = append(scan, i)
+			}
 		}
+		all := s.InstancesPage(InstanceQuery{Volumes: volumes, Page: Page{Limit: s.instances.Len() + 1}})
+		assert.Equal(tb, scan, all, "the listing of all")
 	}
-	all := s.InstancesPage(InstanceQuery{Page: Page{Limit: s.instances.Len() + 1}})
-	assert.Equal(tb, scan, all, "the listing of all")
 }
 
 func idsOf(is []*api.Instance) []api.InstanceID {

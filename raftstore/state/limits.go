@@ -27,14 +27,14 @@ type limits struct {
 	webhooks, webhooksProject  int           // of the zone, and of one project
 	attributeBytes, properties int           // of attributes of hosts; for a command of api.FormFourth
 
-	aggregates, attributes, classes, consumers, consumersCall, customClasses, customTraits, epochs, faultBytes, filters, flavors,
+	aggregates, attached, attributes, classes, consumers, consumersCall, customClasses, customTraits, epochs, faultBytes, filters, flavors,
 	holdsPerLink, links, providerAggs, providerName, providers, serverGroups, shares, tokens, tombstonesPerLink, tree, treeDepth int
 }
 
 // limitsFirst are the limits of the first form, and those of commands that came later.
 var limitsFirst = limits{
 	attributeBytes: 255, properties: 10_000,
-	aggregates: 1_000, attributes: 128, classes: 32, consumers: 1_000_000, consumersCall: 1_000,
+	aggregates: 1_000, attached: 32, attributes: 128, classes: 32, consumers: 1_000_000, consumersCall: 1_000,
 	customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
 	providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000,
 	tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,

@@ -25,7 +25,7 @@ func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 		leases: api.LeasesMax, series: api.SeriesMax, reserved: api.ReservedPerLinkMax, leaseEnds: api.LeaseEndsMax, leaseEndsTold: api.LeaseEndsToldMax, requeued: api.RequeuedMax, requeuePause: api.RequeuePauseMax, events: 20_000, eventAge: 24 * time.Hour,
 		webhooks: api.WebhooksMax, webhooksProject: api.WebhooksProjectMax, webhookFailing: api.WebhookFailingMax,
 		attributeBytes: api.ExtraSpecMaxBytes, properties: api.HostPropertiesMax,
-		aggregates: api.AggregatesMax, attributes: api.AttributesMax, classes: api.ClassesMax, consumers: api.ConsumersMax,
+		aggregates: api.AggregatesMax, attached: api.AttachedMax, attributes: api.AttributesMax, classes: api.ClassesMax, consumers: api.ConsumersMax,
 		consumersCall: api.ConsumersCallMax, customClasses: api.CustomClassesMax, customTraits: api.CustomTraitsMax,
 		epochs: api.EpochsMax, faultBytes: api.FaultMaxBytes, filters: api.FiltersMax, flavors: api.FlavorsMax,
 		holdsPerLink: api.HoldsPerLinkMax, links: api.LinksMax, providerAggs: api.ProviderAggsMax, providerName: api.ProviderNameMax,

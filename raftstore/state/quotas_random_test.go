@@ -35,14 +35,14 @@ func slowUsage(s *State, p api.ProjectID, at api.Instant) quota.Amounts {
 	for _, b := range s.boots.Values() {
 		if r := &b.Request; r.Project == p && b.Decision == api.DecisionPending && !r.Reserves && r.Within == "" {
 			for g := range r.Groups {
-				slowInstances(out, r.Class, r.Groups[g].Resources, r.Groups[g].Count)
+				slowInstances(out, r.Class, r.Groups[g].Volume, r.Groups[g].Resources, r.Groups[g].Count)
 			}
 		}
 	}
 	for _, i := range s.instances.Values() {
 		b, made := s.Boot(i.Project, i.Reservation)
 		if i.Project == p && i.Origin == "" && made && !b.Request.Reserves && b.Request.Within == "" && i.Status != api.StatusDeleted && at < i.Window.End {
-			slowInstances(out, i.Class, i.Resources, 1)
+			slowInstances(out, i.Class, i.Volume, i.Resources, 1)
 		}
 	}
 	for i, n := range out {
@@ -70,10 +70,13 @@ func slowTerms(out quota.Amounts, t *api.LeaseTerms, at api.Instant) {
 	}
 }
 
-func slowInstances(out quota.Amounts, c api.Class, each api.Resources, n int) {
+func slowInstances(out quota.Amounts, c api.Class, volume string, each api.Resources, n int) {
 	family := quota.Item("instances")
 	if c == api.Preemptible {
 		family = "preemptibles"
+	}
+	if volume != "" {
+		family = "volumes"
 	}
 	out[family] += int64(n)
 	for class, amount := range each {

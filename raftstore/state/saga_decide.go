@@ -79,6 +79,7 @@ func (s *sagaBook) makeInstances(h *Hold) {
 			s.addInstance(i)
 		}
 	}
+	s.attachBooted(h.Tenant(), &h.Request)
 }
 
 // makeInstance records the instance of a slot on an own host. One in a slot that has ended
@@ -129,7 +130,7 @@ func (s *sagaBook) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.I
 		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
 		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
 		Reserved: h.Request.Reserves, Whole: g.Whole, Shared: h.Request.Shared, InLease: h.Request.Within != "",
-		OnPreempt: h.Request.OnPreempt, Way: h.Request.Way, Grace: h.Grace, ShareIdle: g.ShareIdle,
+		OnPreempt: h.Request.OnPreempt, Way: h.Request.Way, Grace: h.Grace, ShareIdle: g.ShareIdle, Volume: g.Volume,
 	}
 }
 
@@ -210,6 +211,9 @@ func (s *sagaBook) instanceDelete(c command.InstanceDelete) Result {
 	}
 	if s.isKept(i.ID) {
 		return refuseWith(api.CodeConflict, "an update that takes over the slot is not decided")
+	}
+	if i.Attached != "" && i.Origin == "" { // of a parent's it decides, by what it knows
+		return refuseWith(api.CodeConflict, "the volume is attached to server %s; detach it first", string(i.Attached))
 	}
 	if i.Status != api.StatusDeleting {
 		s.endInstance(i)

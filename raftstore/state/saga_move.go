@@ -28,6 +28,8 @@ func (s *sagaBook) instanceMove(c command.InstanceMove) Result {
 		return refuseWith(api.CodeConflict, "the instance is being deleted")
 	case i.Waits:
 		return refuseWith(api.CodeConflict, "the instance waits for its room, and has not begun")
+	case i.Volume != "":
+		return refuseWith(api.CodeConflict, "a volume stays on its host")
 	case i.Target != "" && i.Target != c.To:
 		return refuseWith(api.CodeConflict, "the instance is on its way to another host")
 	}
@@ -68,6 +70,9 @@ func (s *sagaBook) mayEvacuate(i *api.Instance, c command.InstanceMove) Result {
 func (s *sagaBook) claimTarget(old *api.Instance, to api.HostID) Result {
 	if !s.mayMove(old, to) {
 		return refuseWith(api.CodeNoCapacity, "a rule of the instance keeps it from that host")
+	}
+	if !s.reachesVolumes(to, old) {
+		return refuseWith(api.CodeNoCapacity, "that host does not reach the volumes of the instance")
 	}
 	i := *old
 	i.Target = to

@@ -64,6 +64,10 @@ func (s *workBook) apply(c command.ForWork) Result {
 		s.instanceTold(c)
 	case command.HostsSilent:
 		s.hostsSilent(c)
+	case command.VolumeAttach:
+		return s.volumeAttach(c)
+	case command.VolumeDetach:
+		return s.volumeDetach(c)
 	case command.Restored:
 		s.markRestored()
 	}

@@ -81,10 +81,18 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 	}
 	if st == api.StatusDeleting || st == api.StatusDeleted {
 		i.Target, i.TargetShares, i.Waits = "", nil, false // its agent confirms that nothing runs
+		i.Attached = ""
 		s.releaseTarget(old)
 	}
-	s.putInstance(old, &i)
 	if st == api.StatusDeleted {
+		i.Volumes = nil
+	}
+	s.putInstance(old, &i)
+	if i.Attached != old.Attached {
+		s.removeVolume(old.Attached, i.ID)
+	}
+	if st == api.StatusDeleted {
+		s.detachAll(old.Volumes)
 		s.unended.Delete(string(i.ID))
 	}
 	if i.Host == "" || st != api.StatusDeleting && st != api.StatusDeleted {

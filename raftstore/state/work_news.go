@@ -16,6 +16,8 @@ type word struct {
 	replaced bool // a slot has left its host after its window began
 
 	eviction api.Eviction // why a preemptible instance must leave; the zero one if it need not
+
+	attached api.InstanceID // the instance that a volume is attached to; "" for none
 }
 
 // wordOf returns what is kept of an instance after a change that a child reports.
@@ -27,16 +29,16 @@ func (s *workBook) wordOf(i *api.Instance, ch api.InstanceChange) word {
 	case api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting:
 		replaced := i.Replaced || ch.Replaced
 		if i.Status == api.StatusDeleting {
-			return word{i.Status, i.Fault, s.sinceOf(i, ch), replaced, eviction}
+			return word{i.Status, i.Fault, s.sinceOf(i, ch), replaced, eviction, ""}
 		}
-		return word{ch.Status, Clip(ch.Fault), s.sinceOf(i, ch), replaced, eviction}
+		return word{ch.Status, Clip(ch.Fault), s.sinceOf(i, ch), replaced, eviction, attachedOf(i, ch)}
 	}
 	return keptWord(i)
 }
 
 // keptWord returns what is kept of an instance so far.
 func keptWord(i *api.Instance) word {
-	w := word{status: i.Status, fault: i.Fault, since: i.Unreachable, replaced: i.Replaced}
+	w := word{status: i.Status, fault: i.Fault, since: i.Unreachable, replaced: i.Replaced, attached: i.Attached}
 	if i.Eviction != nil {
 		w.eviction = *i.Eviction
 	}
@@ -58,6 +60,14 @@ func evictionOf(i *api.Instance, ch api.InstanceChange) api.Eviction {
 		e.For = ""
 	}
 	return e
+}
+
+// attachedOf returns what a volume is attached to after a change that a child reports.
+func attachedOf(i *api.Instance, ch api.InstanceChange) api.InstanceID {
+	if i.Volume == "" || !api.ValidName(string(ch.Attached)) {
+		return ""
+	}
+	return ch.Attached
 }
 
 // sinceOf returns when an instance became unreachable, as a child reports. The clock of a
@@ -84,9 +94,9 @@ func (s *workBook) setWord(old *api.Instance, w word) {
 		old = &i
 	}
 	s.setStatus(old, w.status, w.fault)
-	if now, ok := s.instances.Get(string(old.ID)); ok && (now.Unreachable != w.since || now.Replaced != w.replaced) {
+	if now, ok := s.instances.Get(string(old.ID)); ok && (now.Unreachable != w.since || now.Replaced != w.replaced || now.Attached != w.attached) {
 		i := *now
-		i.Unreachable, i.Replaced = w.since, w.replaced
+		i.Unreachable, i.Replaced, i.Attached = w.since, w.replaced, w.attached
 		s.putInstance(now, &i)
 	}
 }
@@ -173,7 +183,7 @@ func (s *workBook) Changes(origin api.LinkID, after uint64, limit int) api.Chang
 }
 
 func (s *workBook) changeOf(i *api.Instance) api.InstanceChange {
-	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex, Unreachable: s.UnreachableSince(i), Replaced: i.Replaced}
+	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex, Unreachable: s.UnreachableSince(i), Replaced: i.Replaced, Attached: i.Attached}
 	if i.Fault != "" {
 		ch.Fault = faultAbroad
 	}

@@ -26,12 +26,15 @@ func usesQuota(i *api.Instance) bool {
 }
 
 func useOfInstance(i *api.Instance) quota.Use {
-	return quota.Use{Window: api.Window{End: i.Window.End}, Amounts: quota.Count(familyOf(i.Class), 1, i.Resources)}
+	return quota.Use{Window: api.Window{End: i.Window.End}, Amounts: quota.Count(familyOf(i.Class, i.Volume), 1, i.Resources)}
 }
 
-// familyOf returns the item as which instances of a class count.
-func familyOf(c api.Class) quota.Item {
-	if c == api.Preemptible {
+// familyOf returns the item as which instances of a class count, or volumes of a type.
+func familyOf(c api.Class, volume string) quota.Item {
+	switch {
+	case volume != "":
+		return quota.Volumes
+	case c == api.Preemptible:
 		return quota.Preemptibles
 	}
 	return quota.Instances

@@ -89,16 +89,17 @@ type InstanceQuery struct {
 	Reservation api.ReservationID // "" for any; needs a project
 	Match       func(*api.Instance) bool
 	Deleted     bool // include DELETED instances, as long as they are kept
+	Volumes     bool // volumes, and no instances
 	Page
 }
 
-// InstancesPage returns instances by id, without slots: live ones, and DELETED ones if the
-// query includes them.
+// InstancesPage returns instances, or volumes, by id, without slots: live ones, and DELETED ones
+// if the query includes them.
 func (s *workBook) InstancesPage(q InstanceQuery) []*api.Instance {
 	var out []*api.Instance
 	visit := func(id string) bool {
 		i, ok := s.instances.Get(id)
-		if ok && !i.Reserved && (q.Deleted || i.Live()) && id != q.Marker && (q.Match == nil || q.Match(i)) {
+		if ok && !i.Reserved && (i.Volume != "") == q.Volumes && (q.Deleted || i.Live()) && id != q.Marker && (q.Match == nil || q.Match(i)) {
 			out = append(out, i)
 		}
 		return len(out) < q.Limit
@@ -118,11 +119,11 @@ func (s *workBook) InstancesPage(q InstanceQuery) []*api.Instance {
 	return out
 }
 
-// CountByStatus counts all known instances by status, without slots.
+// CountByStatus counts all known instances by status, without slots and volumes.
 func (s *workBook) CountByStatus() map[api.Status]int {
 	out := map[api.Status]int{}
 	s.instances.Scan(func(_ string, i *api.Instance) bool {
-		if !i.Reserved {
+		if !i.Reserved && i.Volume == "" {
 			out[i.Status]++
 		}
 		return true
@@ -133,8 +134,13 @@ func (s *workBook) CountByStatus() map[api.Status]int {
 // OfReservation returns every instance of a reservation of this zone by id, including
 // DELETED ones.
 func (s *workBook) OfReservation(p api.ProjectID, r api.ReservationID) []*api.Instance {
+	return s.inReservation(api.Tenant{Project: p}, r)
+}
+
+// inReservation is OfReservation for a tenant.
+func (s *workBook) inReservation(t api.Tenant, r api.ReservationID) []*api.Instance {
 	var out []*api.Instance
-	prefix := resKey(api.Tenant{Project: p}, r)
+	prefix := resKey(t, r)
 	s.byRes.Ascend(prefix, func(k string) bool {
 		if !strings.HasPrefix(k, prefix) {
 			return false

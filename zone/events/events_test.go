@@ -77,6 +77,8 @@ func TestWhoSeesWhat(t *testing.T) {
 func TestKindsAndTheirBeginnings(t *testing.T) {
 	e := &state.Event{Kind: state.EventInstance, Project: "p", Is: "ACTIVE", Reservation: "r1", Lease: "l1"}
 	slot := &state.Event{Kind: state.EventInstance, Project: "p", Is: "ACTIVE", Slot: true}
+	volume := &state.Event{Kind: state.EventInstance, Project: "p", Is: "ACTIVE", Volume: true}
+	assert.True(t, (&events.Watch{Project: "p", Kinds: []string{"volume.active"}}).Sees(volume))
 	for _, c := range []struct {
 		kinds   []string
 		e, slot bool
@@ -90,6 +92,7 @@ func TestKindsAndTheirBeginnings(t *testing.T) {
 		w := events.Watch{Project: "p", Kinds: c.kinds}
 		assert.Equal(t, c.e, w.Sees(e), c.kinds)
 		assert.Equal(t, c.slot, w.Sees(slot), c.kinds)
+		assert.Equal(t, len(c.kinds) == 0, w.Sees(volume), c.kinds)
 		require.NoError(t, events.CheckKinds(c.kinds))
 	}
 	for _, w := range []events.Watch{{Project: "p", Reservation: "r2"}, {Project: "p", Lease: "l2"}} {

@@ -23,10 +23,12 @@ const (
 // kind describes the events of one kind of the log. To show a new kind, add a row.
 type kind struct {
 	to    audience
-	names []string // every name that its events have, but for slots
+	names []string // every name that its events have
 	is    bool     // the name ends with the new status, in small letters
 	base  string
 	slot  string // base of events about slots of leases; "" for none
+
+	volume string // base of events about volumes; "" for none
 }
 
 // one is a kind with one name.
@@ -68,15 +70,15 @@ var kinds = map[state.EventKind]kind{
 	state.EventBootRequeued:   one(owner, "boot.requeued"),
 }
 
-// instances are the events of instances, and of slots of leases, which are instances that
-// nothing runs in.
+// instances are the events of instances, and of slots of leases and volumes, which are instances
+// that nothing runs in.
 var instances = func() kind {
 	statuses := []string{
 		string(api.StatusBuild), string(api.StatusActive), string(api.StatusShutoff), string(api.StatusError),
 		string(api.StatusDeleting), string(api.StatusDeleted),
 	}
-	k, slots := each(owner, "instance", statuses...), each(owner, "slot", statuses...)
-	k.names, k.slot = append(k.names, slots.names...), slots.base
+	k, slots, volumes := each(owner, "instance", statuses...), each(owner, "slot", statuses...), each(owner, "volume", statuses...)
+	k.names, k.slot, k.volume = slices.Concat(k.names, slots.names, volumes.names), slots.base, volumes.base
 	return k
 }()
 
@@ -96,8 +98,11 @@ func (k kind) nameOf(e *state.Event) string {
 		return k.base
 	}
 	base := k.base
-	if e.Slot {
+	switch {
+	case e.Slot:
 		base = k.slot
+	case e.Volume:
+		base = k.volume
 	}
 	return base + strings.ToLower(e.Is)
 }

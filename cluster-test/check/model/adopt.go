@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"slices"
 
 	"berth/api"
@@ -51,4 +52,11 @@ func (m *Model) linkSet(c command.LinkSet) {
 			m.Hit[id] = true
 		}
 	}
+}
+
+// LeaveGone leaves out of what this command has changed what it has then pruned.
+func (m *Model) LeaveGone() {
+	maps.DeleteFunc(m.Moved, func(id HoldID, _ bool) bool { return m.Holds[id] == nil })
+	maps.DeleteFunc(m.Told, func(id BootID, _ bool) bool { return m.Boots[id] == nil })
+	maps.DeleteFunc(m.Hit, func(id api.InstanceID, _ bool) bool { return m.Instances[id] == nil })
 }

@@ -25,6 +25,8 @@ type Instance struct {
 	Made     api.Instant
 	Eviction *api.Eviction // why a preemptible must leave
 	Closed   bool          // a slot whose room is closed to preemptibles
+
+	Attached api.InstanceID // of a volume
 }
 
 // Live reports whether an instance is not DELETED.
@@ -59,6 +61,7 @@ func (m *Model) setStatus(id api.InstanceID, st api.Status) {
 	if st == api.StatusDeleting || st == api.StatusDeleted {
 		i.Waits = false
 		m.releaseTarget(id, i)
+		m.detach(id)
 	}
 	if st == api.StatusDeleted {
 		i.Away = 0
@@ -66,6 +69,7 @@ func (m *Model) setStatus(id api.InstanceID, st api.Status) {
 		if c := m.Claims[id]; c != nil {
 			end = c.Until()
 		}
+		m.detachFrom(id)
 		m.endInstance(id)
 		m.queueGone(id, end)
 	}
@@ -127,6 +131,9 @@ func (m *Model) instanceDelete(c command.InstanceDelete) *Refusal {
 	}
 	if m.Kept[c.ID] != nil {
 		return &Refusal{promise.Lease, "an update takes over the slot " + string(c.ID)}
+	}
+	if i.Attached != "" && i.Hold.ID.Origin == "" {
+		return &Refusal{promise.Volume, "the volume " + string(c.ID) + " is attached"}
 	}
 	if i.Status == api.StatusDeleting && i.Eviction != nil && i.Hold.Request.OnPreempt == api.PreemptRequeue && i.Eviction.Stays == "" {
 		e := *i.Eviction
@@ -227,6 +234,7 @@ func (m *Model) instanceChanges(c command.InstanceChanges) *Refusal {
 				m.setStatus(ch.ID, ch.Status)
 			}
 			m.noteReach(ch.ID, ch.Unreachable)
+			m.noteAttached(ch, i)
 			if ch.Replaced && !i.Other {
 				i.Other, m.Hit[ch.ID] = true, true
 			}

@@ -318,6 +318,10 @@ func (m *Model) applyWork(c command.ForWork) *Refusal {
 		m.instanceTold(c)
 	case command.HostsSilent:
 		m.hostsSilent(c)
+	case command.VolumeAttach:
+		return m.volumeAttach(c)
+	case command.VolumeDetach:
+		return m.volumeDetach(c)
 	case command.Restored:
 	}
 	return nil
@@ -370,13 +374,6 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 	case command.LinkDelete, command.Restore:
 	}
 	return nil
-}
-
-// LeaveGone leaves out of what this command has changed what it has then pruned.
-func (m *Model) LeaveGone() {
-	maps.DeleteFunc(m.Moved, func(id HoldID, _ bool) bool { return m.Holds[id] == nil })
-	maps.DeleteFunc(m.Told, func(id BootID, _ bool) bool { return m.Boots[id] == nil })
-	maps.DeleteFunc(m.Hit, func(id api.InstanceID, _ bool) bool { return m.Instances[id] == nil })
 }
 
 func (m *Model) bumpGeneration(h *Host) {

@@ -29,6 +29,8 @@ func (m *Model) instanceMove(c command.InstanceMove) *Refusal {
 		return &Refusal{promise.Move, "the instance is being deleted"}
 	case i.Waits && !i.isSlot():
 		return &Refusal{promise.Move, "the instance waits for its room"}
+	case i.Volume() != "":
+		return &Refusal{promise.Volume, "volumes do not move"}
 	case i.Target != "" && i.Target != c.To:
 		return &Refusal{promise.Move, "the instance moves somewhere else"}
 	case i.isSlot():
@@ -66,6 +68,8 @@ func (m *Model) aimAt(c command.InstanceMove, i *Instance) *Refusal {
 		return &Refusal{promise.Move, "there is no host " + string(c.To)}
 	case !m.Obeys(i.Hold, i.Group, Spot{Host: c.To}, old):
 		return &Refusal{promise.Bound, "a rule keeps the instance from host " + string(c.To)}
+	case !m.reachesAll(c.To, c.ID):
+		return &Refusal{promise.Volume, "host " + string(c.To) + " does not reach its volumes"}
 	case !m.fitsBeside(&next, old):
 		return &Refusal{promise.Capacity, "host " + string(c.To) + " has no room or takes no work"}
 	}

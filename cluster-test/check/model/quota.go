@@ -23,6 +23,7 @@ const (
 	reserved     Item = "reserved"     // slots that are reserved
 	instances    Item = "instances"    // firm ones
 	preemptibles Item = "preemptibles" // instances
+	volumes      Item = "volumes"
 )
 
 // setLimits changes the limits of a project, or for "" those of all that have none of their own.
@@ -82,7 +83,10 @@ func useOfLease(t *api.LeaseTerms) Use {
 	return u
 }
 
-func familyOf(c api.Class) Item {
+func familyOf(c api.Class, volume string) Item {
+	if volume != "" {
+		return volumes
+	}
 	if c == api.Preemptible {
 		return preemptibles
 	}
@@ -118,7 +122,7 @@ func (m *Model) Uses(p api.ProjectID) (out [][]Use) {
 			if c := m.Claims[id]; c != nil {
 				u.Window.End = c.Until() // in a slot that is lent it ends with that
 			}
-			u.add(familyOf(r.Class), 1, r.Groups[i.Group].Resources)
+			u.add(familyOf(r.Class, i.Volume()), 1, r.Groups[i.Group].Resources)
 			out = append(out, []Use{u})
 		}
 	}
@@ -131,7 +135,7 @@ func counts(r *api.Request) bool { return !r.Reserves && r.Within == "" }
 func useOfBoot(r *api.Request) Use {
 	u := Use{r.Window, map[Item]int64{}}
 	for _, g := range r.Groups {
-		u.add(familyOf(r.Class), g.Count, g.Resources)
+		u.add(familyOf(r.Class, g.Volume), g.Count, g.Resources)
 	}
 	return u
 }

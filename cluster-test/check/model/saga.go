@@ -492,6 +492,7 @@ func (m *Model) makeAll(h *Hold) {
 			m.makeInstance(id, &Instance{Hold: h, Group: h.Groups[id], Link: p.Link})
 		}
 	}
+	m.attachBooted(h)
 }
 
 // endAll asks for the end of all that h has made.
