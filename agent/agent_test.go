@@ -61,7 +61,7 @@ func TestAttributesAreRegistered(t *testing.T) {
 			require.Len(t, z.hosts, 1)
 			assert.Equal(t, "3.5", z.hosts[0].Attributes["price"])
 			assert.Equal(t, driverFake, z.hosts[0].Attributes[attributeHypervisor])
-			assert.Equal(t, []string{"CUSTOM_SSD"}, z.hosts[0].Traits)
+			assert.Equal(t, []string{api.TraitVolumes, "CUSTOM_SSD"}, z.hosts[0].Traits)
 		})
 	})
 }

@@ -51,6 +51,7 @@ func Machine(name, dir string, reserve api.Resources) (api.AgentHost, error) {
 	}
 	return api.AgentHost{
 		Name: name, Inventory: inventory, Driver: driverProcess, Pool: api.PoolShared, Attributes: detectHost(driverProcess),
+		Traits: []string{api.TraitVolumes},
 	}, nil
 }
 
@@ -73,7 +74,7 @@ func detectHost(driver string) map[string]string {
 	if arch == "" {
 		arch = runtime.GOARCH
 	}
-	return map[string]string{attributeArch: arch, attributeHypervisor: driver, attributeOS: runtime.GOOS}
+	return map[string]string{attributeArch: arch, attributeHypervisor: driver, attributeOS: runtime.GOOS, api.AttributeVolumes: api.VolumesUnbounded}
 }
 
 // ParseAttributes reads attributes, each a text such as "price=3.5"; the value may be
@@ -177,6 +178,7 @@ func FakeHosts(prefix string, n int, shape Inventory) []api.AgentHost {
 			Pool:      api.PoolShared,
 
 			Attributes: detectHost(driverFake),
+			Traits:     []string{api.TraitVolumes},
 		}
 	}
 	return hosts

@@ -15,6 +15,7 @@ type action int
 const (
 	nothing action = iota
 	start
+	attach // let it use other volumes
 	notify // give it the notice that it must leave
 	stop
 	kill    // its fence has expired, or its notice
@@ -25,6 +26,8 @@ const (
 type entry struct {
 	host api.HostID
 	work api.Workload // as last listed; only Instance is set if it never was
+
+	attached []api.InstanceID // volumes that it can use, by id
 
 	listed    bool       // in the newest list of its host
 	have      api.Status // "" if nothing of it is here
@@ -126,6 +129,8 @@ func (b *ledger) decideAction(e *entry) action {
 		return kill
 	case e.isWanted() && e.isGone() && !e.stale && !b.isElsewhere(e):
 		return start
+	case e.isWanted() && e.have == api.StatusActive && !slices.Equal(e.attached, e.work.Volumes):
+		return attach
 	case e.isWanted() || e.isGone():
 		return nothing
 	case e.listed && e.work.Notice != nil && e.have == api.StatusActive:
@@ -325,7 +330,7 @@ func (b *ledger) applyStates(d driver.Driver, mark uint64, states []driver.State
 		if e.have != s.Status && s.Status != api.StatusActive && !e.isDoomed() {
 			ended = append(ended, s)
 		}
-		e.have, e.fault = s.Status, s.Fault
+		e.have, e.fault, e.attached = s.Status, s.Fault, s.Volumes
 	}
 	for _, host := range slices.Sorted(maps.Keys(b.hosts)) {
 		if h := b.hosts[host]; h.driver == d {

@@ -117,7 +117,7 @@ func TestDescribe(t *testing.T) {
 	Describe(&h, map[string]string{attributeArch: "s390x", "ip": "10.0.0.7"}, []string{"B", "A", "B"})
 	assert.Equal(t, "s390x", h.Attributes[attributeArch], "what is given wins")
 	assert.Equal(t, "10.0.0.7", h.Attributes["ip"])
-	assert.Equal(t, []string{"A", "B"}, h.Traits)
+	assert.Equal(t, []string{"A", "B", api.TraitVolumes}, h.Traits)
 	assert.NotEqual(t, "s390x", was[attributeArch], "hosts do not share them")
 }
 

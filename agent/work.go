@@ -18,6 +18,8 @@ import (
 const (
 	startTimeout = time.Minute
 	stopTimeout  = 2 * time.Minute
+
+	attachTimeout = 10 * time.Second
 )
 
 // watchDriver takes over the list of d, at first and after every change, until ctx ends.
@@ -163,6 +165,7 @@ func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 	case err == nil:
 		a.conf.Crash.At(crash.AgentStarted)
 		a.writeJournal(eventRunning, t.host, t.work.Instance, "")
+		a.editLedger(func(*ledger) { e.attached = nil })
 		a.endCall(e, api.StatusActive, "")
 	case late || errors.Is(err, driver.ErrEnded):
 		a.resolveCall(ctx, e, t, err)
@@ -172,6 +175,28 @@ func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 		a.writeJournal(eventFailed, t.host, t.work.Instance, fault)
 		a.endCall(e, api.StatusError, fault)
 	}
+}
+
+// attachVolumes lets an instance use the volumes of its list. It is repeated, after a pause, until
+// its driver has attached all of them or the list has others.
+func (a *Agent) attachVolumes(ctx context.Context, e *entry, t task) {
+	limited, cancel := context.WithTimeout(ctx, attachTimeout)
+	err := t.driver.Attach(limited, t.work.Instance, t.work.Volumes)
+	cancel()
+	r := retry{rand: a.conf.Rand, fails: t.fails}
+	if err == nil {
+		r.endFailures()
+	} else {
+		d := r.nextDelay()
+		a.conf.Log.Warn("volumes cannot be attached", "host", t.host, "instance", t.work.Instance, "err", err, "retry_in", d)
+		_ = backoff.Sleep(ctx, d) // without its context, it is to be killed or the agent ends
+	}
+	a.editLedger(func(b *ledger) {
+		if e.fails = r.fails; err == nil {
+			e.attached = t.work.Volumes
+		}
+		b.endCall(e, e.have, e.fault)
+	})
 }
 
 // stopInstance stops one instance. It is repeated until the driver confirms that nothing

@@ -88,6 +88,9 @@ type Workload struct {
 	Stay  uint64        `cbor:"10,keyasint,omitempty"` // number of its stay on a host; see InstanceReport
 	// Notice is set, with Stop, for a preemptible instance whose room is needed.
 	Notice *PreemptNotice `cbor:"11,keyasint,omitempty" form:"4"`
+	Volume string         `cbor:"12,keyasint,omitempty" form:"4"` // type of a volume, in which nothing runs; "" for an instance
+	// Volumes are the volumes that the instance may use, by id; at most AttachedMax.
+	Volumes []InstanceID `cbor:"13,keyasint,omitempty" form:"4"`
 }
 
 // AgentReport reports the states of instances; an empty one is a heartbeat.

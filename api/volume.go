@@ -14,6 +14,16 @@ const (
 // VolumeTypeDefault is the type of a volume whose maker names none.
 const VolumeTypeDefault = "standard"
 
+// TraitVolumes is the trait of hosts whose driver makes volumes and attaches them.
+const TraitVolumes = "COMPUTE_VOLUME_ATTACH"
+
+// AttributeVolumes is the attribute of a host whose driver makes volumes. The one value so far,
+// VolumesUnbounded, says that it does not hold them to their size.
+const (
+	AttributeVolumes = "volumes"
+	VolumesUnbounded = "unbounded"
+)
+
 // VolumeStatus is the life of a volume as its owner sees it.
 type VolumeStatus string
 

@@ -311,8 +311,8 @@ func TestDescribe(t *testing.T) {
 	assert.Equal(t, "2", hosts[0].Attributes["price"])
 	assert.Equal(t, "plan9", hosts[0].Attributes["os"], "what is said wins")
 	assert.Equal(t, "fake", hosts[0].Attributes["hypervisor_type"])
-	assert.Equal(t, []string{"CUSTOM_A"}, hosts[0].Traits)
+	assert.Equal(t, []string{api.TraitVolumes, "CUSTOM_A"}, hosts[0].Traits)
 	assert.Equal(t, "3", hosts[1].Attributes["price"])
-	assert.Equal(t, []string{"CUSTOM_A", "CUSTOM_B"}, hosts[1].Traits)
+	assert.Equal(t, []string{api.TraitVolumes, "CUSTOM_A", "CUSTOM_B"}, hosts[1].Traits)
 	assert.Equal(t, api.CodeInvalid, api.CodeOf(s.describeHosts(hosts[:1])))
 }

@@ -19,10 +19,11 @@ func newAvailabilityZone() Filter {
 
 // newDriver returns the filter that passes hosts whose driver can run the flavor of the group: a host that
 // needs a command takes only flavors that have one. A group without a flavor has
-// none; if it reserves room, it is not known yet what will run there, and all pass.
+// none; if it reserves room, it is not known yet what will run there, and all pass. Volumes have a trait for
+// that, api.TraitVolumes.
 func newDriver() Filter {
 	return Filter{Name: nameDriver, Tier: api.TierNeverFits, Keep: func(l *Look, pass *capacity.Set) {
-		if l.Req.Reserves && l.Group().Flavor == "" {
+		if l.Req.Reserves && l.Group().Flavor == "" || l.Group().Volume != "" {
 			return
 		}
 		if has := l.World.HasCommand; has == nil || !has(l.Group().Flavor) {

@@ -23,6 +23,8 @@ type State struct {
 	Status   api.Status // ACTIVE, SHUTOFF (ended with exit code 0) or ERROR
 	Fault    string     // reason, only with ERROR; at most api.FaultMaxBytes
 	Fenced   bool       // it was started with a fence
+
+	Volumes []api.InstanceID // attached to it, by id
 }
 
 // Notice tells a preemptible instance that it must leave.
@@ -40,9 +42,16 @@ type Driver interface {
 	// runs already, ErrEnded when it has ended, and any other error when it
 	// cannot run: such an instance is then in List as ERROR, and a repeat returns
 	// an error again. If ctx ends first, only List shows the outcome.
+	// A w with the type of a volume makes that, empty, and runs nothing: it is in List as ACTIVE,
+	// until Stop removes it with all that is in it.
 	// A w with a fence does not outlive the driver: nothing of it runs any more when
 	// the next driver of the same instances is ready.
 	Start(ctx context.Context, host api.HostID, w api.Workload) error
+
+	// Attach lets an instance use volumes on this machine, and no others; they are listed by id.
+	// It returns nil for an instance that does not run, and an error if one of the volumes could
+	// not be attached; the others are.
+	Attach(ctx context.Context, id api.InstanceID, volumes []api.InstanceID) error
 
 	// Notify puts a notice where the instance can read it, in place of an earlier one, and
 	// then asks the instance to end, as Stop does first, unless the notice is quiet. It does

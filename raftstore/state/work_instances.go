@@ -88,8 +88,11 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 		i.Volumes = nil
 	}
 	s.putInstance(old, &i)
-	if i.Attached != old.Attached {
+	switch {
+	case i.Attached != old.Attached:
 		s.removeVolume(old.Attached, i.ID)
+	case i.Attached != "":
+		s.touchServer(i.Attached)
 	}
 	if st == api.StatusDeleted {
 		s.detachAll(old.Volumes)

@@ -85,6 +85,26 @@ func (s *workBook) removeVolume(from, volume api.InstanceID) {
 	s.touchHost(i.Host)
 }
 
+// touchServer records that a volume of an instance has changed: its agent is shown those that are
+// there.
+func (s *workBook) touchServer(id api.InstanceID) {
+	if to, ok := s.instances.Get(string(id)); ok && to.Host != "" {
+		s.touchHost(to.Host)
+	}
+}
+
+// VolumesOf returns the volumes that are attached to an instance on a host of this zone and are
+// there, by id.
+func (s *workBook) VolumesOf(i *api.Instance) []api.InstanceID {
+	var out []api.InstanceID
+	for _, id := range i.Volumes {
+		if vol, ok := s.Volume(id); ok && vol.Status == api.StatusActive {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // detachAll ends the attachments of volumes to an instance that is gone.
 func (s *workBook) detachAll(volumes []api.InstanceID) {
 	for _, id := range volumes {

@@ -154,6 +154,7 @@ func workOf(v *state.State, i *api.Instance, now api.Instant) api.Workload {
 	w := api.Workload{
 		Instance: i.ID, Name: i.Name, Flavor: i.Flavor, Resources: i.Resources, Metadata: i.Metadata,
 		Project: i.Project, Stop: i.Status == api.StatusDeleting || i.Target != "", Stay: i.Stay(),
+		Volume: i.Volume, Volumes: v.VolumesOf(i),
 	}
 	if i.Fenced() {
 		w.Fence = FenceAfter

@@ -35,7 +35,7 @@ func (f *Fleet) dueDrains(v *state.State) []zone.Job {
 		}
 		switch on := v.OnHost(h.ID); {
 		case h.Drain == api.DrainEnd:
-			out = append(out, f.endJobs(on)...)
+			out = append(out, f.endJobs(slices.DeleteFunc(on, isVolume))...)
 		case h.Drain == api.DrainMove && h.State == api.HostUp:
 			out = append(out, f.moveJobs(on, false)...)
 		}
@@ -57,11 +57,11 @@ func (f *Fleet) isFenced(h *state.Host) bool {
 	return f.beats.silentFor(h.Agent, f.zone.Now()) >= EvacuateAfter
 }
 
-// endJobs returns the jobs that end instances.
+// endJobs returns the jobs that end instances. A volume ends once nothing has it.
 func (f *Fleet) endJobs(all []*api.Instance) []zone.Job {
 	var out []zone.Job
 	for _, i := range all {
-		if i.Status == api.StatusDeleting || !i.Live() {
+		if i.Status == api.StatusDeleting || !i.Live() || i.Attached != "" {
 			continue
 		}
 		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error {
@@ -80,13 +80,16 @@ func (f *Fleet) endJobs(all []*api.Instance) []zone.Job {
 func (f *Fleet) moveJobs(all []*api.Instance, evacuate bool) []zone.Job {
 	var out []zone.Job
 	for _, i := range all {
-		if !isRunning(i) || i.Within != "" || i.Target != "" && !evacuate || !i.Movable && evacuate {
+		if !isRunning(i) || isVolume(i) || i.Within != "" || i.Target != "" && !evacuate || !i.Movable && evacuate {
 			continue
 		}
 		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return f.moveInstance(ctx, i, evacuate) }})
 	}
 	return out
 }
+
+// isVolume reports whether i is a volume, which only its owner ends, and which stays on its host.
+func isVolume(i *api.Instance) bool { return i.Volume != "" }
 
 // isRunning reports whether an instance runs or is being started. An instance that has
 // ended by itself is not started again.

@@ -27,7 +27,7 @@ type Outcome string
 const (
 	OutcomeBreaks Outcome = "breaks" // it would lose its host, and no other one takes it
 	OutcomeMoves  Outcome = "moves"  // another host takes it
-	OutcomeStays  Outcome = "stays"  // it has nothing to lose: it does not run, or is maintenance of its host
+	OutcomeStays  Outcome = "stays"  // it has nothing to lose: it does not run, or is maintenance of its host, or a volume
 )
 
 var outcomes = []Outcome{OutcomeBreaks, OutcomeMoves, OutcomeStays}
@@ -150,6 +150,8 @@ func (w *leaving) staysOf(v *state.State, i *api.Instance) (Outcome, string) {
 	switch {
 	case i.Reserved && Maintains(v, i):
 		return OutcomeStays, "it is maintenance of this host"
+	case isVolume(i):
+		return OutcomeStays, "a volume stays on its host until its owner deletes it"
 	case !isRunning(i):
 		return OutcomeStays, "it does not run: it is " + string(i.Status)
 	case i.Target != "" && slices.Contains(w.hosts, i.Target):

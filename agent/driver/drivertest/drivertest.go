@@ -74,6 +74,7 @@ var cases = []struct {
 	{"a notice", false, testNotice},
 	{"a quiet notice", false, testQuietNotice},
 	{"a notice that comes too late", false, noticesTooLate},
+	{"volumes", false, testVolumes},
 	{"what is not known", false, testUnknown},
 	{"several instances", false, testSeveral},
 	{"calls at once", false, atOnce},
@@ -84,6 +85,7 @@ var cases = []struct {
 	{"a restart", true, testRestart},
 	{"a restart after an end", true, testRemember},
 	{"a restart with a fence", true, testSever},
+	{"a restart with volumes", true, keepsVolumes},
 }
 
 func testDescribe(s *subject) {

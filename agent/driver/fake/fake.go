@@ -126,6 +126,31 @@ func (d *Driver) Notify(ctx context.Context, id api.InstanceID, n driver.Notice)
 	return err
 }
 
+// Attach records volumes. See driver.Driver.
+func (d *Driver) Attach(ctx context.Context, id api.InstanceID, volumes []api.InstanceID) error {
+	leave, err := d.turns.Take(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s, ok := d.states[id]
+	if !ok || s.Status != api.StatusActive {
+		return nil
+	}
+	s.Volumes = nil
+	for _, vol := range volumes {
+		if d.states[vol].Status == api.StatusActive {
+			s.Volumes = append(s.Volumes, vol)
+		} else {
+			err = fmt.Errorf("volume %s is not here", vol)
+		}
+	}
+	d.states[id] = s
+	return err
+}
+
 // Notice returns the notice that an instance has, and whether it has one.
 func (d *Driver) Notice(id api.InstanceID) (driver.Notice, bool) {
 	d.mu.Lock()

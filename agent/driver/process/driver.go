@@ -92,6 +92,8 @@ type instance struct {
 	cmd      *exec.Cmd     // nil if it is not our child
 	gone     chan struct{} // closed when its process has ended and record has the outcome
 	asked    bool          // a notice has asked it to end; only calls with its turn use it
+
+	volumes []api.InstanceID // attached; guarded like record
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -228,8 +230,13 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 	switch {
 	case outcome != nil:
 		return outcome
+	case i != nil && i.Volume:
+		return nil
 	case i != nil:
 		return d.awaitCommand(ctx, i) // an earlier call may have ended before that
+	}
+	if w.Volume != "" {
+		return d.makeVolume(host, w)
 	}
 	i, err = d.launchInstance(ctx, host, w)
 	if err == nil {
@@ -330,7 +337,9 @@ func (d *Driver) List(context.Context) ([]driver.State, error) {
 	}
 	states := make([]driver.State, 0, len(d.all))
 	for _, i := range d.all {
-		states = append(states, i.stateOf())
+		s := i.stateOf()
+		s.Volumes = i.volumes
+		states = append(states, s)
 	}
 	slices.SortFunc(states, func(a, b driver.State) int {
 		return strings.Compare(string(a.Instance), string(b.Instance))
@@ -349,5 +358,7 @@ func (d *Driver) Changed() <-chan struct{} { return d.changed }
 // Needs is the command of a flavor.
 func (d *Driver) Needs() api.Needs { return api.Needs{Command: true} }
 
-// Describe describes where processes run and the limits on them.
-func (d *Driver) Describe() string { return "process: in " + d.conf.Dir + "; " + d.groups.String() }
+// Describe describes where processes run and the limits on them and on volumes.
+func (d *Driver) Describe() string {
+	return "process: in " + d.conf.Dir + "; " + d.groups.String() + "; volumes are folders without a limit of size"
+}

@@ -39,6 +39,7 @@ const (
 	envFlavor   = "BERTH_FLAVOR"
 	envMetadata = "BERTH_METADATA_"      // followed by a key of letters, digits and _
 	envNotice   = "BERTH_PREEMPT_NOTICE" // path of the notice, which exists once the instance must leave
+	envVolumes  = "BERTH_VOLUMES"        // path of a folder that has each attached volume under its id
 	envMark     = "BERTH_MARK"           // by which the driver finds remaining processes of the instance
 )
 
@@ -59,6 +60,7 @@ func environmentOf(w api.Workload, folder, mark string) []string {
 		envName + "=" + withoutZeroBytes(w.Name),
 		envFlavor + "=" + withoutZeroBytes(string(w.Flavor)),
 		envNotice + "=" + filepath.Join(folder, workFolder, noticeFile),
+		envVolumes + "=" + filepath.Join(folder, volumeFolder),
 	}
 	var extra []string
 	for k, v := range w.Metadata {
@@ -184,6 +186,9 @@ func (d *Driver) makeFolder(id api.InstanceID) error {
 	err := d.root.Mkdir(string(id), 0o700)
 	if err == nil {
 		err = d.root.Mkdir(string(id)+"/"+workFolder, 0o700)
+	}
+	if err == nil {
+		err = d.root.Mkdir(string(id)+"/"+volumeFolder, 0o700)
 	}
 	if err != nil {
 		return fmt.Errorf("making the instance's folder: %w", err)

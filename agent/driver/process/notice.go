@@ -34,7 +34,7 @@ func (d *Driver) Notify(ctx context.Context, id api.InstanceID, n driver.Notice)
 		return err
 	}
 	defer leave()
-	if r.Status != api.StatusActive {
+	if r.Status != api.StatusActive || r.Volume {
 		return nil
 	}
 	err = d.writeNotice(id, n)

@@ -227,7 +227,7 @@ func TestWhatItSees(t *testing.T) {
 	}
 	assert.ElementsMatch(t, environmentOf(w, "/d/i", "BERTH_MARK=a.b"), []string{
 		"PATH=" + instancePath, "BERTH_MARK=a.b", marker(w.Instance), envName + "=web", envFlavor + "=tiny",
-		"BERTH_PREEMPT_NOTICE=/d/i/work/preempt-notice.json",
+		"BERTH_PREEMPT_NOTICE=/d/i/work/preempt-notice.json", "BERTH_VOLUMES=/d/i/volumes",
 		envMetadata + "role=web", envMetadata + "Zone_2=b",
 	})
 }
@@ -350,5 +350,5 @@ func TestClosedDriver(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	d := fresh(t)
-	assert.True(t, strings.HasSuffix(d.Describe(), "no limits, for want of cgroup controllers"), d.Describe())
+	assert.True(t, strings.HasSuffix(d.Describe(), "no limits, for want of cgroup controllers; volumes are folders without a limit of size"), d.Describe())
 }

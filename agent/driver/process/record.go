@@ -15,7 +15,8 @@ const (
 	releasedFile = "released" // the gate has started the command
 	stdoutFile   = "stdout.log"
 	stderrFile   = "stderr.log"
-	workFolder   = "work" // where the command runs
+	workFolder   = "work"    // where the command runs; of a volume, all that is in it
+	volumeFolder = "volumes" // links to the work folders of attached volumes
 )
 
 // record is the driver's record of an instance. It is written before the command may run,
@@ -31,6 +32,7 @@ type record struct {
 	Status   api.Status     `json:"status"`
 	Fault    string         `json:"fault,omitempty"`
 	Fenced   bool           `json:"fenced,omitempty"` // it must not outlive its driver
+	Volume   bool           `json:"volume,omitempty"` // it is a volume: its work folder, and no process
 }
 
 // loadRecord reads the record of an instance; fs.ErrNotExist if it has none.

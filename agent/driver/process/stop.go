@@ -61,8 +61,10 @@ func (d *Driver) stopInstance(ctx context.Context, id api.InstanceID, first unix
 		return err
 	}
 	defer leave()
-	if err := d.endInstance(ctx, i, r, first, grace); err != nil {
-		return err
+	if !r.Volume {
+		if err := d.endInstance(ctx, i, r, first, grace); err != nil {
+			return err
+		}
 	}
 	if err := d.forgetInstance(id); err != nil {
 		return err

@@ -108,6 +108,9 @@ func (d *Driver) adoptInstance(ctx context.Context, id api.InstanceID) error {
 	case r.Status != api.StatusActive:
 		d.addInstance(endedInstance(r))
 		return nil
+	case r.Volume:
+		d.addInstance(endedInstance(r))
+		return nil
 	case r.Fenced:
 		return d.buryFenced(ctx, r)
 	}
@@ -117,6 +120,7 @@ func (d *Driver) adoptInstance(ctx context.Context, id api.InstanceID) error {
 	}
 	if i != nil && d.awaitRelease(ctx, i) {
 		d.conf.Log.Info("process found again", "instance", id, "pid", r.PID)
+		i.volumes = d.linkedVolumes(id)
 		d.addInstance(i)
 		return nil
 	}
