@@ -41,6 +41,8 @@ type (
 	ServerGroupID string
 	// AggregateID names an aggregate; a random UUID.
 	AggregateID string
+	// BindingID names a binding; a random UUID.
+	BindingID string
 	// RequestID names one call, for logs and error replies.
 	RequestID string
 )

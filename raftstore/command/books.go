@@ -28,6 +28,14 @@ type ForQuotas interface {
 	forQuotas()
 }
 
+// ForBindings is what the bindings book applies: what operators say of where projects go.
+//
+//sumtype:decl
+type ForBindings interface {
+	Command
+	forBindings()
+}
+
 // ForWork is what the work book applies: reports of instances, attachments, server groups.
 //
 //sumtype:decl
@@ -108,6 +116,9 @@ func (PropertySet) forStock()     {}
 
 func (QuotaSet) forQuotas()    {}
 func (QuotaDelete) forQuotas() {}
+
+func (BindingSet) forBindings() {}
+func (BindingEnd) forBindings() {}
 
 func (GroupPut) forWork()       {}
 func (GroupDelete) forWork()    {}

@@ -46,6 +46,8 @@ type Hold struct {
 	Metadata map[string]string `cbor:"11,keyasint,omitempty"`
 	Commit   bool              `cbor:"12,keyasint,omitempty"` // no other zone takes part: decide in this entry
 	Outcome  *api.BootAttempt  `cbor:"13,keyasint,omitempty"` // the result of select, for a boot of this zone
+	// Choices are the children chosen for the keys under which the request is bound.
+	Choices []api.BindingChoice `cbor:"14,keyasint,omitempty" form:"4"`
 }
 
 // Slot is room for one instance on one host of this zone.

@@ -83,6 +83,8 @@ const (
 	KindLeaseEndsTold   Kind = 61
 	KindHostsSilent     Kind = 62
 	KindRequeue         Kind = 63
+	KindBindingSet      Kind = 64
+	KindBindingEnd      Kind = 65
 	KindVolumeAttach    Kind = 66
 	KindVolumeDetach    Kind = 67
 )
@@ -105,6 +107,8 @@ var since = map[Kind]api.Form{
 	KindLeaseEndsTold: api.FormFourth,
 	KindHostsSilent:   api.FormFourth,
 	KindRequeue:       api.FormFourth,
+	KindBindingSet:    api.FormFourth,
+	KindBindingEnd:    api.FormFourth,
 	KindVolumeAttach:  api.FormFourth,
 	KindVolumeDetach:  api.FormFourth,
 }
@@ -271,6 +275,8 @@ var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindLeaseEndsTold:   reader[LeaseEndsTold],
 	KindHostsSilent:     reader[HostsSilent],
 	KindRequeue:         reader[Requeue],
+	KindBindingSet:      reader[BindingSet],
+	KindBindingEnd:      reader[BindingEnd],
 	KindVolumeAttach:    reader[VolumeAttach],
 	KindVolumeDetach:    reader[VolumeDetach],
 }

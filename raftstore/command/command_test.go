@@ -84,16 +84,13 @@ var kinds = []command.Command{
 	command.LeaseEndsTold{},
 	command.HostsSilent{},
 	command.Requeue{},
+	command.BindingSet{}, command.BindingEnd{},
 	command.VolumeAttach{},
 	command.VolumeDetach{},
 }
 
-// kindMax is the highest kind of the log. From keptFrom, keptMax kinds are not in use yet.
-const (
-	kindMax  = int(command.KindVolumeDetach)
-	keptFrom = int(command.KindRequeue) + 1
-	keptMax  = int(command.KindVolumeAttach) - keptFrom
-)
+// kindMax is the highest kind of the log.
+const kindMax = int(command.KindVolumeDetach)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,
@@ -186,13 +183,9 @@ func unlines(tb testing.TB, path string) []byte {
 }
 
 func TestEveryKindHasItsPlace(t *testing.T) {
-	require.Len(t, kinds, kindMax-keptMax)
+	require.Len(t, kinds, kindMax)
 	for i, c := range kinds {
-		kind := i + 1
-		if kind >= keptFrom {
-			kind += keptMax
-		}
-		assert.Equal(t, command.Kind(kind), c.Kind(), "%T", c)
+		assert.Equal(t, command.Kind(i+1), c.Kind(), "%T", c)
 		b, err := command.Encode(c, command.NeededForm(c))
 		require.NoError(t, err)
 		got, err := command.Decode(b, command.NeededForm(c))
@@ -208,7 +201,7 @@ func TestEveryKindIsForOneBook(t *testing.T) {
 	books := []reflect.Type{
 		reflect.TypeFor[command.ForMembers](), reflect.TypeFor[command.ForStock](), reflect.TypeFor[command.ForWork](),
 		reflect.TypeFor[command.ForSaga](), reflect.TypeFor[command.ForBoots](), reflect.TypeFor[command.ForLeases](),
-		reflect.TypeFor[command.ForEvents](), reflect.TypeFor[command.ForQuotas](),
+		reflect.TypeFor[command.ForEvents](), reflect.TypeFor[command.ForQuotas](), reflect.TypeFor[command.ForBindings](),
 		reflect.TypeFor[command.ForSeveral](),
 	}
 	for _, c := range kinds {
@@ -293,7 +286,7 @@ func TestUnknownEntriesAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	for kind := range 256 {
 		b[0] = byte(kind)
-		if _, err := command.Decode(b, api.FormNewest); kind == 0 || kind > kindMax || kind >= keptFrom && kind < keptFrom+keptMax {
+		if _, err := command.Decode(b, api.FormNewest); kind == 0 || kind > kindMax {
 			assert.ErrorContains(t, err, "unknown", "kind %d", kind)
 		}
 	}

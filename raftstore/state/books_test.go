@@ -119,7 +119,7 @@ func TestEachBookChangesItsOwnTables(t *testing.T) {
 			}
 		}
 	}
-	for _, book := range []string{"membersBook", "stockBook", "quotasBook", "workBook", "sagaBook", "bootsBook", "leasesBook"} {
+	for _, book := range []string{"membersBook", "stockBook", "quotasBook", "bindingsBook", "workBook", "sagaBook", "bootsBook", "leasesBook"} {
 		assert.True(t, seen[book], "%s was looked at", book)
 	}
 }

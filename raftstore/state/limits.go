@@ -20,6 +20,8 @@ type limits struct {
 	events                   int           // kept
 	eventAge                 time.Duration // how long they are kept
 
+	bindings, bindingsProject, bindingsPast int // active ones of the zone and of one project; past ones that are kept of one project
+
 	quotas, quotaItems int           // projects with limits of their own, and limits of each
 	quotaAhead         time.Duration // how far ahead a refusal looks for room
 
@@ -38,6 +40,7 @@ var limitsFirst = limits{
 	customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
 	providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000,
 	tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,
+	bindings: api.BindingsActiveMax, bindingsProject: api.BindingsProjectMax, bindingsPast: api.BindingsPastMax,
 	quotas: 10_000, quotaItems: 64, quotaAhead: 10 * 365 * 24 * time.Hour,
 	webhooks: 1_000, webhooksProject: 10, webhookFailing: 24 * time.Hour,
 }

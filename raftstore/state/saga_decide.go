@@ -54,8 +54,10 @@ func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
 	s.open.Delete(h.Key())
 	if old.Decision == api.DecisionPending {
 		s.forgetHeld(old)
+		s.keepChoices(old, -1)
 	}
 	if d == api.DecisionCommit {
+		s.bindChoices(&h)
 		h.State, h.Firm = api.HoldCommitted, true
 		s.makeInstances(&h)
 	} else {

@@ -35,6 +35,8 @@ type Hold struct {
 	Why    api.Code      `cbor:"19,keyasint,omitempty"` // some were refused; see noteCause
 	// Grace is how long before they start the slots of a lease are closed to preemptibles.
 	Grace time.Duration `cbor:"20,keyasint,omitempty" form:"4"`
+	// Choices are fixed until the hold is decided: its commit makes bindings of them.
+	Choices []api.BindingChoice `cbor:"21,keyasint,omitempty" form:"4"`
 }
 
 // Part is what one child holds for a hold.
@@ -161,6 +163,7 @@ func (s *sagaBook) loadHold(h *Hold) {
 		return
 	}
 	s.indexHeld(h)
+	s.keepChoices(h, +1)
 	if h.Origin == "" {
 		s.open.Insert(h.Key())
 	} else {

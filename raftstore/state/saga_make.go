@@ -25,7 +25,7 @@ func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 	}
 	h := &Hold{
 		ID: c.ID, Origin: c.Origin, Attempt: c.Attempt, Request: c.Request, Plan: c.Plan, Window: c.Request.WindowAt(s.now),
-		State: api.HoldAsking, Decision: api.DecisionPending, Metadata: c.Metadata, Commit: c.Commit, Created: s.now,
+		State: api.HoldAsking, Decision: api.DecisionPending, Metadata: c.Metadata, Commit: c.Commit, Created: s.now, Choices: c.Choices,
 	}
 	if h.Request.Within != "" {
 		h.Window = s.windowWithin(h)
@@ -33,6 +33,7 @@ func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 	if h.Request.Reserves {
 		h.Grace = s.Config.Preemptibles.GraceOf(h.Request.Grace)
 	}
+	s.keepChoices(h, +1)
 	s.takeSlots(h, c)
 	s.takeParts(h, c)
 	s.indexHeld(h)
@@ -60,6 +61,9 @@ func (s *sagaBook) checkHold(c command.Hold, owner Result) Result {
 	}
 	if owner.Err != nil {
 		return owner
+	}
+	if r := s.checkChoices(api.Tenant{Origin: c.Origin, Project: c.Request.Project}, c.Choices); r.Err != nil {
+		return r
 	}
 	return s.checkAsked(c)
 }

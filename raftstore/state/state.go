@@ -28,14 +28,15 @@ type State struct {
 // Result is the outcome of one command: an error (an *api.Error; nothing was changed), or
 // the records for the answer to the proposer.
 type Result struct {
-	Err    error
-	Boot   *Boot
-	Hold   *Hold
-	Hosts  []api.HostID
-	Link   *api.Link
-	Join   *api.JoinToken
-	Lease  *Lease  // nil if it is gone
-	Series *Series // nil if it is gone
+	Err     error
+	Boot    *Boot
+	Hold    *Hold
+	Hosts   []api.HostID
+	Link    *api.Link
+	Join    *api.JoinToken
+	Lease   *Lease  // nil if it is gone
+	Series  *Series // nil if it is gone
+	Binding *api.Binding
 }
 
 // New returns the state of a zone before its first command.
@@ -144,6 +145,8 @@ func (s *State) applyCommand(c command.Command) Result {
 		return s.stockBook.apply(c)
 	case command.ForQuotas:
 		return s.quotasBook.apply(c)
+	case command.ForBindings:
+		return s.bindingsBook.apply(c)
 	case command.ForWork:
 		return s.workBook.apply(c)
 	case command.ForSaga:
@@ -201,6 +204,7 @@ func (s *State) linkDelete(c command.LinkDelete) Result {
 			return refuseWith(api.CodeConflict, "reservations in flight still depend on zone %q; try again when they have ended", l.Name)
 		}
 	}
+	s.endBindingsTo(c.ID)
 	s.deleteLink(c.ID)
 	return Result{Link: l}
 }

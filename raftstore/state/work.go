@@ -9,7 +9,7 @@ import (
 // workBook has the instances of this zone and its children, server groups, and the members
 // of rules.
 type workBook struct {
-	quotasBook
+	bindingsBook
 
 	instances table.Map[*api.Instance]
 	byTenant  table.Set                   // tenant, instance
@@ -39,13 +39,13 @@ type workBook struct {
 }
 
 func (s *workBook) tables(into []table.Table) []table.Table {
-	return append(s.quotasBook.tables(into),
+	return append(s.bindingsBook.tables(into),
 		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.begins, &s.closings, &s.waiting, &s.within, &s.promised, &s.lent, &s.lending, &s.leased, &s.keeping, &s.reserved, &s.unended, &s.members, &s.tenants, &s.groups,
 		&s.endedInstances)
 }
 
 func (s *workBook) sections() []section {
-	return append(s.quotasBook.sections(),
+	return append(s.bindingsBook.sections(),
 		sectionOf("instances", s.instances.Values, s.loadInstance),
 		sectionOf("groups", s.groups.Values, func(g *api.ServerGroup) { s.groups.Set(joinKey(g.Project, g.ID), g) }),
 		sectionOf("unended", s.unended.Keys, func(id *string) { s.unended.Insert(*id) }))

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"slices"
+	"strings"
+)
+
+// Limits of bindings.
+const (
+	BindingTagsMax     = 8       // affinity tags of one zone, and of one binding
+	BindingsActiveMax  = 100_000 // of one zone
+	BindingsProjectMax = 100     // that one project has at one time, each for another key
+	BindingsPastMax    = 1_000   // that are kept of one project
+)
+
+// BindingKey says which new work of a project a binding is for: an availability zone and the
+// affinity tags of its flavors, both possibly none.
+type BindingKey struct {
+	AZ   string   `cbor:"1,keyasint,omitempty" log:"availability_zone"`
+	Tags []string `cbor:"2,keyasint,omitempty"` // key=value, sorted, without repeats
+}
+
+// String spells the key; two keys are equal if their texts are.
+func (k BindingKey) String() string { return k.AZ + "\x00" + strings.Join(k.Tags, "\x00") }
+
+// Validate returns an invalid-input error for a key that cannot be.
+func (k BindingKey) Validate() error {
+	if k.AZ != "" && !ValidName(k.AZ) {
+		return CheckName("availability zone", k.AZ)
+	}
+	return ValidateTags(k.Tags)
+}
+
+// ValidateTags returns an invalid-input error for affinity tags that are not sorted pairs.
+func ValidateTags(tags []string) error {
+	if len(tags) > BindingTagsMax {
+		return Errorf(CodeInvalid, "there may be at most %d affinity tags, got %d", BindingTagsMax, len(tags))
+	}
+	for _, t := range tags {
+		key, value, pair := strings.Cut(t, "=")
+		if !pair || !ValidName(key) || !ValidName(value) {
+			return Errorf(CodeInvalid, "an affinity tag must be key=value, got %q", t)
+		}
+	}
+	if !slices.IsSorted(tags) || len(slices.Compact(slices.Clone(tags))) < len(tags) {
+		return Errorf(CodeInvalid, "affinity tags must be sorted and different")
+	}
+	return nil
+}
+
+// BindingReason says why a binding began, or ended.
+type BindingReason string
+
+// The reasons. A binding that begins because another one had to end has the reason of that end.
+const (
+	BindingFirst       BindingReason = "first" // the project had none for the key
+	BindingNoRoom      BindingReason = "no_room"
+	BindingHeadroom    BindingReason = "headroom"
+	BindingMaintenance BindingReason = "maintenance"
+	BindingAway        BindingReason = "away"     // the zone was paused or silent for too long
+	BindingUnfit       BindingReason = "unfit"    // the zone no longer has the tags or the availability zone
+	BindingUnlinked    BindingReason = "unlinked"
+	BindingOperator    BindingReason = "operator" // somebody set, moved or ended it
+)
+
+// Binding ties new work of a project to a child zone for a period. What runs stays where it is.
+type Binding struct {
+	ID          BindingID     `cbor:"1,keyasint"`
+	Project     ProjectID     `cbor:"2,keyasint" log:"project_id"`
+	Origin      LinkID        `cbor:"3,keyasint,omitempty"` // the parent whose project it is; "" for this zone's own
+	Key         BindingKey    `cbor:"4,keyasint"`
+	Link        LinkID        `cbor:"5,keyasint"` // the child
+	Zone        string        `cbor:"6,keyasint"` // its name when the binding began
+	Start       Instant       `cbor:"7,keyasint"`
+	End         Instant       `cbor:"8,keyasint"` // Forever while it is active
+	Why         BindingReason `cbor:"9,keyasint"`
+	Ended       BindingReason `cbor:"10,keyasint,omitempty"`                      // "" while it is active
+	Reservation ReservationID `cbor:"11,keyasint,omitempty" log:"reservation_id"` // whose commit began it; "" for an operator
+	User        UserID        `cbor:"12,keyasint,omitempty" log:"user_id"`        // who asked for that
+}
+
+// Active reports whether the binding is in use.
+func (b *Binding) Active() bool { return b.End == Forever }
+
+// BindingChoice is the child that a plan chose for a key, and what it knew.
+type BindingChoice struct {
+	Key  BindingKey    `cbor:"1,keyasint"`
+	Seen BindingID     `cbor:"2,keyasint,omitempty"` // the active binding that the plan saw; "" for none
+	Link LinkID        `cbor:"3,keyasint"`
+	Why  BindingReason `cbor:"4,keyasint,omitempty"` // "" if it is the child that is bound already
+	ID   BindingID     `cbor:"5,keyasint,omitempty"` // of the binding that begins; "" with an empty Why
+}

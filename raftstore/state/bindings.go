@@ -1,0 +1,267 @@
+package state
+
+import (
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state/table"
+)
+
+// bindingsBook has which child zone the new work of a project goes to, and where it went before.
+//
+// A plan chooses a child for each key of a request, and the hold fixes the choice: until it is
+// decided, no other hold may choose another child for that key. The commit of the hold begins the
+// binding, and an abort leaves nothing.
+type bindingsBook struct {
+	quotasBook
+
+	bindings table.Map[*api.Binding] // id
+	active   table.Map[string]       // tenant and key: id
+	past     table.Set               // tenant, end, id
+	chosen   table.Map[chosen]       // tenant and key: what undecided holds have chosen
+}
+
+// chosen is the child that undecided holds have chosen for a key.
+type chosen struct {
+	Link  api.LinkID
+	Holds int
+}
+
+func (s *bindingsBook) tables(into []table.Table) []table.Table {
+	return append(s.quotasBook.tables(into), &s.bindings, &s.active, &s.past, &s.chosen)
+}
+
+func (s *bindingsBook) sections() []section {
+	all := sectionOf("bindings", s.bindings.Values, func(b *api.Binding) { s.putBinding(b) })
+	all.form = api.FormFourth
+	return append(s.quotasBook.sections(), all)
+}
+
+// apply applies a command that is for this book.
+func (s *bindingsBook) apply(c command.ForBindings) Result {
+	switch c := c.(type) {
+	case command.BindingSet:
+		return s.bindingSet(c)
+	case command.BindingEnd:
+		return s.bindingEnd(c)
+	}
+	return Result{}
+}
+
+// bindingKey names a key of a tenant.
+func bindingKey(t api.Tenant, k api.BindingKey) string { return tenantKey(t) + "\x00" + k.String() }
+
+// pastKey orders what a tenant had by the end.
+func pastKey(b *api.Binding) string {
+	return tenantKey(tenantOf(b)) + "\x00" + timeKey(b.End) + string(b.ID)
+}
+
+func tenantOf(b *api.Binding) api.Tenant { return api.Tenant{Origin: b.Origin, Project: b.Project} }
+
+// putBinding adds a binding, or replaces the one with its id.
+func (s *bindingsBook) putBinding(b *api.Binding) {
+	s.bindings.Set(string(b.ID), b)
+	if b.Active() {
+		s.active.Set(bindingKey(tenantOf(b), b.Key), string(b.ID))
+	} else {
+		s.past.Insert(pastKey(b))
+	}
+}
+
+// bindingSet begins a binding by the word of an operator, and ends the one before.
+func (s *bindingsBook) bindingSet(c command.BindingSet) Result {
+	l, ok := s.links.Get(string(c.Link))
+	if !ok || l.Role != api.LinkChild {
+		return refuseWith(api.CodeNotFound, "no child zone %q", string(c.Link))
+	}
+	if err := c.Key.Validate(); err != nil {
+		return Result{Err: err}
+	}
+	t := api.Tenant{Origin: c.Origin, Project: c.Project}
+	old, bound := s.ActiveBinding(t, c.Key)
+	switch {
+	case c.Seen != "" && (!bound || old.ID != c.Seen):
+		return refuseWith(api.CodeConflict, "binding %s is not active any more", string(c.Seen))
+	case bound && old.Link == c.Link:
+		return Result{Binding: old}
+	}
+	if r := s.checkRoomForBinding(t, bound); r.Err != nil {
+		return r
+	}
+	return Result{Binding: s.beginBinding(t, api.BindingChoice{Key: c.Key, Link: c.Link, Why: api.BindingOperator, ID: c.ID}, "", c.User)}
+}
+
+// bindingEnd ends the active binding with an id: the next request chooses anew.
+func (s *bindingsBook) bindingEnd(c command.BindingEnd) Result {
+	b, ok := s.bindings.Get(string(c.ID))
+	switch {
+	case !ok:
+		return refuseWith(api.CodeNotFound, "no binding %q", string(c.ID))
+	case !b.Active():
+		return Result{Binding: b} // a repeat
+	}
+	return Result{Binding: s.endBinding(b, api.BindingOperator)}
+}
+
+// checkRoomForBinding refuses one more active binding of a tenant beyond the limits.
+func (s *bindingsBook) checkRoomForBinding(t api.Tenant, replaces bool) Result {
+	if replaces {
+		return Result{}
+	}
+	if n := s.active.Len(); n >= s.limits.bindings {
+		return refuseWith(api.CodeOverloaded, "the zone has %d bindings, which is the most", n)
+	}
+	if n := len(s.ActiveBindings(t)); n >= s.limits.bindingsProject {
+		return refuseWith(api.CodeOverloaded, "the project has %d bindings, which is the most", n)
+	}
+	return Result{}
+}
+
+// checkChoices refuses the choices of a hold if they are not those that other undecided holds have
+// made, or if the plan has not seen the binding that is active. It must be planned again.
+func (s *bindingsBook) checkChoices(t api.Tenant, choices []api.BindingChoice) Result {
+	for i := range choices {
+		c := &choices[i]
+		l, known := s.links.Get(string(c.Link))
+		if !known || l.Role != api.LinkChild || c.Key.Validate() != nil {
+			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
+		}
+		others, undecided := s.chosen.Get(bindingKey(t, c.Key))
+		old, bound := s.ActiveBinding(t, c.Key)
+		switch {
+		case undecided && others.Link != c.Link:
+			return refuseWith(api.CodeContended, "another request of the project is choosing its zone")
+		case undecided:
+			continue
+		case bound && old.Link != c.Link && old.ID != c.Seen, bound && old.Link != c.Link && c.Why == "", !bound && c.Why == "":
+			return refuseWith(api.CodeContended, "the project is bound to another zone by now")
+		}
+		if r := s.checkRoomForBinding(t, bound); r.Err != nil {
+			return r
+		}
+	}
+	return Result{}
+}
+
+// keepChoices counts a hold among those that have made its choices, or with -1 no longer.
+func (s *bindingsBook) keepChoices(h *Hold, by int) {
+	for i := range h.Choices {
+		k := bindingKey(h.Tenant(), h.Choices[i].Key)
+		c, _ := s.chosen.Get(k)
+		if c.Link, c.Holds = h.Choices[i].Link, c.Holds+by; c.Holds <= 0 {
+			s.chosen.Delete(k)
+			continue
+		}
+		s.chosen.Set(k, c)
+	}
+}
+
+// bindChoices makes bindings of the choices of a hold that is committed.
+func (s *bindingsBook) bindChoices(h *Hold) {
+	for i := range h.Choices {
+		c := h.Choices[i]
+		old, bound := s.ActiveBinding(h.Tenant(), c.Key)
+		if bound && (old.Link == c.Link || old.ID != c.Seen) || c.Why == "" { // the word of an operator stands
+			continue
+		}
+		s.beginBinding(h.Tenant(), c, h.Request.Reservation, h.Request.User)
+	}
+}
+
+// beginBinding begins a binding, and ends the one before for the same reason.
+func (s *bindingsBook) beginBinding(t api.Tenant, c api.BindingChoice, r api.ReservationID, u api.UserID) *api.Binding {
+	if old, bound := s.ActiveBinding(t, c.Key); bound {
+		s.endBinding(old, c.Why)
+	}
+	b := &api.Binding{
+		ID: c.ID, Project: t.Project, Origin: t.Origin, Key: c.Key, Link: c.Link, Start: s.now, End: api.Forever, Why: c.Why,
+		Reservation: r, User: u,
+	}
+	if l, ok := s.links.Get(string(c.Link)); ok {
+		b.Zone = l.Name
+	}
+	s.putBinding(b)
+	return b
+}
+
+// endBinding ends an active binding, and forgets the oldest past ones of the tenant beyond the limit.
+func (s *bindingsBook) endBinding(old *api.Binding, why api.BindingReason) *api.Binding {
+	b := *old
+	b.End, b.Ended = s.now, why
+	s.active.Delete(bindingKey(tenantOf(old), old.Key))
+	s.putBinding(&b)
+	prefix, over := tenantKey(tenantOf(old))+"\x00", -s.limits.bindingsPast
+	var oldest []string
+	s.past.Ascend(prefix, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		over++
+		oldest = append(oldest, k)
+		return true
+	})
+	for _, k := range oldest[:max(0, over)] {
+		s.past.Delete(k)
+		s.bindings.Delete(k[len(prefix)+8:])
+	}
+	return &b
+}
+
+// endBindingsTo ends the bindings to a child that is no longer one, and those of a parent's projects.
+func (s *bindingsBook) endBindingsTo(link api.LinkID) {
+	for _, id := range s.active.Values() {
+		if b, ok := s.bindings.Get(id); ok && (b.Link == link || b.Origin == link) {
+			s.endBinding(b, api.BindingUnlinked)
+		}
+	}
+}
+
+// ActiveBinding returns the active binding of a tenant for a key.
+func (s *bindingsBook) ActiveBinding(t api.Tenant, k api.BindingKey) (*api.Binding, bool) {
+	id, ok := s.active.Get(bindingKey(t, k))
+	if !ok {
+		return nil, false
+	}
+	return s.bindings.Get(id)
+}
+
+// ChosenLink returns the child that undecided holds of a tenant have chosen for a key.
+func (s *bindingsBook) ChosenLink(t api.Tenant, k api.BindingKey) (api.LinkID, bool) {
+	c, ok := s.chosen.Get(bindingKey(t, k))
+	return c.Link, ok
+}
+
+// ActiveBindings returns the active bindings of a tenant, by key.
+func (s *bindingsBook) ActiveBindings(t api.Tenant) []*api.Binding {
+	var out []*api.Binding
+	prefix := tenantKey(t) + "\x00"
+	s.active.Ascend(prefix, func(k, id string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		if b, ok := s.bindings.Get(id); ok {
+			out = append(out, b)
+		}
+		return true
+	})
+	return out
+}
+
+// PastBindings returns the bindings that a tenant had, the newest first.
+func (s *bindingsBook) PastBindings(t api.Tenant) []*api.Binding {
+	var out []*api.Binding
+	prefix := tenantKey(t) + "\x00"
+	s.past.Ascend(prefix, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		if b, ok := s.bindings.Get(k[len(prefix)+8:]); ok {
+			out = append(out, b)
+		}
+		return true
+	})
+	slices.Reverse(out)
+	return out
+}

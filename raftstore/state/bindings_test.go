@@ -1,0 +1,191 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// Keys and the tenant of these tests.
+var (
+	general = api.BindingKey{}
+	cad     = api.BindingKey{AZ: "az1", Tags: []string{"resource=CAD"}}
+	tenant  = api.Tenant{Project: "p"}
+)
+
+// newBound returns a zone of form 4 with three children.
+func newBound(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.form = api.FormFourth
+	for _, l := range []string{"pod1", "pod2", "pod3"} {
+		w.link(l, api.LinkChild)
+	}
+	w.link("up", api.LinkParent)
+	return w
+}
+
+// choose records a boot and has its hold choose a child for a key; answered with all that it asks for.
+func (w *world) choose(res, link string, c api.BindingChoice) command.Hold {
+	w.tb.Helper()
+	w.ok(create(w.stamp(), res, 1, 1))
+	h := hold(w.stamp(), "h-"+res, res, nil, part(link, "i-"+res))
+	c.Link, c.ID = api.LinkID(link), api.BindingID("b-"+res)
+	h.Choices = []api.BindingChoice{c}
+	return h
+}
+
+// decide ends a boot.
+func (w *world) decide(res, link string, d api.Decision) {
+	w.tb.Helper()
+	w.ok(command.HoldParts{Stamp: w.stamp(), ID: api.HoldID("h-" + res), Answers: []command.PartAnswer{answer(link, "i-"+res)}})
+	w.ok(bootDecide(w.stamp(), res, d))
+}
+
+// bound returns the child that p is bound to for a key, "" for none.
+func (w *world) bound(k api.BindingKey) string {
+	b, ok := w.s.ActiveBinding(tenant, k)
+	if !ok {
+		return ""
+	}
+	return string(b.Link)
+}
+
+// TestBindingBeginsWithItsCommit: neither a hold nor an abort leaves a binding.
+func TestBindingBeginsWithItsCommit(t *testing.T) {
+	w := newBound(t)
+	first := api.BindingChoice{Key: general, Why: api.BindingFirst}
+	w.ok(w.choose("a", "pod1", first))
+	assert.Empty(t, w.bound(general), "it is not decided")
+	assert.Equal(t, "pod1", w.chosen(general))
+	w.decide("a", "pod1", api.DecisionAbort)
+	assert.Empty(t, w.bound(general))
+	assert.Empty(t, w.chosen(general))
+	assert.Empty(t, w.s.PastBindings(tenant))
+
+	w.ok(w.choose("b", "pod2", first))
+	w.decide("b", "pod2", api.DecisionCommit)
+	assert.Equal(t, "pod2", w.bound(general))
+	assert.Empty(t, w.chosen(general))
+	b, _ := w.s.ActiveBinding(tenant, general)
+	assert.Equal(t, api.Binding{
+		ID: "b-b", Project: "p", Link: "pod2", Zone: "pod2", Start: w.now, End: api.Forever, Why: api.BindingFirst, Reservation: "b", User: "u",
+	}, *b)
+}
+
+// chosen returns the child that undecided holds of p have chosen for a key, "" for none.
+func (w *world) chosen(k api.BindingKey) string {
+	l, _ := w.s.ChosenLink(tenant, k)
+	return string(l)
+}
+
+// TestOneRebinding: two requests find the bound zone full at once, and one new binding is made.
+func TestOneRebinding(t *testing.T) {
+	w := newBound(t)
+	w.ok(command.BindingSet{Stamp: w.stamp(), ID: "b0", Project: "p", Link: "pod1", User: "root"})
+	full := api.BindingChoice{Key: general, Seen: "b0", Why: api.BindingNoRoom}
+	w.ok(w.choose("a", "pod2", full))
+	other := w.choose("b", "pod3", full)
+	w.refused(api.CodeContended, other)
+	same := w.choose("c", "pod2", full)
+	w.ok(same)
+	w.decide("a", "pod2", api.DecisionAbort)
+	assert.Equal(t, "pod2", w.chosen(general), "another hold still has it")
+	w.decide("c", "pod2", api.DecisionCommit)
+	assert.Equal(t, "pod2", w.bound(general))
+	past := w.s.PastBindings(tenant)
+	require.Len(t, past, 1)
+	assert.Equal(t, api.BindingNoRoom, past[0].Ended)
+	assert.Equal(t, past[0].End, func() api.Instant { b, _ := w.s.ActiveBinding(tenant, general); return b.Start }())
+
+	other.Stamp = w.stamp()
+	w.refused(api.CodeContended, other) // it has seen b0
+	other.Choices[0].Seen = "b-c"
+	w.ok(other)
+	w.decide("b", "pod3", api.DecisionCommit)
+	assert.Equal(t, "pod3", w.bound(general))
+	back := w.choose("d", "pod1", api.BindingChoice{Key: general, Seen: "b-b", Why: api.BindingMaintenance})
+	w.ok(back)
+	w.decide("d", "pod1", api.DecisionCommit)
+	assert.Equal(t, "pod1", w.bound(general), "coming back is fine")
+	assert.Len(t, w.s.PastBindings(tenant), 3)
+}
+
+// TestBindingsByKey: a project has one binding for each key, and so has each tenant.
+func TestBindingsByKey(t *testing.T) {
+	w := newBound(t)
+	w.ok(command.BindingSet{Stamp: w.stamp(), ID: "g", Project: "p", Link: "pod1"})
+	w.ok(command.BindingSet{Stamp: w.stamp(), ID: "c", Project: "p", Key: cad, Link: "pod2"})
+	w.ok(command.BindingSet{Stamp: w.stamp(), ID: "u", Project: "p", Origin: "up", Link: "pod3"})
+	assert.Equal(t, []string{"pod1", "pod2"}, []string{w.bound(general), w.bound(cad)})
+	assert.Len(t, w.s.ActiveBindings(tenant), 2)
+	assert.Len(t, w.s.ActiveBindings(api.Tenant{Origin: "up", Project: "p"}), 1)
+
+	again := loaded(t, saved(t, w.s))
+	assert.Equal(t, w.s.ActiveBindings(tenant), again.ActiveBindings(tenant))
+	w.ok(w.choose("a", "pod3", api.BindingChoice{Key: cad, Seen: "c", Why: api.BindingHeadroom}))
+	again = loaded(t, saved(t, w.s))
+	l, ok := again.ChosenLink(tenant, cad)
+	assert.True(t, ok, "choices outlive a snapshot")
+	assert.Equal(t, api.LinkID("pod3"), l)
+}
+
+// TestOperatorsBind: they set, move and end bindings, and their word stands.
+func TestOperatorsBind(t *testing.T) {
+	w := newBound(t)
+	set := command.BindingSet{Stamp: w.stamp(), ID: "b1", Project: "p", Link: "pod1", User: "root"}
+	w.ok(set)
+	w.unchanged(command.BindingSet{Stamp: w.stamp(), ID: "b2", Project: "p", Link: "pod1"})
+	w.refused(api.CodeConflict, command.BindingSet{Stamp: w.stamp(), ID: "b2", Project: "p", Link: "pod2", Seen: "b9"})
+	w.refused(api.CodeNotFound, command.BindingSet{Stamp: w.stamp(), ID: "b2", Project: "p", Link: "none"})
+	w.refused(api.CodeNotFound, command.BindingSet{Stamp: w.stamp(), ID: "b2", Project: "p", Link: "up"})
+	w.refused(api.CodeInvalid, command.BindingSet{Stamp: w.stamp(), ID: "b2", Project: "p", Link: "pod2", Key: api.BindingKey{Tags: []string{"CAD"}}})
+
+	w.ok(w.choose("a", "pod2", api.BindingChoice{Key: general, Seen: "b1", Why: api.BindingNoRoom}))
+	w.ok(command.BindingSet{Stamp: w.stamp(), ID: "b3", Project: "p", Link: "pod3", Seen: "b1"})
+	w.decide("a", "pod2", api.DecisionCommit)
+	assert.Equal(t, "pod3", w.bound(general), "it was moved while the boot was undecided")
+
+	w.ok(command.BindingEnd{Stamp: w.stamp(), ID: "b3"})
+	w.unchanged(command.BindingEnd{Stamp: w.stamp(), ID: "b3"})
+	w.refused(api.CodeNotFound, command.BindingEnd{Stamp: w.stamp(), ID: "none"})
+	assert.Empty(t, w.bound(general))
+	assert.Equal(t, api.BindingOperator, w.s.PastBindings(tenant)[0].Ended)
+}
+
+// TestBindingsEndWithTheLink ends those to a child that is gone.
+func TestBindingsEndWithTheLink(t *testing.T) {
+	w := newBound(t)
+	w.ok(command.BindingSet{Stamp: w.stamp(), ID: "b1", Project: "p", Link: "pod1"})
+	w.ok(command.BindingSet{Stamp: w.stamp(), ID: "b2", Project: "p", Key: cad, Link: "pod2"})
+	w.ok(command.BindingSet{Stamp: w.stamp(), ID: "b3", Project: "q", Origin: "up", Link: "pod2"})
+	w.ok(command.LinkDelete{Stamp: w.stamp(), ID: "pod1"})
+	assert.Equal(t, []string{"", "pod2"}, []string{w.bound(general), w.bound(cad)})
+	assert.Equal(t, api.BindingUnlinked, w.s.PastBindings(tenant)[0].Ended)
+	w.ok(command.LinkDelete{Stamp: w.stamp(), ID: "up"})
+	assert.Empty(t, w.s.ActiveBindings(api.Tenant{Origin: "up", Project: "q"}))
+}
+
+func TestBindingsAreLimited(t *testing.T) {
+	w := newBound(t)
+	for i := range api.BindingsProjectMax {
+		w.apply(command.BindingSet{Stamp: w.stamp(), ID: api.BindingID(fmt.Sprint("b", i)), Project: "p", Key: api.BindingKey{AZ: fmt.Sprint("az", i)}, Link: "pod1"})
+	}
+	require.Len(t, w.s.ActiveBindings(tenant), api.BindingsProjectMax)
+	w.refused(api.CodeOverloaded, command.BindingSet{Stamp: w.stamp(), ID: "more", Project: "p", Link: "pod1"})
+	w.refused(api.CodeOverloaded, w.choose("a", "pod1", api.BindingChoice{Key: general, Why: api.BindingFirst}))
+
+	for i := range api.BindingsPastMax + 1 {
+		link := []api.LinkID{"pod2", "pod3"}[i%2]
+		w.apply(command.BindingSet{Stamp: w.stamp(), ID: api.BindingID(fmt.Sprint("c", i)), Project: "p", Key: api.BindingKey{AZ: "az0"}, Link: link})
+	}
+	past := w.s.PastBindings(tenant)
+	require.Len(t, past, api.BindingsPastMax, "the oldest was forgotten")
+	assert.Equal(t, api.BindingID(fmt.Sprint("c", api.BindingsPastMax-1)), past[0].ID)
+	assert.Equal(t, api.BindingID("c0"), past[len(past)-1].ID)
+}
