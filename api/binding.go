@@ -57,8 +57,8 @@ const (
 	BindingNoRoom      BindingReason = "no_room"
 	BindingHeadroom    BindingReason = "headroom"
 	BindingMaintenance BindingReason = "maintenance"
-	BindingAway        BindingReason = "away"     // the zone was paused or silent for too long
-	BindingUnfit       BindingReason = "unfit"    // the zone no longer has the tags or the availability zone
+	BindingAway        BindingReason = "away"  // the zone was paused or silent for too long
+	BindingUnfit       BindingReason = "unfit" // the zone no longer has the tags or the availability zone
 	BindingUnlinked    BindingReason = "unlinked"
 	BindingOperator    BindingReason = "operator" // somebody set, moved or ended it
 )
@@ -89,4 +89,9 @@ type BindingChoice struct {
 	Link LinkID        `cbor:"3,keyasint"`
 	Why  BindingReason `cbor:"4,keyasint,omitempty"` // "" if it is the child that is bound already
 	ID   BindingID     `cbor:"5,keyasint,omitempty"` // of the binding that begins; "" with an empty Why
+}
+
+// Clashes reports whether one hold cannot make both choices.
+func (c *BindingChoice) Clashes(o BindingChoice) bool {
+	return c.ID != "" && c.ID == o.ID || c.Key.String() == o.Key.String()
 }

@@ -81,6 +81,11 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 			Maintenance: h.Maintenance, Drain: h.Drain, Overrides: h.Overrides, Failures: h.Failures, Unserved: h.Unserved, Cleaning: h.Cleaning,
 		}
 	}
+	for _, b := range s.Bindings() {
+		own := *b
+		own.Zone = ""
+		m.Bindings = append(m.Bindings, &own)
+	}
 	for _, w := range s.Webhooks() {
 		m.Webhooks[model.WebhookName{Project: w.Project, Name: w.Name}] = &model.Webhook{ID: w.ID, Failing: w.Failing, Paused: w.Paused, Reason: w.Reason, Told: w.Told}
 	}
@@ -168,7 +173,7 @@ func addQueued(m *model.Model, s *state.State, id model.BootID) {
 func addHold(m *model.Model, s *state.State, from *state.Hold) {
 	h := &model.Hold{
 		ID: model.HoldID{Origin: from.Origin, ID: from.ID}, Plan: from.Plan, Refused: len(from.Refused), AtOnce: from.Commit, Decision: from.Decision, Made: from.Firm,
-		Request: from.Request, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{}, Start: from.Window.Start, End: from.Window.End, Grace: from.Grace,
+		Request: from.Request, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{}, Start: from.Window.Start, End: from.Window.End, Grace: from.Grace, Choices: from.Choices,
 	}
 	if len(from.Request.Groups) == 0 {
 		h.Dead = from.Updated

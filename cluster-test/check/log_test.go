@@ -58,6 +58,7 @@ func TestCleanLogs(t *testing.T) {
 		"ConsumerDelete ok", "ConsumersPut conflict", "ConsumersPut no_capacity", "ConsumersPut ok", "ConsumersPut stale_generation",
 		"GroupDelete ok", "GroupPut conflict", "GroupPut ok", "Hold conflict", "Hold ok", "Hold plan_refused", "HoldDecide conflict",
 		"HoldDecide ok", "HoldParts ok", "HostDelete conflict", "HostDelete has_children", "HostDelete ok", "HostSet invalid", "HostSet ok",
+		"BindingEnd not_found", "BindingEnd ok", "BindingSet conflict", "BindingSet ok", "Hold contended",
 		"HostSet stale_generation", "HostsPut ok", "HostsSilent ok", "HostsState ok", "InstanceChanges conflict", "InstanceChanges ok", "InstanceDelete ok",
 		"InstanceMove conflict", "InstanceMove no_capacity", "InstanceMove ok", "InstanceReport ok", "InstanceTold ok", "LinkSet ok", "PartAck ok",
 		"ProviderCreate ok", "ProviderDelete in_use", "ProviderDelete ok", "ProviderSet conflict", "ProviderSet ok", "ProviderSet stale_generation",

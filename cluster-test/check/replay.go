@@ -195,6 +195,9 @@ func (r *replay) compareChanged(index uint64, c command.Command) {
 	for id := range r.m.HitConsumers {
 		r.compareConsumer(index, id)
 	}
+	if r.m.Rebound {
+		r.compareBindings(index)
+	}
 	r.compareRules(index)
 	r.sum.Ruled += r.m.Bound
 	r.sum.Allocated += r.m.Claimed

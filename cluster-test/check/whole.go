@@ -44,6 +44,7 @@ func (r *replay) compareAll(index uint64) bool {
 		r.addViolation(promise.Volume, index, "%d volumes are listed, not %d", n, volumes)
 	}
 	r.compareWishes(index)
+	r.compareBindings(index)
 	r.compareReaders(index)
 	undecided := 0
 	for _, b := range r.m.Boots {

@@ -231,9 +231,14 @@ func (w *world) rule(req *api.Request) {
 
 // draw returns the next command.
 func (w *world) draw() command.Command {
-	switch w.roll(33) {
-	case 31, 32:
+	switch w.roll(34) {
+	case 32, 33:
 		return w.attach()
+	case 31:
+		if w.roll(2) == 0 {
+			return w.binding()
+		}
+		return w.requeue()
 	case 30:
 		return w.requeue()
 	case 24, 25, 26, 27, 28, 29:
@@ -475,6 +480,9 @@ func (w *world) hold() command.Hold {
 			c.ID = api.HoldID(fmt.Sprint("u", w.n))
 		}
 	}
+	for _, k := range bindingKeys[:max(0, w.roll(8)-5)] {
+		c.Choices = append(c.Choices, w.choice(c.Origin, c.Request.Project, k))
+	}
 	c.Commit = w.roll(3) == 0
 	if w.roll(2) == 0 {
 		c.Spares = [][]api.HostID{{w.hostID(), w.hostID()}}
@@ -485,6 +493,41 @@ func (w *world) hold() command.Hold {
 			w.expiry[c.Plan] = w.now + api.Instant(w.roll(2000))
 		}
 		c.Expires = w.expiry[c.Plan]
+	}
+	return c
+}
+
+// bindingKeys are the keys for which projects are bound.
+var bindingKeys = []api.BindingKey{{}, {AZ: "az1", Tags: []string{"resource=CAD"}}}
+
+// choice chooses a child for a key, with what the zone knows more often than not.
+func (w *world) choice(origin api.LinkID, p api.ProjectID, k api.BindingKey) api.BindingChoice {
+	t := api.Tenant{Origin: origin, Project: p}
+	c := api.BindingChoice{Key: k, Link: pick[api.LinkID](w, "c1", "c1", "c2"), Why: pick(w, api.BindingFirst, api.BindingNoRoom, ""), ID: api.BindingID(fmt.Sprint("b", w.roll(30)))}
+	if w.roll(8) > 0 {
+		c.ID = api.BindingID(fmt.Sprint("b", w.n, k.AZ))
+	}
+	if b, ok := w.s.ActiveBinding(t, k); ok && w.roll(4) > 0 {
+		c.Seen = b.ID
+	}
+	if l, ok := w.s.ChosenLink(t, k); ok && w.roll(4) > 0 {
+		c.Link = l
+	}
+	return c
+}
+
+// binding is what operators say of bindings.
+func (w *world) binding() command.Command {
+	all := w.s.Bindings()
+	if len(all) > 0 && w.roll(3) == 0 {
+		return command.BindingEnd{Stamp: w.stamp(), ID: pick(w, pick(w, all...).ID, "none")}
+	}
+	c := command.BindingSet{
+		Stamp: w.stamp(), ID: api.BindingID(fmt.Sprint("o", w.n)), Project: "p", Origin: pick[api.LinkID](w, "", "", "up"), Key: pick(w, bindingKeys...),
+		Link: pick[api.LinkID](w, "c1", "c2", "c2", "up"), User: "root",
+	}
+	if len(all) > 0 && w.roll(2) == 0 {
+		c.Seen = pick(w, all...).ID
 	}
 	return c
 }

@@ -86,6 +86,8 @@ func (s *bindingsBook) bindingSet(c command.BindingSet) Result {
 		return refuseWith(api.CodeConflict, "binding %s is not active any more", string(c.Seen))
 	case bound && old.Link == c.Link:
 		return Result{Binding: old}
+	case !s.isFreeBinding(c.ID):
+		return refuseWith(api.CodeConflict, "binding id %s is taken", string(c.ID))
 	}
 	if r := s.checkRoomForBinding(t, bound); r.Err != nil {
 		return r
@@ -103,6 +105,12 @@ func (s *bindingsBook) bindingEnd(c command.BindingEnd) Result {
 		return Result{Binding: b} // a repeat
 	}
 	return Result{Binding: s.endBinding(b, api.BindingOperator)}
+}
+
+// isFreeBinding reports whether a binding may have the id.
+func (s *bindingsBook) isFreeBinding(id api.BindingID) bool {
+	_, taken := s.bindings.Get(string(id))
+	return id != "" && !taken
 }
 
 // checkRoomForBinding refuses one more active binding of a tenant beyond the limits.
@@ -131,6 +139,8 @@ func (s *bindingsBook) checkChoices(t api.Tenant, choices []api.BindingChoice) R
 		others, undecided := s.chosen.Get(bindingKey(t, c.Key))
 		old, bound := s.ActiveBinding(t, c.Key)
 		switch {
+		case c.Why != "" && !s.isFreeBinding(c.ID) || slices.ContainsFunc(choices[:i], c.Clashes):
+			return refuseWith(api.CodeConflict, "binding id %s is taken", string(c.ID))
 		case undecided && others.Link != c.Link:
 			return refuseWith(api.CodeContended, "another request of the project is choosing its zone")
 		case undecided:
@@ -163,8 +173,8 @@ func (s *bindingsBook) bindChoices(h *Hold) {
 	for i := range h.Choices {
 		c := h.Choices[i]
 		old, bound := s.ActiveBinding(h.Tenant(), c.Key)
-		if bound && (old.Link == c.Link || old.ID != c.Seen) || c.Why == "" { // the word of an operator stands
-			continue
+		if bound && (old.Link == c.Link || old.ID != c.Seen) || c.Why == "" || !s.isFreeBinding(c.ID) {
+			continue // it is bound there, or the word of an operator stands
 		}
 		s.beginBinding(h.Tenant(), c, h.Request.Reservation, h.Request.User)
 	}
@@ -232,6 +242,9 @@ func (s *bindingsBook) ChosenLink(t api.Tenant, k api.BindingKey) (api.LinkID, b
 	c, ok := s.chosen.Get(bindingKey(t, k))
 	return c.Link, ok
 }
+
+// Bindings returns all bindings of the zone, active and past, by id.
+func (s *bindingsBook) Bindings() []*api.Binding { return s.bindings.Values() }
 
 // ActiveBindings returns the active bindings of a tenant, by key.
 func (s *bindingsBook) ActiveBindings(t api.Tenant) []*api.Binding {

@@ -28,6 +28,7 @@ func (m *Model) Adopt(c command.Command) {
 		m.linkSet(set)
 	}
 	if del, ok := c.(command.LinkDelete); ok {
+		m.unbindFrom(del.ID)
 		delete(m.Links, del.ID)
 	}
 	if set, ok := c.(command.QuotaSet); ok {

@@ -62,6 +62,9 @@ type Model struct {
 
 	HitLeases map[api.LeaseID]bool // leases that this command changed
 
+	Bindings []*api.Binding // active and past, without the names of zones
+	Rebound  bool           // this command changed them
+
 	Bumped       map[api.HostID]bool     // moved on by this command
 	Reshaped     map[api.ProviderID]bool // changed by this command in another way
 	HitConsumers map[api.ConsumerID]bool // that this command changed
@@ -183,6 +186,7 @@ func New() *Model {
 
 // beginCommand begins a new command.
 func (m *Model) beginCommand() {
+	m.Rebound = false
 	m.Bumped, m.Hit = map[api.HostID]bool{}, map[api.InstanceID]bool{}
 	m.Moved, m.Told, m.Answer, m.Fresh = map[HoldID]bool{}, map[BootID]bool{}, BootID{}, nil
 	m.Ruled, m.Bound, m.Claimed = map[RuleID]bool{}, 0, 0
@@ -242,6 +246,8 @@ func (m *Model) applyCommand(c command.Command) *Refusal {
 		return m.applyLeases(c)
 	case command.ForQuotas:
 		return nil
+	case command.ForBindings:
+		return m.applyBindings(c)
 	case command.ForEvents:
 		return m.applyEvents(c)
 	case command.ForSeveral:
@@ -302,6 +308,16 @@ func (m *Model) applyStock(c command.ForStock) *Refusal {
 		return m.takeName(m.Traits, c.Name, m.hasTrait(c.Name))
 	case command.PropertySet:
 		return m.propertySet(c)
+	}
+	return nil
+}
+
+func (m *Model) applyBindings(c command.ForBindings) *Refusal {
+	switch c := c.(type) {
+	case command.BindingSet:
+		return m.bindingSet(c)
+	case command.BindingEnd:
+		return m.bindingEnd(c)
 	}
 	return nil
 }

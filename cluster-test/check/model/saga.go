@@ -43,6 +43,7 @@ type Hold struct {
 	Made     bool        // it was decided commit, whatever came later
 	Dead     api.Instant // when it was aborted, if it never came
 	Grace    time.Duration
+	Choices  []api.BindingChoice
 }
 
 // Part is the part of a hold at one child.
@@ -85,7 +86,7 @@ func (m *Model) makeHold(c command.Hold) *Refusal {
 	}
 	h := &Hold{
 		ID: id, Boot: b, Plan: c.Plan, AtOnce: c.Commit, Decision: api.DecisionPending,
-		Request: c.Request, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{},
+		Request: c.Request, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{}, Choices: c.Choices,
 	}
 	for _, sl := range c.Slots {
 		h.Names[sl.Instance.ID] = sl.Instance.Name
@@ -151,6 +152,9 @@ func (m *Model) MayHold(c command.Hold) (*Boot, *Refusal) {
 		return nil, &Refusal{promise.Saga, "the reservation is not waiting for slots"}
 	case len(c.Request.Groups) != len(b.Request.Groups):
 		return nil, &Refusal{promise.Model, "the boot has other groups"}
+	}
+	if not := m.mayChoose(c); not != nil {
+		return nil, not
 	}
 	return b, m.mayName(c)
 }
@@ -460,6 +464,7 @@ func (m *Model) carryOut(h *Hold, d api.Decision) {
 	switch {
 	case d == api.DecisionCommit:
 		h.Made = true
+		m.bindFor(h)
 		m.makeAll(h)
 	case before == api.DecisionCommit:
 		m.endAll(h)

@@ -29,6 +29,7 @@ const (
 	Within     Name = "I28 within"       // something is in the room of a lease that may not be there
 	Quota      Name = "I29 quotas"       // a project has more than it may, at some instant
 	Preempt    Name = "I30 preemptibles" // a preemptible stays in the room of others, or leaves without need
+	Binding    Name = "I31 bindings"     // a project is bound to two zones for one key, or to one that nobody chose
 	Volume     Name = "I32 volumes"      // a volume is attached to what may not have it, or goes while it is
 	Model      Name = "model"            // the state differs from the model in a way that no other rule names
 	Input      Name = "input"            // the evidence has a gap or cannot be read
