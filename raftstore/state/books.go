@@ -9,6 +9,7 @@ import "berth/api"
 //	boots      boots*.go     reservations that were made at this zone; a boot owns holds
 //	saga       saga*.go      holds for an owner until it decides, and used plans
 //	work       work*.go      instances, server groups, members of rules
+//	bindings   bindings.go   where new work of projects goes, and where it went
 //	quotas     quotas*.go    limits of projects, and what they have over time
 //	stock      stock*.go     hosts and other providers, aggregates, consumers, the host table
 //	members    members*.go   nodes, tokens, flavors, links, keys, settings

@@ -1,0 +1,46 @@
+package api_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+)
+
+func TestBindingKey(t *testing.T) {
+	tags := func(n int) (out []string) {
+		for i := range n {
+			out = append(out, fmt.Sprintf("key%d=value", i))
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		key api.BindingKey
+		bad string
+	}{
+		"general":          {api.BindingKey{}, ""},
+		"az and tags":      {api.BindingKey{AZ: "az1", Tags: []string{"disk=fast", "resource=CAD"}}, ""},
+		"the most tags":    {api.BindingKey{Tags: tags(api.BindingTagsMax)}, ""},
+		"a tag more":       {api.BindingKey{Tags: tags(api.BindingTagsMax + 1)}, "at most 8 affinity tags, got 9"},
+		"no pair":          {api.BindingKey{Tags: []string{"CAD"}}, `key=value, got "CAD"`},
+		"no value":         {api.BindingKey{Tags: []string{"resource="}}, "key=value"},
+		"no key":           {api.BindingKey{Tags: []string{"=CAD"}}, "key=value"},
+		"a line in it":     {api.BindingKey{Tags: []string{"resource=a\nb"}}, "key=value"},
+		"not sorted":       {api.BindingKey{Tags: []string{"b=1", "a=1"}}, "sorted"},
+		"twice":            {api.BindingKey{Tags: []string{"a=1", "a=1"}}, "sorted and different"},
+		"an AZ of a space": {api.BindingKey{AZ: " "}, "availability zone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.key.Validate()
+			if c.bad == "" {
+				assert.NoError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, c.bad)
+			assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+		})
+	}
+	assert.NotEqual(t, api.BindingKey{AZ: "a=1"}.String(), api.BindingKey{Tags: []string{"a=1"}}.String())
+}
