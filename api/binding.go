@@ -1,8 +1,10 @@
 package api
 
 import (
+	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Limits of bindings.
@@ -11,7 +13,95 @@ const (
 	BindingsActiveMax  = 100_000 // of one zone
 	BindingsProjectMax = 100     // that one project has at one time, each for another key
 	BindingsPastMax    = 1_000   // that are kept of one project
+
+	BindingHeadroomMax   = 32   // classes with a headroom of one zone
+	BindingWeighersMax   = 8    // weighers of a rule
+	BindingMultiplierMax = 1000 // of a weigher; the least is its negative, and reverses the preference
+
+	BindingLostAfter    = 5 * time.Minute // default of BindingRule.LostAfter
+	BindingLostAfterMax = 24 * time.Hour
+	BindingUsageAge     = 30 * time.Second // default of BindingRule.UsageAge
+	BindingUsageAgeMax  = time.Hour
 )
+
+// BindingMode says how a zone uses bindings.
+type BindingMode string
+
+// The modes.
+const (
+	BindingOff    BindingMode = "off"    // not at all: the default
+	BindingPrefer BindingMode = "prefer" // the bound child is asked first, others for what is missing
+	BindingStrict BindingMode = "strict" // all that has one key goes to one child
+)
+
+// BindingWeigher is a preference among children, and how much it counts.
+type BindingWeigher struct {
+	Name       string `cbor:"1,keyasint"` // see package binding
+	Multiplier int64  `cbor:"2,keyasint"` // in [-BindingMultiplierMax, BindingMultiplierMax]
+}
+
+// BindingRule is what the operator of a zone says of bindings.
+type BindingRule struct {
+	Mode     BindingMode             `cbor:"1,keyasint,omitempty"` // "" for BindingOff
+	Weighers []BindingWeigher        `cbor:"2,keyasint,omitempty"` // none for the order of creation
+	Headroom map[ResourceClass]int64 `cbor:"3,keyasint,omitempty"` // percent, of children whose terms have none
+	// LostAfter is the silence after which a child is left; 0 for the default. UsageAge is how old a
+	// digest may be and still say how full a child is; 0 for the default.
+	LostAfter       time.Duration `cbor:"4,keyasint,omitempty"`
+	UsageAge        time.Duration `cbor:"5,keyasint,omitempty"`
+	GeneralOnTagged bool          `cbor:"6,keyasint,omitempty"` // work that asks for no tag may go to children that have some
+}
+
+// IsZero reports whether nothing is set.
+func (r BindingRule) IsZero() bool {
+	return r.Mode == "" && len(r.Weighers)+len(r.Headroom) == 0 && r.LostAfter == 0 && r.UsageAge == 0 && !r.GeneralOnTagged
+}
+
+// Use returns the mode.
+func (r *BindingRule) Use() BindingMode {
+	if r.Mode == "" {
+		return BindingOff
+	}
+	return r.Mode
+}
+
+// Validate returns an invalid-input error for the first field that no zone could follow, except names
+// of weighers, which package binding knows.
+func (r *BindingRule) Validate() error {
+	switch r.Mode {
+	case "", BindingOff, BindingPrefer, BindingStrict:
+	default:
+		return Errorf(CodeInvalid, "mode must be %s, %s or %s, got %q", BindingOff, BindingPrefer, BindingStrict, string(r.Mode))
+	}
+	if len(r.Weighers) > BindingWeighersMax {
+		return Errorf(CodeInvalid, "there may be at most %d weighers, got %d", BindingWeighersMax, len(r.Weighers))
+	}
+	for _, d := range []struct {
+		name      string
+		got, most time.Duration
+	}{{"lost_after", r.LostAfter, BindingLostAfterMax}, {"usage_age", r.UsageAge, BindingUsageAgeMax}} {
+		if d.got < 0 || d.got > d.most || d.got%time.Millisecond != 0 {
+			return Errorf(CodeInvalid, "%s must be 1ms to %s, in whole milliseconds, or 0s for the default", d.name, d.most)
+		}
+	}
+	return ValidateHeadroom(r.Headroom)
+}
+
+// ValidateHeadroom returns an invalid-input error for percents that cannot be.
+func ValidateHeadroom(h map[ResourceClass]int64) error {
+	if len(h) > BindingHeadroomMax {
+		return Errorf(CodeInvalid, "there may be a headroom of at most %d classes, got %d", BindingHeadroomMax, len(h))
+	}
+	for _, class := range slices.Sorted(maps.Keys(h)) {
+		if !class.Valid() {
+			return Errorf(CodeInvalid, "headroom: %q is not a resource class", string(class))
+		}
+		if h[class] < 0 || h[class] > 100 {
+			return Errorf(CodeInvalid, "headroom of %s must be 0 to 100 percent, got %d", string(class), h[class])
+		}
+	}
+	return nil
+}
 
 // BindingKey says which new work of a project a binding is for: an availability zone and the
 // affinity tags of its flavors, both possibly none.

@@ -36,8 +36,34 @@ type Link struct {
 	Created     Instant   `cbor:"11,keyasint"`
 	Updated     Instant   `cbor:"12,keyasint"`
 	SilentSince Instant   `cbor:"13,keyasint,omitempty" form:"2"` // start of a child's silence according to the log; 0 without silence
+	Terms       LinkTerms `cbor:"14,keyasint,omitzero" form:"4"`  // what an operator says of a child
 	Health      string    `cbor:"-"`                              // "up", "down", "unknown"; filled on read
 	Digest      *Digest   `cbor:"-"`                              // last digest received; filled on read
+}
+
+// LinkTerms are what the operator of a parent says of a child, for the choice of the zone that a
+// project lives in. See package binding.
+type LinkTerms struct {
+	AZ          string                  `cbor:"1,keyasint,omitempty" log:"availability_zone"` // that it offers; "" for those that its digest names
+	Tags        []string                `cbor:"2,keyasint,omitempty"`                         // affinity tags, see ValidateTags
+	Maintenance bool                    `cbor:"3,keyasint,omitempty"`                         // new work goes elsewhere, what runs stays
+	Headroom    map[ResourceClass]int64 `cbor:"4,keyasint,omitempty"`                         // percent of a class that stays free, in [0, 100]
+}
+
+// IsZero reports whether an operator has said nothing.
+func (t LinkTerms) IsZero() bool {
+	return t.AZ == "" && len(t.Tags)+len(t.Headroom) == 0 && !t.Maintenance
+}
+
+// Validate returns an invalid-input error for terms that cannot be.
+func (t *LinkTerms) Validate() error {
+	if t.AZ != "" && !ValidName(t.AZ) {
+		return CheckName("availability zone", t.AZ)
+	}
+	if err := ValidateTags(t.Tags); err != nil {
+		return err
+	}
+	return ValidateHeadroom(t.Headroom)
 }
 
 // ClassTotals are the figures of a zone for one resource class: rounded sums over its hosts
@@ -136,6 +162,7 @@ type ZoneConfig struct {
 	WebhookNetworks []string    `cbor:"7,keyasint,omitempty" form:"4"`
 	Leases          LeaseRule   `cbor:"8,keyasint,omitzero" form:"4"`
 	Preemptibles    PreemptRule `cbor:"9,keyasint,omitzero" form:"4"`
+	Bindings        BindingRule `cbor:"10,keyasint,omitzero" form:"4"`
 }
 
 // FilterSpec names a filter and sets its options.

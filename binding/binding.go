@@ -53,8 +53,6 @@ const (
 
 // Limits and units.
 const (
-	MultiplierMax = 1000 // of a weigher; the least is its negative, and reverses the preference
-
 	Unit = 1 << 20 // the highest value of a weigher
 
 	wholeIdle = 1 << 62 // fine enough to tell large zones apart
@@ -62,7 +60,7 @@ const (
 
 // Rule says how children are chosen.
 type Rule struct {
-	// Multipliers are in [-MultiplierMax, MultiplierMax]. A weigher that is missing does not count.
+	// Multipliers are in [-api.BindingMultiplierMax, api.BindingMultiplierMax]. A weigher that is missing does not count.
 	Multipliers map[Weigher]int64
 	// GeneralOnTagged lets work that asks for no tag go to children that have some.
 	GeneralOnTagged bool

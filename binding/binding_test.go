@@ -147,7 +147,7 @@ func TestRankAgreesWithFractions(t *testing.T) {
 		}
 		r := Rule{Multipliers: map[Weigher]int64{}}
 		for _, w := range []Weigher{WeigherCreation, WeigherIdle, WeigherPrice} {
-			r.Multipliers[w] = rapid.Int64Range(-MultiplierMax, MultiplierMax).Draw(t, string(w))
+			r.Multipliers[w] = rapid.Int64Range(-api.BindingMultiplierMax, api.BindingMultiplierMax).Draw(t, string(w))
 		}
 		work := Work{Resources: api.Resources{}}
 		if rapid.Bool().Draw(t, "asks") {
@@ -156,7 +156,7 @@ func TestRankAgreesWithFractions(t *testing.T) {
 		best, dropped := r.Rank(&work, all)
 		require.Len(t, all, len(best)+len(dropped))
 		totals := fractions(&r, &work, best)
-		slack := big.NewRat(3*2*MultiplierMax, Unit) // each value is rounded down once or twice
+		slack := big.NewRat(3*2*api.BindingMultiplierMax, Unit) // each value is rounded down once or twice
 		for i := 1; i < len(best); i++ {
 			require.LessOrEqual(t, new(big.Rat).Sub(totals[i], totals[i-1]).Cmp(slack), 0, "%s before %s", best[i-1].Link, best[i].Link)
 		}

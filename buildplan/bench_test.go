@@ -167,7 +167,7 @@ func BenchmarkMerge(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					buildplan.Merge(req, offers, nil)
+					buildplan.Merge(req, offers, nil, nil)
 				}
 			})
 		}

@@ -193,13 +193,13 @@ func ExampleSelect() {
 func ExampleMerge() {
 	req := &api.Request{Groups: []api.Group{{Count: 4}}}
 	offers := [][][]int64{{{10, 30}, {20, 5}, {20}}} // of this zone and of two children
-	m := buildplan.Merge(req, offers, nil)[0]
+	m := buildplan.Merge(req, offers, nil, nil)[0]
 	fmt.Println(m.Order, m.Weights)
 	fmt.Println(m.Prefix(3), m.Taken, m.Costs)
 	req.Zones.MaxSkew = 1
-	fmt.Println(buildplan.Merge(req, offers, nil)[0].Order)
+	fmt.Println(buildplan.Merge(req, offers, nil, nil)[0].Order)
 	req.Zones = api.ZoneRule{Pack: true}
-	fmt.Println(buildplan.Merge(req, offers, nil)[0].Order)
+	fmt.Println(buildplan.Merge(req, offers, nil, nil)[0].Order)
 	// Output:
 	// [0 1 1 2] [10 20 5 20]
 	// [1 2 0] [1 2 1] [10 25 20]

@@ -277,7 +277,7 @@ func (k *talk) merge(c script.Command) string {
 		}
 	}
 	var out strings.Builder
-	for i, m := range buildplan.Merge(req, offers, nil) {
+	for i, m := range buildplan.Merge(req, offers, nil, nil) {
 		fmt.Fprintf(&out, "group %d order %v weights %v taken %v costs %v\n", i, m.Order, m.Weights, m.Taken, m.Costs)
 	}
 	return out.String()

@@ -243,7 +243,7 @@ func TestMergeKeepsZoneRules(t *testing.T) {
 			already = nil
 		}
 		before := slices.Clone(offers[0])
-		merged := buildplan.Merge(req, offers, already)
+		merged := buildplan.Merge(req, offers, already, nil)
 		require.Equal(t, before, offers[0], "the offers are left alone")
 		soundMerge(t, req, offers, already, merged)
 		if n := req.Zones.MinZones; n > 0 && len(req.Rules) == 0 {
@@ -303,7 +303,7 @@ func (n *tree) offer(t *rapid.T, req *api.Request) [][]int64 {
 			offers[g] = append(offers[g], weights)
 		}
 	}
-	merged := buildplan.Merge(req, offers, nil)
+	merged := buildplan.Merge(req, offers, nil, nil)
 	soundMerge(t, req, offers, nil, merged)
 	out := make([][]int64, len(req.Groups))
 	for g := range out {

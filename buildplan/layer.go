@@ -17,6 +17,8 @@ type Layer struct {
 	Expires  api.Instant  `cbor:"2,keyasint"` // by the clock of the zone that sealed it
 	Groups   []LayerGroup `cbor:"3,keyasint"` // 1 to api.GroupsMax
 	Children []Child      `cbor:"4,keyasint,omitempty"`
+	// Choices are the children that the plan chose for what is bound; a hold of it fixes them.
+	Choices []api.BindingChoice `cbor:"5,keyasint,omitempty"`
 }
 
 // LayerGroup is the part of a layer for one group.
@@ -106,6 +108,9 @@ func (l Layer) Validate() error {
 		}
 		links[c.Link] = true
 	}
+	if err := validateChoices(l.Choices); err != nil {
+		return err
+	}
 	total := 0
 	for i := range l.Groups {
 		if err := l.Groups[i].validate(1 + len(l.Children)); err != nil {
@@ -115,6 +120,22 @@ func (l Layer) Validate() error {
 	}
 	if total > api.CountMax {
 		return fmt.Errorf("%d slots in all", total)
+	}
+	return nil
+}
+
+func validateChoices(all []api.BindingChoice) error {
+	if len(all) > api.GroupsMax {
+		return fmt.Errorf("%d choices of children", len(all))
+	}
+	for i := range all {
+		c := &all[i]
+		if err := c.Key.Validate(); err != nil {
+			return fmt.Errorf("choice %d: %w", i, err)
+		}
+		if n := max(len(c.Link), len(c.Seen), len(c.ID), len(c.Why)); n > api.NameMaxBytes {
+			return fmt.Errorf("choice %d: id of %d bytes", i, n)
+		}
 	}
 	return nil
 }

@@ -55,13 +55,19 @@ func prefixOf(order []uint16, n, sources int) []int {
 //     slots of the group more than any source that offers some, in every prefix. A
 //     group under affinity minds no skew.
 //
+// first, if not nil, has by group the source whose slots are taken before all others, or
+// -1. It does not count for a group that a rule binds to one source, nor with MaxSkew.
+//
 // Source numbers are 16 bits: sources beyond math.MaxUint16 are not looked at (a
 // zone has at most api.LinksMax children).
-func Merge(req *api.Request, offers [][][]int64, already [][]int) []Merged {
+func Merge(req *api.Request, offers [][][]int64, already [][]int, first []int) []Merged {
 	m := newMerging(req, offers, already)
 	m.bindSources()
 	m.seedZones()
 	for g := range m.out {
+		if first != nil && first[g] != none && req.Zones.MaxSkew == 0 {
+			m.fillFrom(g, first[g])
+		}
 		m.fillGroup(g)
 	}
 	return m.out
@@ -111,6 +117,13 @@ func (m *merging) takeHead(g, source int) {
 	out.Costs[source] = adjustCost(1, w, out.Costs[source])
 	m.heads[g][source] = m.heads[g][source][1:]
 	m.held[g][source]++
+}
+
+// fillFrom takes the heads of one source until a group has all slots that it wants.
+func (m *merging) fillFrom(g, source int) {
+	for source < m.sources && !m.isFull(g) && len(m.heads[g][source]) > 0 {
+		m.takeHead(g, source)
+	}
 }
 
 // fillGroup takes the cheapest heads that may be taken until a group has all slots that it

@@ -33,7 +33,7 @@ func slowMerge(count int, heads [][]int64) (order []uint16, weights []int64) {
 // mergeOne merges what sources offer for one group that no rule binds.
 func mergeOne(count int, offers ...[]int64) buildplan.Merged {
 	req := &api.Request{Groups: []api.Group{{Count: count}}}
-	return buildplan.Merge(req, [][][]int64{offers}, nil)[0]
+	return buildplan.Merge(req, [][][]int64{offers}, nil, nil)[0]
 }
 
 func TestMergeAgreesWithSlowMerge(t *testing.T) {

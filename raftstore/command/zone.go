@@ -109,6 +109,7 @@ type LinkSet struct {
 	State     *api.LinkState `cbor:"6,keyasint,omitempty"`
 	Endpoints []string       `cbor:"7,keyasint,omitempty"`
 	Silent    *api.Instant   `cbor:"8,keyasint,omitempty" form:"2"` // when a child fell silent; 0 when it answers
+	Terms     *api.LinkTerms `cbor:"9,keyasint,omitempty" form:"4"` // of a child
 }
 
 // LinkDelete deletes a link that nothing depends on.

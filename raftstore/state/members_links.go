@@ -62,6 +62,15 @@ func (s *membersBook) linkSet(c command.LinkSet) Result {
 		}
 		l.SilentSince = min(*c.Silent, s.now)
 	}
+	if c.Terms != nil {
+		if l.Role != api.LinkChild {
+			return refuseWith(api.CodeInvalid, "a parent has no tags, availability zone, headroom or maintenance")
+		}
+		if err := c.Terms.Validate(); err != nil {
+			return Result{Err: err}
+		}
+		l.Terms = *c.Terms
+	}
 	l.Updated = c.At
 	s.links.Set(string(l.ID), &l)
 	if l.SilentSince != old.SilentSince {

@@ -452,7 +452,7 @@ func mergeOffers(v *state.State, req *api.Request, own buildplan.Plan, answers [
 		}
 	}
 	p.heard = heard
-	merged := buildplan.Merge(req, offers, held)
+	merged := buildplan.Merge(req, offers, held, nil)
 	for g, m := range merged {
 		gp := own.Groups[g]
 		p.weights[g] = m.Weights

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/binding"
 	"berth/costs"
 	"berth/filters"
 	"berth/raftstore/command"
@@ -55,6 +56,9 @@ func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
 	}
 	if err = c.Preemptibles.Validate(); err != nil {
 		return inPart("preemptibles.", err)
+	}
+	if _, err = binding.RuleOf(&c.Bindings); err != nil {
+		return inPart("bindings.", err)
 	}
 	_, err = z.Propose(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c})
 	return err
