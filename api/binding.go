@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -64,6 +65,12 @@ func (r *BindingRule) Use() BindingMode {
 	}
 	return r.Mode
 }
+
+// LostAfterAll returns LostAfter or its default.
+func (r *BindingRule) LostAfterAll() time.Duration { return cmp.Or(r.LostAfter, BindingLostAfter) }
+
+// UsageAgeMost returns UsageAge or its default.
+func (r *BindingRule) UsageAgeMost() time.Duration { return cmp.Or(r.UsageAge, BindingUsageAge) }
 
 // Validate returns an invalid-input error for the first field that no zone could follow, except names
 // of weighers, which package binding knows.

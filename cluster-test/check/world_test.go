@@ -483,6 +483,9 @@ func (w *world) hold() command.Hold {
 	for _, k := range bindingKeys[:max(0, w.roll(8)-5)] {
 		c.Choices = append(c.Choices, w.choice(c.Origin, c.Request.Project, k))
 	}
+	if len(c.Choices) > 0 && len(c.Parts) == 0 && w.roll(8) > 0 {
+		c.Parts = append(c.Parts, command.Part{Link: c.Choices[0].Link, Instances: [][]api.InstanceSpec{w.ids(3)}})
+	}
 	c.Commit = w.roll(3) == 0
 	if w.roll(2) == 0 {
 		c.Spares = [][]api.HostID{{w.hostID(), w.hostID()}}

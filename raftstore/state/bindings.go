@@ -168,16 +168,22 @@ func (s *bindingsBook) keepChoices(h *Hold, by int) {
 	}
 }
 
-// bindChoices makes bindings of the choices of a hold that is committed.
+// bindChoices makes bindings of the choices of a hold that is committed, of those children that have
+// a part in it.
 func (s *bindingsBook) bindChoices(h *Hold) {
 	for i := range h.Choices {
 		c := h.Choices[i]
 		old, bound := s.ActiveBinding(h.Tenant(), c.Key)
-		if bound && (old.Link == c.Link || old.ID != c.Seen) || c.Why == "" || !s.isFreeBinding(c.ID) {
+		if !h.hasPartAt(c.Link) || bound && (old.Link == c.Link || old.ID != c.Seen) || c.Why == "" || !s.isFreeBinding(c.ID) {
 			continue // it is bound there, or the word of an operator stands
 		}
 		s.beginBinding(h.Tenant(), c, h.Request.Reservation, h.Request.User)
 	}
+}
+
+// hasPartAt reports whether a child has instances of the hold.
+func (h *Hold) hasPartAt(link api.LinkID) bool {
+	return slices.ContainsFunc(h.Parts, func(p Part) bool { return p.Link == link && len(p.Instances) > 0 })
 }
 
 // beginBinding begins a binding, and ends the one before for the same reason.

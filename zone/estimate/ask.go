@@ -102,6 +102,8 @@ func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin)
 	case a.outcome != "":
 	case l.State == api.LinkPaused:
 		a.outcome, a.reason = api.OutcomePaused, "paused by an operator of this zone"
+	case l.Terms.Maintenance && req.Within == "" && req.Replaces == "":
+		a.outcome, a.reason = api.OutcomePaused, pausedBy+"its maintenance"
 	case d.Paused:
 		a.outcome, a.reason = api.OutcomePaused, pausedBelow
 	case !hasTags(&d, req.Zones.AllowedTags):
@@ -182,7 +184,7 @@ func askOf(l *api.Link, req *api.Request, pinned []pin) (buildplan.Ask, string) 
 	case left == 0 && named:
 		return ask, "the request names hosts, or addresses, of this zone"
 	case left == 0:
-		return ask, "what the request must lie beside is elsewhere"
+		return ask, "the request is bound to other zones, or must lie beside what is elsewhere"
 	case left < req.Count():
 		ask.Counts = counts
 	}

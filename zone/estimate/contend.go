@@ -21,11 +21,12 @@ type rivals struct {
 // is in the way: otherwise the boot tries again soon.
 func (e *Estimator) PlanFor(ctx context.Context, v *state.State, w *Want) *Plan {
 	e.zone.Reach(crash.SelectPlanning)
-	p, answers := e.layOut(ctx, v, w)
+	p, answers := e.layOutBound(ctx, v, w)
 	e.findRivals(v, "", w.Request, p)
 	if p.rivals == nil {
 		e.addAdvice(ctx, v, w, p, answers)
 	}
+	p.bindPlan()
 	e.zone.Reach(crash.SelectPlanned)
 	return p
 }
@@ -38,8 +39,8 @@ func (e *Estimator) findRivals(v *state.State, origin api.LinkID, req *api.Reque
 	if p.Offered() == req.Count() && p.unmet == "" {
 		return
 	}
-	younger, all := e.rivalOwn(v, origin, req)
-	r, more, older := &rivals{}, false, false
+	younger, all := e.rivalOwn(v, origin, req, &p.bounds)
+	r, more, older := &rivals{}, p.isChoosing(), p.isChoosing()
 	for g := range req.Groups {
 		ys, as := slices.Clone(p.offers[g]), slices.Clone(p.offers[g])
 		for s, n := range p.offers[g] {
@@ -58,6 +59,11 @@ func (e *Estimator) findRivals(v *state.State, origin api.LinkID, req *api.Reque
 	}
 	if !more {
 		return
+	}
+	if p.isChoosing() { // when that is decided, another child may be chosen
+		for g := range req.Groups {
+			r.all[g][buildplan.Own] = req.Groups[g].Count
+		}
 	}
 	for g := range req.Groups { // with room that is free again, groups may share all of it differently
 		if n := req.Groups[g].Count; len(req.Groups) > 1 {
@@ -104,7 +110,7 @@ func (e *Estimator) RoomWithPreempt(v *state.State, req *api.Request, p *Plan) (
 	if req.Preempt || req.Zones.Pack || req.Zones.MaxSkew > 0 || may.Validate() != nil {
 		return Room{}, false
 	}
-	own, r, more := e.planOwn(v, &may, nil), p.Room(), false
+	own, r, more := e.planOwn(v, &may, nil, &p.bounds), p.Room(), false
 	for g := range own.Groups {
 		now := 0
 		for _, s := range p.Layer.Groups[g].Order {
@@ -171,7 +177,7 @@ func (p *Plan) rivalsAt(a childAnswer, group int) (out api.Contended) {
 // rivalOwn returns the number of slots of each group that this zone's own hosts would
 // have without the undecided holds of others; nil if there are no such holds. Obsolete
 // attempts of the same reservation count as others and give way.
-func (e *Estimator) rivalOwn(v *state.State, origin api.LinkID, req *api.Request) (younger, all []int) {
+func (e *Estimator) rivalOwn(v *state.State, origin api.LinkID, req *api.Request, b *bounds) (younger, all []int) {
 	var weak, every []*state.Hold
 	for _, h := range v.OpenHolds() {
 		mine := h.For(origin, req)
@@ -186,14 +192,14 @@ func (e *Estimator) rivalOwn(v *state.State, origin api.LinkID, req *api.Request
 	if len(every) == 0 {
 		return nil, nil
 	}
-	all = e.roomWithout(v, every, req)
+	all = e.roomWithout(v, every, req, b)
 	if len(weak) == len(every) {
 		return all, all
 	}
-	return e.roomWithout(v, weak, req), all
+	return e.roomWithout(v, weak, req, b), all
 }
 
-func (e *Estimator) roomWithout(v *state.State, holds []*state.Hold, req *api.Request) []int {
+func (e *Estimator) roomWithout(v *state.State, holds []*state.Hold, req *api.Request, b *bounds) []int {
 	v = v.Without(holds)
 	out := make([]int, len(req.Groups))
 	for g := range req.Groups {
@@ -205,7 +211,7 @@ func (e *Estimator) roomWithout(v *state.State, holds []*state.Hold, req *api.Re
 			}
 		}
 		if alone.Count() > 0 {
-			plan := e.planOwn(v, &alone, nil)
+			plan := e.planOwn(v, &alone, nil, b)
 			out[g] = len(plan.Groups[g].Slots)
 		}
 	}

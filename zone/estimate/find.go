@@ -125,7 +125,7 @@ func (s *roomSearch) fitsIn(step *api.RoomStep) (fits, sure bool) {
 // group has its minimum.
 func (e *Estimator) fitsAt(ctx context.Context, v *state.State, req *api.Request, at api.Instant) bool {
 	w := &Want{Request: requestAt(req, at)}
-	p, answers := e.layOut(ctx, v, w)
+	p, answers := e.layOutBound(ctx, v, w)
 	return p.unmet == "" && newSplit(e, v, w, answers).coversMinima(p)
 }
 

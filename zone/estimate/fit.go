@@ -50,9 +50,9 @@ func (e *Estimator) fitPlan(v *state.State, req *api.Request, p *Plan) *Plan {
 		a := &answers[worst]
 		e.zone.Log().Warn("child removed from a plan that is too large", "link", a.link.Name, "bytes", len(a.answer.Blob))
 		a.answer, a.outcome, a.reason = nil, api.OutcomeFailed, "its plan is too large"
-		first := p.first
-		p = mergeOffers(v, req, p.own, answers, nil)
-		p.first = first
+		first, b := p.first, p.binder
+		p = mergeOffers(v, &Want{Request: req, bounds: p.bounds}, p.own, answers)
+		p.first, p.binder = first, b
 		p.adviseCounts(req)
 	}
 	return p

@@ -215,7 +215,7 @@ func requestAt(req *api.Request, at api.Instant) *api.Request {
 func (e *Estimator) roomAt(v *state.State, req *api.Request, at api.Instant) api.RoomStep {
 	its := requestAt(req, at)
 	need := countsOf(its)
-	s := api.RoomStep{At: at, Together: slotsOf(e.planOwn(v, its, need))}
+	s := api.RoomStep{At: at, Together: slotsOf(e.planOwn(v, its, need, &bounds{}))}
 	if len(need) == 1 || slices.Equal(s.Together, need) {
 		return s
 	}
@@ -231,7 +231,7 @@ func (e *Estimator) roomAt(v *state.State, req *api.Request, at api.Instant) api
 				alone.Groups[o].Count, alone.Groups[o].Min = 0, 0
 			}
 		}
-		s.Alone[g] = slotsOf(e.planOwn(v, &alone, nil))[g]
+		s.Alone[g] = slotsOf(e.planOwn(v, &alone, nil, &bounds{}))[g]
 	}
 	if slices.Equal(s.Alone, s.Together) {
 		s.Alone = nil

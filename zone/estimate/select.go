@@ -32,6 +32,8 @@ type Want struct {
 	Request *api.Request
 	Held    []map[api.LinkID]int // per group: slots held already, by child or "" for this zone; nil for none
 	Avoid   map[api.LinkID]bool  // children not to ask
+
+	bounds bounds
 }
 
 // Plan is a plan before it is sealed, with the details for its explanation.
@@ -48,6 +50,8 @@ type Plan struct {
 	first    []childAnswer      // answers of children to the question for all slots
 	offers   [][]int            // by group and source: slots offered
 	rivals   *rivals            // room that others hold, if the plan came out short
+	bounds   bounds             // it was laid out within
+	binder   *binder            // nil if nothing is bound
 }
 
 // Offered returns the number of slots of all groups.
@@ -104,7 +108,7 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	if peer == "" {
 		p = e.planRequest(ctx, v, &Want{Request: req})
 	} else {
-		p, _ = e.layOut(ctx, v, &Want{Request: req})
+		p, _ = e.layOutBound(ctx, v, &Want{Request: req})
 		p.adviseCounts(req)
 	}
 	p = e.fitPlan(v, req, p)
@@ -113,6 +117,7 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	if p.unmet != "" {
 		p.dropSlots()
 	}
+	p.bindPlan()
 	ttl := cmp.Or(v.Config.PlanTTL, api.PlanTTLDefault)
 	p.Layer.Plan = api.PlanID(api.NewUUID())
 	now := e.zone.Instant()
@@ -143,7 +148,7 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 // planRequest lays out a request, and looks for advice if it comes out short.
 func (e *Estimator) planRequest(ctx context.Context, v *state.State, w *Want) *Plan {
 	e.zone.Reach(crash.SelectPlanning)
-	p, answers := e.layOut(ctx, v, w)
+	p, answers := e.layOutBound(ctx, v, w)
 	e.addAdvice(ctx, v, w, p, answers)
 	e.zone.Reach(crash.SelectPlanned)
 	return p
@@ -154,7 +159,7 @@ func (e *Estimator) planRequest(ctx context.Context, v *state.State, w *Want) *P
 // leave the request short, because a digest may be a few seconds old.
 func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan, []childAnswer) {
 	req := w.Request
-	pinned := pinsOf(v, req)
+	pinned := w.bounds.narrow(pinsOf(v, req))
 	answers := make([]childAnswer, 0, len(v.Children()))
 	for _, l := range v.Children() {
 		a := e.prepareQuestion(l, req, pinned)
@@ -168,11 +173,11 @@ func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan,
 		defer close(asked)
 		e.askChildren(ctx, answers, req, func(a *childAnswer) bool { return a.outcome == "" })
 	}()
-	own := e.planOwn(v, req, nil)
+	own := e.planOwn(v, req, nil, &w.bounds)
 	<-asked
-	p := mergeOffers(v, req, own, answers, w.Held)
+	p := mergeOffers(v, w, own, answers)
 	if p.Offered() < req.Count() && e.askDoubted(ctx, answers, req) {
-		p = mergeOffers(v, req, own, answers, w.Held)
+		p = mergeOffers(v, w, own, answers)
 	}
 	first := slices.Clone(answers)
 	p = e.refineAll(ctx, v, w, p, answers, false)
@@ -223,9 +228,9 @@ func (e *Estimator) refinePlan(ctx context.Context, v *state.State, w *Want, p *
 	for g, n := range p.shareOf(req, buildplan.Own) {
 		its.Groups[g].Count = n
 	}
-	own := e.planOwn(v, &its, p.keptSlots(buildplan.Own, keep))
+	own := e.planOwn(v, &its, p.keptSlots(buildplan.Own, keep), &w.bounds)
 	<-asked
-	better := mergeOffers(v, req, own, again, w.Held)
+	better := mergeOffers(v, w, own, again)
 	if better.Offered() <= p.Offered() || keep && better.hasFewer(p) {
 		return p
 	}
@@ -298,13 +303,16 @@ func (a *childAnswer) emptyAnswer(req *api.Request) *api.SelectAnswer {
 
 // planOwn plans on this zone's own hosts, unless the request excludes them. Minima
 // apply to all zones together; least is the number of slots by group that these hosts
-// must place first, nil for none.
-func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int) buildplan.Plan {
+// must place first, nil for none. Groups that are bound elsewhere have none.
+func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int, b *bounds) buildplan.Plan {
 	if allowsOwnHosts(v, &req.Zones) {
 		its := *req
 		its.Groups = slices.Clone(req.Groups)
 		for g := range its.Groups {
 			its.Groups[g].Min = 0
+			if !b.allowsOwn(g) {
+				its.Groups[g].Count = 0
+			}
 			if least != nil {
 				its.Groups[g].Min = min(least[g], its.Groups[g].Count)
 			}
@@ -425,8 +433,9 @@ func worldOf(v *state.State, req *api.Request) *filters.World {
 // mergeOffers merges own slots and the children's into one plan: for each group by
 // weight, after adjusting each child's weights by its link. Groups bound by an affinity
 // rule come from one source.
-func mergeOffers(v *state.State, req *api.Request, own buildplan.Plan, answers []childAnswer, already []map[api.LinkID]int) *Plan {
-	p := &Plan{weights: make([][]int64, len(req.Groups)), offers: make([][]int, len(req.Groups)), own: own, answers: slices.Clone(answers)}
+func mergeOffers(v *state.State, w *Want, own buildplan.Plan, answers []childAnswer) *Plan {
+	req, already := w.Request, w.Held
+	p := &Plan{bounds: w.bounds, weights: make([][]int64, len(req.Groups)), offers: make([][]int, len(req.Groups)), own: own, answers: slices.Clone(answers)}
 	var heard []childAnswer
 	for _, a := range answers {
 		if a.answer != nil {
@@ -452,7 +461,7 @@ func mergeOffers(v *state.State, req *api.Request, own buildplan.Plan, answers [
 		}
 	}
 	p.heard = heard
-	merged := buildplan.Merge(req, offers, held, nil)
+	merged := buildplan.Merge(req, offers, held, w.bounds.sourcesFirst(heard))
 	for g, m := range merged {
 		gp := own.Groups[g]
 		p.weights[g] = m.Weights

@@ -27,7 +27,7 @@ type split struct {
 	e       *Estimator
 	v       *state.State
 	req     *api.Request
-	held    []map[api.LinkID]int
+	w       *Want
 	need    []int         // by group: the minimum that is still missing
 	answers []childAnswer // of the plain plan
 	sources []int         // by source above Own: the index of its answer
@@ -46,7 +46,7 @@ type offer struct {
 
 func newSplit(e *Estimator, v *state.State, w *Want, answers []childAnswer) *split {
 	req := w.Request
-	s := &split{e: e, v: v, req: req, held: w.Held, answers: answers, need: make([]int, len(req.Groups))}
+	s := &split{e: e, v: v, req: req, w: w, answers: answers, need: make([]int, len(req.Groups))}
 	for g := range s.need {
 		s.need[g] = req.Groups[g].Min
 		if w.Held != nil {
@@ -322,7 +322,7 @@ func (s *split) askSources(ctx context.Context, questions [][][]int) bool {
 	}()
 	for _, least := range mine {
 		if ctx.Err() == nil {
-			s.addOffer(buildplan.Own, &offer{least: least, own: s.e.planOwn(s.v, s.req, least)})
+			s.addOffer(buildplan.Own, &offer{least: least, own: s.e.planOwn(s.v, s.req, least, &s.w.bounds)})
 		}
 	}
 	<-done
@@ -403,7 +403,7 @@ func (s *split) mergePicked(picked, alone []int, only int) (*Plan, []childAnswer
 		}
 		its[s.sources[source-1]] = a
 	}
-	return mergeOffers(s.v, s.req, own, its, s.held), its
+	return mergeOffers(s.v, s.w, own, its), its
 }
 
 // pruneOffers removes offers that are no better for the minima than another offer of

@@ -130,7 +130,7 @@ func holdID(zone api.ZoneID, r *api.Request, attempt int) api.HoldID {
 func holdCommand(at command.Stamp, l *buildplan.Layer, r *api.HoldRequest) (command.Hold, error) {
 	c := command.Hold{
 		Stamp: at, ID: r.ID, Attempt: r.Attempt, Request: r.Request, Plan: l.Plan, Expires: l.Expires,
-		Metadata: r.Metadata, Commit: r.Commit,
+		Metadata: r.Metadata, Commit: r.Commit, Choices: l.Choices,
 	}
 	if len(l.Groups) != len(r.Instances) {
 		return c, errors.New("the plan has other groups than the hold")

@@ -78,11 +78,12 @@ func (m *Model) countBound(origin api.LinkID, p api.ProjectID) (n int) {
 	return n
 }
 
-// bindFor makes bindings of the choices of a hold that was committed.
+// bindFor makes bindings of the choices of a hold that was committed, where it has something there.
 func (m *Model) bindFor(h *Hold) {
 	for _, c := range h.Choices {
 		b := m.BindingOf(h.ID.Origin, h.Request.Project, c.Key)
-		if c.Why == "" || !m.isFree(c.ID) || b != nil && (b.Link == c.Link || b.ID != c.Seen) {
+		at := slices.ContainsFunc(h.Parts, func(p *Part) bool { return p.Link == c.Link && len(p.IDs) > 0 })
+		if !at || c.Why == "" || !m.isFree(c.ID) || b != nil && (b.Link == c.Link || b.ID != c.Seen) {
 			continue
 		}
 		m.bind(b, &api.Binding{
