@@ -128,14 +128,15 @@ func (k BindingKey) Validate() error {
 	return ValidateTags(k.Tags)
 }
 
-// ValidateTags returns an invalid-input error for affinity tags that are not sorted pairs.
+// ValidateTags returns an invalid-input error for affinity tags that are not sorted pairs. A key may
+// have a scope, as those of extra specs have: affinity:disk.
 func ValidateTags(tags []string) error {
 	if len(tags) > BindingTagsMax {
 		return Errorf(CodeInvalid, "there may be at most %d affinity tags, got %d", BindingTagsMax, len(tags))
 	}
 	for _, t := range tags {
 		key, value, pair := strings.Cut(t, "=")
-		if !pair || !ValidName(key) || !ValidName(value) {
+		if !pair || !ValidName(strings.ReplaceAll(key, ":", "-")) || !ValidName(value) {
 			return Errorf(CodeInvalid, "an affinity tag must be key=value, got %q", t)
 		}
 	}

@@ -111,6 +111,10 @@ func (r *run) tryOnce(ctx context.Context) (again bool, why cause, err error) {
 		return true, cause{}, nil
 	default:
 		again, err := r.contendForRoom(ctx, &req, plan)
+		if !again && err == nil && plan.Bound() && r.holdsAny() && r.first == nil { // all of it may fit into another child
+			r.vain++
+			again, err = true, r.yieldHolds(ctx)
+		}
 		if again || err != nil || r.decided {
 			return again && err == nil && !r.decided, cause{}, err
 		}
@@ -122,6 +126,9 @@ func (r *run) tryOnce(ctx context.Context) (again bool, why cause, err error) {
 func (r *run) tryHold(ctx context.Context, req *api.Request, plan *estimate.Plan) (again bool, why cause, err error) {
 	r.attempt++
 	h, err := r.takeHold(ctx, req, plan, true)
+	if api.CodeOf(err) == api.CodeContended && r.first == nil {
+		return r.awaitChoice(ctx, req, plan)
+	}
 	if err != nil || r.decided {
 		return false, cause{}, err
 	}

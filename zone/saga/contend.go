@@ -42,15 +42,28 @@ func (r *run) contendForRoom(ctx context.Context, req *api.Request, p *estimate.
 	default:
 		return false, nil
 	}
+	return true, r.waitForOthers(ctx, req, p)
+}
+
+// waitForOthers waits a while, or decides an owner that has waited for too long.
+func (r *run) waitForOthers(ctx context.Context, req *api.Request, p *estimate.Plan) error {
 	wait := r.nextWait()
 	if r.s.zone.Instant().Add(wait) >= r.waitDeadline() {
-		return true, r.failOwner(ctx, req, p, waitedInVain)
+		return r.failOwner(ctx, req, p, waitedInVain)
 	}
 	backoff.Sleep(ctx, wait)
 	if _, ok := r.owner.find(r.s.zone.View()); !ok {
 		r.decided = true // its caller was faster
 	}
-	return true, ctx.Err()
+	return ctx.Err()
+}
+
+// awaitChoice handles an owner whose hold the log has refused, because another request of the project
+// is choosing the child that the project is bound to, or has: it is planned again.
+func (r *run) awaitChoice(ctx context.Context, req *api.Request, p *estimate.Plan) (again bool, why cause, err error) {
+	r.attempt-- // nothing was recorded
+	err = r.waitForOthers(ctx, req, p)
+	return err == nil && !r.decided, cause{}, err
 }
 
 // waitDeadline is when the owner stops waiting for others.
@@ -66,6 +79,10 @@ func (r *run) waitDeadline() api.Instant {
 func (r *run) takePart(ctx context.Context, req *api.Request, p *estimate.Plan) error {
 	r.attempt++
 	_, err := r.takeHold(ctx, req, p, false)
+	if api.CodeOf(err) == api.CodeContended { // as in awaitChoice; its caller waits
+		r.attempt--
+		return nil
+	}
 	return err
 }
 

@@ -1,0 +1,351 @@
+package zone_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+	"berth/zone/intake"
+)
+
+// Keys of the project p.
+var (
+	generalKey = api.BindingKey{}
+	cadKey     = api.BindingKey{Tags: []string{"affinity:resource=CAD"}}
+)
+
+// cadFlavor asks for zones with the tag affinity:resource=CAD.
+var cadFlavor = &api.Flavor{ID: "cad", Name: "cad", Resources: flavor.Resources, ExtraSpecs: map[string]string{"affinity:resource": "CAD"}}
+
+// pods returns a root with own hosts of 2 and general children pod1 to pod3 and children for CAD pod4 to
+// pod6, with room for 2 each, which uses bindings.
+func pods(w *world, mode api.BindingMode) *member {
+	root := w.zone("root", nil, 2)
+	root.config(func(c *api.ZoneConfig) { c.Bindings.Mode = mode })
+	for n := 1; n <= 6; n++ {
+		name := fmt.Sprint("pod", n)
+		w.zone(name, root, 2)
+		if n > 3 {
+			root.terms(name, func(t *api.LinkTerms) { t.Tags = cadKey.Tags })
+		}
+	}
+	return root
+}
+
+// terms changes what is said of a child.
+func (m *member) terms(child string, edit func(*api.LinkTerms)) {
+	id := api.LinkID("link-" + child)
+	l, ok := m.view().Link(id)
+	require.True(m.w.t, ok)
+	t := l.Terms
+	edit(&t)
+	m.do(command.LinkSet{Stamp: m.lead().Stamp(), ID: id, Terms: &t})
+}
+
+// cad asks for instances for CAD.
+func cad(res string, least, most int) *intake.BootOrder {
+	o := order(res, least, most)
+	o.Request.Groups[0] = ofFlavor(o.Request.Groups[0], cadFlavor)
+	return o
+}
+
+// boundTo returns the child that the project p is bound to for a key, "" for none.
+func (m *member) boundTo(k api.BindingKey) string {
+	b, ok := m.view().ActiveBinding(api.Tenant{Project: "p"}, k)
+	if !ok {
+		return ""
+	}
+	return b.Zone
+}
+
+// where counts the live instances of a reservation by child, "" for own hosts.
+func (m *member) where(res string) map[string]int {
+	out := map[string]int{}
+	for _, i := range m.instances(res) {
+		name := ""
+		if l, ok := m.view().Link(i.Link); ok {
+			name = l.Name
+		}
+		out[name]++
+	}
+	return out
+}
+
+// history returns the past bindings of p for a key as "zone why", the newest first.
+func (m *member) history(k api.BindingKey) (out []string) {
+	time.Sleep(time.Millisecond) // what ends next has another time
+	for _, b := range m.view().PastBindings(api.Tenant{Project: "p"}) {
+		if b.Key.String() == k.String() {
+			out = append(out, fmt.Sprint(b.Zone, " ", b.Ended))
+		}
+	}
+	return out
+}
+
+type at = map[string]int
+
+// TestTwoGroupsOfThreeZones: a project is bound to a general and to a CAD zone, moves on when they are
+// full, and when one is under maintenance; it may come back. What runs stays where it is.
+func TestTwoGroupsOfThreeZones(t *testing.T) {
+	for _, mode := range []api.BindingMode{api.BindingStrict, api.BindingPrefer} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := pods(w, mode)
+				root.run(order("a", 1, 1))
+				root.run(cad("b", 1, 1))
+				assert.Equal(t, at{"pod1": 1}, root.where("a"))
+				assert.Equal(t, at{"pod4": 1}, root.where("b"))
+				assert.Equal(t, []string{"pod1", "pod4"}, []string{root.boundTo(generalKey), root.boundTo(cadKey)})
+				root.run(order("c", 1, 1)) // both are full now
+				root.run(cad("d", 1, 1))
+				assert.Equal(t, at{"pod1": 1}, root.where("c"))
+				assert.Equal(t, at{"pod4": 1}, root.where("d"))
+				w.settle()
+
+				if mode == api.BindingPrefer { // own hosts are among the others
+					root.run(order("own", 2, 2))
+					assert.Equal(t, at{"": 2}, root.where("own"))
+					assert.Equal(t, "pod1", root.boundTo(generalKey), "own hosts are never bound")
+				}
+				root.run(order("e", 1, 1))
+				root.run(cad("f", 1, 1))
+				assert.Equal(t, at{"pod2": 1}, root.where("e"))
+				assert.Equal(t, at{"pod5": 1}, root.where("f"))
+				assert.Equal(t, []string{"pod1 no_room"}, root.history(generalKey))
+				assert.Equal(t, []string{"pod4 no_room"}, root.history(cadKey))
+
+				root.terms("pod2", func(t *api.LinkTerms) { t.Maintenance = true })
+				root.run(order("g", 1, 1))
+				assert.Equal(t, at{"pod3": 1}, root.where("g"))
+				assert.Equal(t, at{"pod2": 1}, root.where("e"), "what runs stays")
+				assert.Equal(t, []string{"pod2 maintenance", "pod1 no_room"}, root.history(generalKey))
+				assert.Equal(t, "pod5", root.boundTo(cadKey))
+
+				root.terms("pod2", func(t *api.LinkTerms) { t.Maintenance = false })
+				root.run(order("h", 1, 1))
+				assert.Equal(t, at{"pod3": 1}, root.where("h"), "nobody moves back by himself")
+				root.run(order("i", 1, 1))
+				assert.Equal(t, at{"pod2": 1}, root.where("i"), "but to a former zone when the present one is full")
+				assert.Equal(t, []string{"pod3 no_room", "pod2 maintenance", "pod1 no_room"}, root.history(generalKey))
+				w.settle()
+			})
+		})
+	}
+}
+
+// TestStrictKeepsTogether: all that has one key is in one child, or nowhere; own hosts are not used.
+func TestStrictKeepsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := pods(w, api.BindingStrict)
+		b := root.run(order("large", 3, 3))
+		assert.Equal(t, api.BootFailed, b.State())
+		assert.Empty(t, root.boundTo(generalKey), "what failed leaves no binding")
+		root.run(order("a", 1, 1))
+		root.run(order("b", 2, 2))
+		assert.Equal(t, at{"pod2": 2}, root.where("b"), "it does not fit beside a")
+		root.run(order("c", 1, 2))
+		assert.Equal(t, at{"pod3": 2}, root.where("c"))
+		b = root.run(order("d", 1, 2))
+		assert.Equal(t, at{"pod1": 1}, root.where("d"), "a part of it is more than nothing")
+		b = root.run(order("e", 1, 1))
+		assert.Equal(t, api.BootFailed, b.State(), "general work does not go to zones with tags, nor to own hosts")
+		assert.Equal(t, "pod1", root.boundTo(generalKey))
+
+		two := order("f", 0, 0)
+		two.Request.Groups = []api.Group{ofFlavor(api.Group{Name: "x", Count: 1, Min: 1}, cadFlavor), ofFlavor(api.Group{Name: "y", Count: 1, Min: 1}, cadFlavor)}
+		root.run(two)
+		assert.Equal(t, at{"pod4": 2}, root.where("f"))
+		root.config(func(c *api.ZoneConfig) { c.Bindings.GeneralOnTagged = true })
+		root.run(order("g", 1, 1))
+		assert.Equal(t, at{"pod5": 1}, root.where("g"), "unless an operator allows it")
+		w.settle()
+	})
+}
+
+// TestPreferSpills: others have what the bound child has no room for.
+func TestPreferSpills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := pods(w, api.BindingPrefer)
+		root.run(order("a", 1, 1))
+		before := w.made("select", "root", "pod2")
+		root.run(order("b", 1, 1))
+		assert.Equal(t, before, w.made("select", "root", "pod2"), "the bound child is enough")
+		w.settle()
+		root.release("b")
+		root.outcome("b")
+		w.settle()
+		root.run(order("c", 6, 6))
+		got := root.where("c")
+		assert.Equal(t, 1, got["pod1"], "the bound child first")
+		assert.Zero(t, got["pod4"]+got["pod5"]+got["pod6"])
+		w.settle()
+	})
+}
+
+// TestExemptIsNotBound: who says where it lies is neither bound nor binds.
+func TestExemptIsNotBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := pods(w, api.BindingStrict)
+		for name, edit := range map[string]func(*api.Request){
+			"zones":     func(r *api.Request) { r.Zones.Allowed = []string{"pod3"} },
+			"two-zones": func(r *api.Request) { r.Zones.MinZones = 2 },
+		} {
+			o := order(name, 2, 2)
+			edit(&o.Request)
+			b := root.run(o)
+			require.Equal(t, api.BootActive, b.State(), "%s: %s", name, b.Reason)
+			assert.Empty(t, root.boundTo(generalKey), name)
+			root.release(name)
+			w.settle()
+		}
+		o := order("not-pod1", 1, 1)
+		o.Request.Zones.Excluded = []string{"pod1"}
+		root.run(o)
+		assert.Equal(t, "pod2", root.boundTo(generalKey), "an exclusion is a filter")
+		w.settle()
+	})
+}
+
+// TestLostChildIsLeft: a bound child that does not answer is waited for, until it is lost.
+func TestLostChildIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := pods(w, api.BindingStrict)
+		root.run(order("a", 1, 1))
+		w.settle()
+		cut := func(on bool) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.cut["root>pod1"] = on
+		}
+		cut(true)
+		b := root.run(order("b", 1, 1))
+		assert.Equal(t, api.BootFailed, b.State())
+		assert.Equal(t, "pod1", root.boundTo(generalKey))
+		w.tell("pod1", api.Digest{}, zone.LinkFresh+1)
+		root.until("pod1 is silent", func(v *state.State) bool {
+			l, _ := v.Link("link-pod1")
+			return l.SilentSince != 0
+		})
+		time.Sleep(api.BindingLostAfter)
+		root.run(order("c", 1, 1))
+		assert.Equal(t, at{"pod2": 1}, root.where("c"))
+		assert.Equal(t, []string{"pod1 away"}, root.history(generalKey))
+		cut(false)
+		w.tell("pod1", api.Digest{}, 0)
+		w.settle()
+	})
+}
+
+// TestHeadroomIsLeft: a child above its threshold gets no new work of others, and its own goes elsewhere.
+func TestHeadroomIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := pods(w, api.BindingStrict)
+		root.run(order("a", 1, 1))
+		w.settle()
+		root.terms("pod1", func(t *api.LinkTerms) { t.Headroom = map[api.ResourceClass]int64{api.VCPU: 50} })
+		totals := func(free int64) api.Digest {
+			return api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: 2, Free: free, SlotMax: 2}, api.MemoryMB: {Total: 4096, Free: 4096, SlotMax: 4096}}}
+		}
+		w.tell("pod1", totals(1), api.BindingUsageAge+1)
+		root.run(order("b", 1, 1))
+		assert.Equal(t, at{"pod1": 1}, root.where("b"), "what is not known of its use counts as room")
+		root.release("b")
+		w.settle()
+		w.tell("pod1", totals(1), 0)
+		root.run(order("c", 1, 1))
+		assert.Equal(t, at{"pod2": 1}, root.where("c"))
+		assert.Equal(t, []string{"pod1 headroom"}, root.history(generalKey))
+		w.settle()
+	})
+}
+
+// tell puts the digest of a zone into the gossip.
+func (w *world) tell(zone string, d api.Digest, age time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.digests[api.ZoneID("zone-"+zone)] = heardDigest{d, age}
+}
+
+// TestOneRebinding: of boots of a project at once, when its zone is full, one moves it, and the others
+// go with it.
+func TestOneRebinding(t *testing.T) {
+	for seed := range 8 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			root := pods(w, api.BindingStrict)
+			root.run(order("full", 2, 2))
+			w.settle()
+			w.mu.Lock()
+			w.lag = func(c call) time.Duration {
+				return time.Duration((len(c.op)*7+c.n*13*(seed+1))%50) * time.Millisecond
+			}
+			w.mu.Unlock()
+			root.boot(order("a", 1, 1))
+			root.boot(order("b", 1, 1))
+			require.Equal(t, api.BootActive, root.outcome("a").State())
+			require.Equal(t, api.BootActive, root.outcome("b").State())
+			assert.Equal(t, at{"pod2": 1}, root.where("a"))
+			assert.Equal(t, at{"pod2": 1}, root.where("b"))
+			assert.Equal(t, []string{"pod1 no_room"}, root.history(generalKey))
+			w.settle()
+		})
+	}
+}
+
+// TestEveryStepOfARebindingGoesWrongOnce: whatever befalls a boot that moves its project, the project
+// is bound to where the boot is, and has moved if and only if the boot was committed.
+func TestEveryStepOfARebindingGoesWrongOnce(t *testing.T) {
+	var counts map[command.Kind]int
+	run := func(name string, prepare func(*world, *member)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := pods(w, api.BindingStrict)
+				root.run(order("full", 2, 2))
+				w.settle()
+				prepare(w, root)
+				b := root.run(order("next", 2, 2))
+				w.settle()
+				if b = root.outcome("next"); b.State() == api.BootFailed {
+					assert.Equal(t, "pod1", root.boundTo(generalKey), "%s", b.Reason)
+					assert.Empty(t, root.history(generalKey))
+					assert.Empty(t, root.where("next"))
+					return
+				}
+				to := root.boundTo(generalKey)
+				assert.Equal(t, at{to: 2}, root.where("next"))
+				assert.Equal(t, []string{"pod1 no_room"}, root.history(generalKey))
+				if counts == nil {
+					counts = maps.Clone(root.log.kinds)
+				}
+			})
+		})
+	}
+	run("nothing", func(_ *world, root *member) {
+		root.log.mu.Lock()
+		defer root.log.mu.Unlock()
+		root.log.kinds = map[command.Kind]int{}
+	})
+	for _, k := range []command.Kind{command.KindBootCreate, command.KindHold, command.KindHoldParts, command.KindBootDecide, command.KindPartAck} {
+		for n := 1; n <= counts[k]; n++ {
+			for _, what := range []mishap{notLeader, unapplied, unconfirmed, doubled, deposed, delayed} {
+				run(fmt.Sprintf("kind %d entry %d %s", k, n, what), func(w *world, root *member) { w.entryGoesWrong(root, k, n, what) })
+			}
+		}
+	}
+}
