@@ -24,6 +24,15 @@ type Explanation struct {
 	Zones       []ZoneOutcome // this zone first, then its children
 	Attempts    []BootAttempt // all attempts of a boot; Groups and Zones are about the last one
 	Faults      []FaultCount  // faults of the instances of a boot that are in ERROR
+	Bindings    []BindingUse  // what it is bound to, or was to be
+}
+
+// BindingUse is the binding that a request used, made or moved, for one key.
+type BindingUse struct {
+	Key  BindingKey
+	Zone string        // that it is bound to
+	Was  string        // that it was bound to before; "" for none, and if that has not changed
+	Why  BindingReason // of the change; "" if it was bound there already
 }
 
 // FaultCount counts the live instances of a boot with one fault.

@@ -68,6 +68,13 @@ func explainTables(x rest.Explanation) []table {
 		}
 		tables = append(tables, tries)
 	}
+	if len(x.Bindings) > 0 {
+		bound := table{title: "Zones that the project is bound to", header: []string{"AVAILABILITY ZONE", "TAGS", "ZONE", "OUTCOME", "WAS", "WHY"}}
+		for _, b := range x.Bindings {
+			bound.addRow(b.AZ, strings.Join(b.Tags, ","), b.Zone, b.Outcome, b.Was, b.Why)
+		}
+		tables = append(tables, bound)
+	}
 	if len(x.Faults) > 0 {
 		faults := table{title: "Instances in ERROR", header: []string{"FAULT", "INSTANCES", "EXAMPLE"}}
 		for _, f := range x.Faults {

@@ -121,6 +121,10 @@ func TestTwoGroupsOfThreeZones(t *testing.T) {
 				root.run(cad("f", 1, 1))
 				assert.Equal(t, at{"pod2": 1}, root.where("e"))
 				assert.Equal(t, at{"pod5": 1}, root.where("f"))
+				told, _ := root.lead().Explanation("p", "e")
+				assert.Equal(t, []api.BindingUse{{Zone: "pod2", Was: "pod1", Why: api.BindingNoRoom}}, told.Bindings)
+				told, _ = root.lead().Explanation("p", "c")
+				assert.Equal(t, []api.BindingUse{{Zone: "pod1"}}, told.Bindings)
 				assert.Equal(t, []string{"pod1 no_room"}, root.history(generalKey))
 				assert.Equal(t, []string{"pod4 no_room"}, root.history(cadKey))
 

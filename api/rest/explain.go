@@ -17,6 +17,29 @@ type Explanation struct {
 	Zones       []ZoneOutcome      `json:"zones"`              // this zone first, then its children
 	Attempts    []BootAttempt      `json:"attempts,omitempty"` // all attempts of a boot; groups and zones are about the last one
 	Faults      []FaultCount       `json:"faults,omitempty"`   // faults of the instances of a boot that are in ERROR
+	Bindings    []BindingUse       `json:"bindings,omitempty"` // of what the project is bound for
+}
+
+// BindingUse is the zone that the project is bound to for new work, as the request used, made or
+// moved it.
+type BindingUse struct {
+	AZ      string            `json:"availability_zone,omitempty"`
+	Tags    []string          `json:"tags,omitempty"`
+	Zone    string            `json:"zone"`
+	Outcome string            `json:"outcome"`       // used, made or moved
+	Was     string            `json:"was,omitempty"` // the zone before
+	Why     api.BindingReason `json:"why,omitempty"` // of a change
+}
+
+func bindingUseOf(b api.BindingUse) BindingUse {
+	out := BindingUse{AZ: b.Key.AZ, Tags: b.Key.Tags, Zone: b.Zone, Outcome: "used", Was: b.Was, Why: b.Why}
+	switch {
+	case b.Was != "":
+		out.Outcome = "moved"
+	case b.Why != "":
+		out.Outcome = "made"
+	}
+	return out
 }
 
 // FaultCount counts the live instances of a boot with one fault.
@@ -104,7 +127,7 @@ func ExplanationOf(e *api.Explanation, whole bool) Explanation {
 			return GroupExplanation{g.Name, g.Flavor, g.Wanted, g.Offered, refusalsOf(g.Refusals)}
 		}),
 		Zones: each(e.Zones, zoneOutcomeOf), Attempts: each(e.Attempts, BootAttemptOf),
-		Faults: each(e.Faults, func(f api.FaultCount) FaultCount { return FaultCount(f) }),
+		Faults: each(e.Faults, func(f api.FaultCount) FaultCount { return FaultCount(f) }), Bindings: each(e.Bindings, bindingUseOf),
 	}
 	if whole {
 		return out

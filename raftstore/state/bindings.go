@@ -234,6 +234,11 @@ func (s *bindingsBook) endBindingsTo(link api.LinkID) {
 	}
 }
 
+// Binding returns one binding, active or past.
+func (s *bindingsBook) Binding(id api.BindingID) (*api.Binding, bool) {
+	return s.bindings.Get(string(id))
+}
+
 // ActiveBinding returns the active binding of a tenant for a key.
 func (s *bindingsBook) ActiveBinding(t api.Tenant, k api.BindingKey) (*api.Binding, bool) {
 	id, ok := s.active.Get(bindingKey(t, k))

@@ -75,6 +75,39 @@ func (e *Estimator) explainPlan(v *state.State, call api.RequestID, req *api.Req
 		}
 		out.Groups = append(out.Groups, t)
 	}
+	out.Bindings = explainChoices(v, p.Layer.Choices)
+	return out
+}
+
+// explainChoices explains what a plan or a hold has chosen for what is bound.
+func explainChoices(v *state.State, choices []api.BindingChoice) []api.BindingUse {
+	var out []api.BindingUse
+	for i := range choices {
+		c := &choices[i]
+		use := api.BindingUse{Key: c.Key, Why: c.Why}
+		if l, ok := v.Link(c.Link); ok {
+			use.Zone = l.Name
+		}
+		if was, ok := v.Binding(c.Seen); ok && c.Why != "" {
+			use.Was = was.Zone
+		}
+		out = append(out, use)
+	}
+	return out
+}
+
+// explainBindings explains what the holds of a boot have chosen that was not given up.
+func explainBindings(v *state.State, b *state.Boot) []api.BindingUse {
+	var out []api.BindingUse
+	for _, id := range b.Holds {
+		if h, ok := v.Hold("", id); ok && h.Decision != api.DecisionAbort {
+			for _, use := range explainChoices(v, h.Choices) {
+				if !slices.ContainsFunc(out, func(o api.BindingUse) bool { return o.Key.String() == use.Key.String() }) {
+					out = append(out, use)
+				}
+			}
+		}
+	}
 	return out
 }
 
@@ -112,7 +145,7 @@ func (e *Estimator) Explanation(project api.ProjectID, id string) (*api.Explanat
 	out := *kept
 	out.Request, out.State = b.Call, b.State()
 	out.Code, out.Reason = b.Cause()
-	out.Attempts, out.Faults = b.Attempts, countFaults(v, b)
+	out.Attempts, out.Faults, out.Bindings = b.Attempts, countFaults(v, b), explainBindings(v, b)
 	return &out, true
 }
 
