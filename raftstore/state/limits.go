@@ -40,7 +40,7 @@ var limitsFirst = limits{
 	customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
 	providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000,
 	tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,
-	bindings: api.BindingsActiveMax, bindingsProject: api.BindingsProjectMax, bindingsPast: api.BindingsPastMax,
+	bindings: 100_000, bindingsProject: 100, bindingsPast: 1_000,
 	quotas: 10_000, quotaItems: 64, quotaAhead: 10 * 365 * 24 * time.Hour,
 	webhooks: 1_000, webhooksProject: 10, webhookFailing: 24 * time.Hour,
 }

@@ -21,6 +21,7 @@ import (
 // TestLimitsAreThoseOfTheAPI: the newest limits are what callers are told.
 func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 	assert.Equal(t, limits{
+		bindings: api.BindingsActiveMax, bindingsProject: api.BindingsProjectMax, bindingsPast: api.BindingsPastMax,
 		quotas: api.QuotasMax, quotaItems: quota.ItemsMax, quotaAhead: api.LeaseLeadMax,
 		leases: api.LeasesMax, series: api.SeriesMax, reserved: api.ReservedPerLinkMax, leaseEnds: api.LeaseEndsMax, leaseEndsTold: api.LeaseEndsToldMax, requeued: api.RequeuedMax, requeuePause: api.RequeuePauseMax, events: 20_000, eventAge: 24 * time.Hour,
 		webhooks: api.WebhooksMax, webhooksProject: api.WebhooksProjectMax, webhookFailing: api.WebhookFailingMax,
