@@ -26,7 +26,7 @@ func TestCleanLogs(t *testing.T) {
 	for seed := range uint64(50) {
 		w := newWorld(seed)
 		w.grow = seed%2 == 0
-		for range 700 {
+		for range 600 {
 			w.step()
 		}
 		z := w.log()

@@ -231,15 +231,12 @@ func (w *world) rule(req *api.Request) {
 
 // draw returns the next command.
 func (w *world) draw() command.Command {
-	switch w.roll(34) {
+	switch w.roll(35) {
 	case 32, 33:
 		return w.attach()
 	case 31:
-		if w.roll(2) == 0 {
-			return w.binding()
-		}
-		return w.requeue()
-	case 30:
+		return w.binding()
+	case 30, 34:
 		return w.requeue()
 	case 24, 25, 26, 27, 28, 29:
 		return w.placement()

@@ -73,6 +73,6 @@ func TestSectionsComeInOneOrder(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"nodes", "tokens", "joins", "flavors", "links", "aggregates", "classes", "traits", "hosts", "providers",
-		"consumers", "properties", "quotas", "instances", "groups", "unended", "holds", "plans", "boots", "requeued", "leases", "series of leases", "ends of leases", "events", "event history", "webhooks", "upload",
+		"consumers", "properties", "quotas", "bindings", "instances", "groups", "unended", "holds", "plans", "boots", "requeued", "leases", "series of leases", "ends of leases", "events", "event history", "webhooks", "upload",
 	}, names, "a new section comes behind those that it refers to; none is renamed")
 }
