@@ -122,6 +122,19 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.LinkZone(ctx, "token", "east")) },
 		func() error { return do(c.UpdateZone(ctx, "west", rest.ZoneSpec{State: &paused})) },
 		func() error { return c.DeleteZone(ctx, "west") },
+		func() error { return do(c.PlanMaintenance(ctx, "west", true)) },
+		func() error { return do(c.Bindings(ctx, client.BindingQuery{}, client.ListOptions{})) },
+		func() error {
+			return do(c.Bindings(ctx, client.BindingQuery{
+				Project: "p1", Zone: "west", AZ: "az1", Tag: "gpu=cad", Active: "all", After: "2030-01-01T00:00:00Z", Before: "2030-01-02T00:00:00Z",
+			}, o))
+		},
+		func() error { return do(c.Binding(ctx, "b-1")) },
+		func() error {
+			return do(c.SetBinding(ctx, rest.BindingSpec{Project: "p1", Zone: "west", AZ: "az1", Tags: []string{"gpu=cad"}, Parent: "up"}))
+		},
+		func() error { return do(c.MoveBinding(ctx, "b-1", "east")) },
+		func() error { return c.EndBinding(ctx, "b-1") },
 		func() error { return do(c.Hosts(ctx, o)) },
 		func() error { return do(c.Host(ctx, "h1")) },
 		func() error {
@@ -217,6 +230,7 @@ const echo = `{
   "flavor": {"name": "small"}, "flavors": [], "zone": {"name": "west"}, "zones": [], "host": {"name": "h1"}, "hosts": [],
   "members": [], "token": "text", "tokens": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
   "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1}, "plan": {"hosts": []},
+  "binding": {"id": "b-1"}, "bindings": [],
   "aggregate": {"name": "rack1"}, "aggregates": [], "availability_zones": [], "server_group": {"name": "apart"}, "server_groups": [],
   "explanation": {"reservation_id": "r-1"}, "webhook": {"name": "pager"}, "webhooks": [], "quota": {"project_id": "shop"}, "quotas": [{"project_id": "shop"}], "capacity": {"zones": []}, "resource_providers": [], "resource_classes": [], "traits": [],
   "resource_provider_generation": 3, "inventories": {}, "allocations": {}, "usages": {}, "allocation_requests": []

@@ -82,6 +82,7 @@ type ZoneConfig struct {
 	WebhookNetworks []string    `json:"webhook_networks,omitempty"`
 	Leases          LeaseRule   `json:"leases"`
 	Preemptibles    PreemptRule `json:"preemptibles"`
+	Bindings        BindingRule `json:"bindings"`
 }
 
 // PreemptRule is what a zone says of preemptible instances. In its lists of projects "*" stands

@@ -85,6 +85,7 @@ func makeTable() []Route {
 		{"Server groups and availability zones", serverGroups},
 		{"Flavors", flavors},
 		{"Zones", zones},
+		{"Bindings", bindings},
 		{"Hosts and aggregates", hosts},
 		{"Quotas", quotas},
 		{"Events and webhooks", watching},

@@ -40,7 +40,13 @@ var zones = []Route{
 	{
 		Method: http.MethodPut, Path: "/zones/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: ZoneBody{}, Status: http.StatusOK, Answer: one("zone", Zone{}), Since: since,
-		Help: "changes a link; `state` is `active` or `paused`; `gateways`, 1 to 16 of `host:port`, replace the known ones until the zone itself reports others",
+		Help: "changes a link; `state` is `active` or `paused`; `gateways`, 1 to 16 of `host:port`, replace the known ones until the zone itself reports others; " +
+			"`availability_zone`, `tags`, `maintenance` and `headroom` are of children, see [bindings](bindings.md)",
+	},
+	{
+		Method: http.MethodPost, Path: "/zones/{id}/plan-maintenance", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLinearizable,
+		Body: MaintenanceQuestion{}, Status: http.StatusOK, Answer: one("plan", MaintenancePlan{}), Since: since,
+		Help: "which projects would be bound to another child if this one went into maintenance, and to which one; nothing is changed",
 	},
 	{
 		Method: http.MethodDelete, Path: "/zones/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
@@ -55,6 +61,44 @@ var zones = []Route{
 		},
 		Status: http.StatusOK, Answer: one("capacity", Capacity{}), Since: since,
 		Help: "total and free capacity of each resource class, see below",
+	},
+}
+
+var bindings = []Route{
+	{
+		Method: http.MethodGet, Path: "/bindings", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Query: []Param{
+			{"active", "true, false for past ones, or all (default: true)"},
+			{"after", "bindings that were active after this time, RFC 3339"},
+			{"availability_zone", "bindings for work that asks for this availability zone"},
+			{"before", "bindings that began before this time, RFC 3339"},
+			limit, marker,
+			{"project_id", "bindings of this project"},
+			{"tag", "bindings with this affinity tag, as key=value"},
+			{"zone", "bindings to this child, by its name, or by the name or id of its link"},
+		},
+		Status: http.StatusOK, Answer: list("bindings", Binding{}), Since: since,
+		Help: "which child the new work of each project goes to, and where it went before; the newest first",
+	},
+	{
+		Method: http.MethodPost, Path: "/bindings", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: BindingBody{}, Status: http.StatusOK, Answer: one("binding", Binding{}), Since: since,
+		Help: "binds a project to a child, and ends the binding that it has for the same work; nothing happens if that is to the same child",
+	},
+	{
+		Method: http.MethodGet, Path: "/bindings/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLocal,
+		Status: http.StatusOK, Answer: one("binding", Binding{}), Since: since,
+		Help: "one binding, active or past",
+	},
+	{
+		Method: http.MethodDelete, Path: "/bindings/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "ends a binding: the next work of its project chooses anew; nothing happens if it has ended",
+	},
+	{
+		Method: http.MethodPost, Path: "/bindings/{id}/move", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: BindingMove{}, Status: http.StatusOK, Answer: one("binding", Binding{}), Since: since,
+		Help: "ends an active binding and binds its project to another child; 409 if it is not active any more",
 	},
 }
 

@@ -90,6 +90,17 @@ type ZoneSpec struct {
 	// Gateways are the addresses of a linked zone, 1 to 16 of host:port. Addresses that
 	// the zone reports later replace them.
 	Gateways []string `json:"gateways,omitempty"`
+
+	// What is said of a child that is linked, for the choice of the zone that a project is bound to.
+	AZ          *string                     `json:"availability_zone,omitempty"` // the one that it offers; "" for those that it reports
+	Tags        *[]string                   `json:"tags,omitempty"`              // all its affinity tags, as key=value, at most 8
+	Maintenance *bool                       `json:"maintenance,omitempty"`       // new work goes elsewhere, what runs stays
+	Headroom    map[api.ResourceClass]int64 `json:"headroom,omitzero"`           // percent of each class, 0 to 100, that stays free; {} for that of the configuration
+}
+
+// HasTerms reports whether something is said of a child.
+func (s *ZoneSpec) HasTerms() bool {
+	return s.AZ != nil || s.Tags != nil || s.Maintenance != nil || s.Headroom != nil
 }
 
 // LinkBody is the body of a call that makes this zone a child of another.

@@ -23,6 +23,13 @@ type Zone struct {
 	Updated   api.Instant   `json:"updated"`
 	Health    string        `json:"health,omitempty"` // up, down or unknown
 	Digest    *Digest       `json:"digest,omitempty"` // the last one received; only for admins
+
+	// What an operator says of a child, for the choice of the zone that a project is bound to; only
+	// for admins.
+	AZ          string                      `json:"availability_zone,omitempty"` // the one that it offers; absent for those that it reports
+	Tags        []string                    `json:"tags,omitempty"`              // affinity tags, as key=value
+	Maintenance bool                        `json:"maintenance,omitempty"`       // new work goes elsewhere, what runs stays
+	Headroom    map[api.ResourceClass]int64 `json:"headroom,omitempty"`          // percent of a class that stays free; absent for that of the configuration
 }
 
 // ZoneInfo describes this zone itself.
@@ -67,7 +74,9 @@ type FitSketch struct {
 // LinkOf returns the body of a linked zone with its health and latest digest.
 func LinkOf(l *api.Link, health string, d *api.Digest) Zone {
 	return Zone{
-		l.ID, l.Name, l.Role, l.Zone, l.Endpoints, l.Offset, l.Scale, l.State, l.Created, l.Updated, health, DigestOf(d),
+		ID: l.ID, Name: l.Name, Role: l.Role, Zone: l.Zone, Endpoints: l.Endpoints, Offset: l.Offset, Scale: l.Scale, State: l.State,
+		Created: l.Created, Updated: l.Updated, Health: health, Digest: DigestOf(d),
+		AZ: l.Terms.AZ, Tags: l.Terms.Tags, Maintenance: l.Terms.Maintenance, Headroom: l.Terms.Headroom,
 	}
 }
 

@@ -162,6 +162,14 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"PUT /zones/{id}":    (*dialect).updateZone,
 	"DELETE /zones/{id}": (*dialect).deleteZone,
 
+	"POST /zones/{id}/plan-maintenance": (*dialect).planMaintenance,
+
+	"GET /bindings":            (*dialect).listBindings,
+	"POST /bindings":           (*dialect).setBinding,
+	"GET /bindings/{id}":       (*dialect).showBinding,
+	"DELETE /bindings/{id}":    (*dialect).endBinding,
+	"POST /bindings/{id}/move": (*dialect).moveBinding,
+
 	"GET /capacity": (*dialect).showCapacity,
 
 	"GET /hosts":                (*dialect).listHosts,

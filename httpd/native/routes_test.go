@@ -78,6 +78,14 @@ var rows = map[string]row{
 	"PUT /zones/{id}":    {target: "/zones/east", body: `{"zone":{"state":"paused"}}`, role: api.RoleAdmin, status: 200, leader: true},
 	"DELETE /zones/{id}": {target: "/zones/west", role: api.RoleAdmin, status: 204, leader: true},
 
+	"POST /zones/{id}/plan-maintenance": {target: "/zones/east/plan-maintenance", body: `{}`, role: api.RoleAdmin, status: 200, leader: true, asks: true},
+
+	"GET /bindings":            {target: "/bindings", role: api.RoleAdmin, status: 200},
+	"POST /bindings":           {target: "/bindings", body: `{"binding":{"project_id":"p9","zone":"east"}}`, role: api.RoleAdmin, status: 200, leader: true},
+	"GET /bindings/{id}":       {target: "/bindings/binding-0", role: api.RoleAdmin, status: 200},
+	"DELETE /bindings/{id}":    {target: "/bindings/binding-1", role: api.RoleAdmin, status: 204, leader: true},
+	"POST /bindings/{id}/move": {target: "/bindings/binding-1/move", body: `{"zone":"west"}`, role: api.RoleAdmin, status: 200, leader: true},
+
 	"GET /hosts":         {target: "/hosts", role: api.RoleAdmin, status: 200},
 	"GET /hosts/{id}":    {target: "/hosts/host-1", role: api.RoleAdmin, status: 200},
 	"PUT /hosts/{id}":    {target: "/hosts/host-1", body: `{"host":{"enabled":false}}`, role: api.RoleAdmin, status: 200, leader: true},

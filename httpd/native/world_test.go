@@ -287,6 +287,14 @@ func (w *world) furnish(tb testing.TB, id api.ZoneID) {
 		Stamp: at, ID: "hold-up", Origin: "link-up", Attempt: 1, Request: up, Plan: "plan-up", Expires: api.Forever,
 		Slots: []command.Slot{{Instance: api.InstanceSpec{ID: "id-up", Name: "up"}, Host: "host-id-2"}},
 	})
+	w.store.Must(
+		tb,
+		command.LinkSet{Stamp: at, ID: "link-west", Terms: &api.LinkTerms{AZ: "az1", Tags: []string{"gpu=cad"}, Headroom: map[api.ResourceClass]int64{api.VCPU: 10}}},
+		command.BindingSet{Stamp: at, ID: "binding-0", Project: "p1", Link: "link-west", User: "admin"},
+		command.BindingSet{Stamp: at, ID: "binding-1", Project: "p1", Link: "link-east", User: "admin"},
+		command.BindingSet{Stamp: at, ID: "binding-2", Project: "p2", Key: api.BindingKey{AZ: "az1", Tags: []string{"gpu=cad"}}, Link: "link-west", User: "admin"},
+		command.BindingSet{Stamp: at, ID: "binding-3", Project: "p3", Origin: "link-up", Link: "link-east", User: "admin"},
+	)
 }
 
 // request is a request for one small instance.

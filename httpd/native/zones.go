@@ -26,6 +26,7 @@ func (d *dialect) zoneView(l *api.Link, c api.Caller) rest.Zone {
 	out := rest.LinkOf(l, health, digest)
 	if !c.Allows(api.RoleAdmin) {
 		out.Endpoints, out.Digest = nil, nil
+		out.AZ, out.Tags, out.Maintenance, out.Headroom = "", nil, false, nil
 	}
 	return out
 }
@@ -73,8 +74,11 @@ func (d *dialect) createZone(w http.ResponseWriter, r *http.Request) error {
 	if err := intake.CheckLink(&b.Zone); err != nil {
 		return err
 	}
-	if b.Zone.Gateways != nil {
+	switch s := &b.Zone; {
+	case s.Gateways != nil:
 		return api.Errorf(api.CodeInvalid, "a zone says itself where its gateways are when it is linked")
+	case s.HasTerms():
+		return api.Errorf(api.CodeInvalid, "availability_zone, tags, maintenance and headroom are set with PUT /zones/{id} once the zone is linked")
 	}
 	offset, scale := int64(0), int64(1)
 	if b.Zone.Offset != nil {

@@ -254,6 +254,22 @@ func (s *bindingsBook) ChosenLink(t api.Tenant, k api.BindingKey) (api.LinkID, b
 	return c.Link, ok
 }
 
+// CountBindings returns the number of active bindings, and of past ones that are kept.
+func (s *bindingsBook) CountBindings() (active, past int) {
+	return s.active.Len(), s.bindings.Len() - s.active.Len()
+}
+
+// BindingsTo returns the active bindings to a child, by tenant and key.
+func (s *bindingsBook) BindingsTo(link api.LinkID) []*api.Binding {
+	var out []*api.Binding
+	for _, id := range s.active.Values() {
+		if b, ok := s.bindings.Get(id); ok && b.Link == link {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
 // Bindings returns all bindings of the zone, active and past, by id.
 func (s *bindingsBook) Bindings() []*api.Binding { return s.bindings.Values() }
 

@@ -189,3 +189,28 @@ func TestBindingsAreLimited(t *testing.T) {
 	assert.Equal(t, api.BindingID(fmt.Sprint("c", api.BindingsPastMax-1)), past[0].ID)
 	assert.Equal(t, api.BindingID("c0"), past[len(past)-1].ID)
 }
+
+// TestReadsOfBindings: by id, by child, and how many there are.
+func TestReadsOfBindings(t *testing.T) {
+	w := newBound(t)
+	set := func(id, project, link string, k api.BindingKey) {
+		w.ok(command.BindingSet{Stamp: w.stamp(), ID: api.BindingID(id), Project: api.ProjectID(project), Key: k, Link: api.LinkID(link)})
+	}
+	set("a", "q", "pod1", general)
+	set("b", "p", "pod1", cad)
+	set("c", "p", "pod1", general)
+	set("d", "p", "pod2", general)
+	var ids []api.BindingID
+	for _, b := range w.s.BindingsTo("pod1") {
+		ids = append(ids, b.ID)
+	}
+	assert.Equal(t, []api.BindingID{"b", "a"}, ids, "the active ones, by project")
+	assert.Empty(t, w.s.BindingsTo("pod3"))
+	active, past := w.s.CountBindings()
+	assert.Equal(t, []int{3, 1}, []int{active, past})
+	old, ok := w.s.Binding("c")
+	require.True(t, ok, "past ones too")
+	assert.False(t, old.Active())
+	_, ok = w.s.Binding("none")
+	assert.False(t, ok)
+}

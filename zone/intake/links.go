@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"slices"
 
 	"berth/api"
 	"berth/api/rest"
@@ -51,10 +52,40 @@ func ChangeLink(ctx context.Context, z *zone.Zone, ref string, c rest.ZoneSpec) 
 	if err != nil {
 		return nil, err
 	}
-	res, err := z.Propose(ctx, command.LinkSet{
+	set := command.LinkSet{
 		Stamp: z.Stamp(), ID: l.ID, Name: c.Name, Offset: c.Offset, Scale: c.Scale, State: c.State, Endpoints: c.Gateways,
-	})
+	}
+	if c.HasTerms() {
+		if set.Terms, err = changeTerms(l, &c); err != nil {
+			return nil, err
+		}
+	}
+	res, err := z.Propose(ctx, set)
 	return res.Link, err
+}
+
+// changeTerms returns what is said of a child after a change.
+func changeTerms(l *api.Link, c *rest.ZoneSpec) (*api.LinkTerms, error) {
+	if l.Role != api.LinkChild {
+		return nil, api.Errorf(api.CodeInvalid, "zone %q is the parent: availability_zone, tags, maintenance and headroom are of children", l.Name)
+	}
+	t := l.Terms
+	if c.AZ != nil {
+		t.AZ = *c.AZ
+	}
+	if c.Tags != nil {
+		t.Tags = slices.Sorted(slices.Values(*c.Tags))
+	}
+	if c.Maintenance != nil {
+		t.Maintenance = *c.Maintenance
+	}
+	if c.Headroom != nil {
+		t.Headroom = c.Headroom
+	}
+	if len(t.Headroom) == 0 {
+		t.Headroom = nil
+	}
+	return &t, t.Validate()
 }
 
 // DeleteLink ends a link.
