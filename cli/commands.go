@@ -10,7 +10,7 @@ func workCommands(e *env) []*cobra.Command {
 
 // operateCommands returns the verbs of operators.
 func operateCommands(e *env) []*cobra.Command {
-	return callerCommands(e, zoneCommand(e), capacityCommand(e), hostCommand(e), aggregateCommand(e),
+	return callerCommands(e, zoneCommand(e), bindingCommand(e), capacityCommand(e), hostCommand(e), aggregateCommand(e),
 		providerCommand(e), resourceClassCommand(e), traitCommand(e), allocationCommand(e), candidatesCommand(e),
 		schedulerCommand(e), operatorCommand(e), holdCommand(e), tokenCommand(e), joinTokenCommand(e))
 }

@@ -33,6 +33,7 @@ func configTables(z rest.ZoneConfig) []table {
 	addNetworks(&t, z.WebhookNetworks)
 	addLeaseRule(&t, &z.Leases)
 	addPreemptRule(&t, &z.Preemptibles)
+	addBindingRule(&t, &z.Bindings)
 	return []table{t}
 }
 
@@ -44,7 +45,10 @@ addresses than those of --webhook-network cannot be reached, neither by webhooks
 checks of leases. A token of a service is kept unless its URL changes, and never shown.
 
 A flag with projects of preemptible instances replaces a list; +NAME adds one project to it,
--NAME removes one, "*" stands for all projects, and "!NAME" beside it for all but one.`
+-NAME removes one, "*" stands for all projects, and "!NAME" beside it for all but one.
+
+Bindings keep the new work of a project in one child zone: with prefer it goes there first
+and elsewhere only when that has no room, with strict all of it goes to one child.`
 
 func configSet(e *env) *cobra.Command {
 	var tags []string
@@ -53,6 +57,7 @@ func configSet(e *env) *cobra.Command {
 	var noTags bool
 	var rule leaseRuleFlags
 	var preempt preemptRuleFlags
+	var bind bindingRuleFlags
 	var nets networkFlags
 	c := &cobra.Command{
 		Use:   "set",
@@ -63,6 +68,7 @@ func configSet(e *env) *cobra.Command {
   berth operator config set --lease-max-duration 168h --lease-extension-window 48h --lease-exempt ops
   berth operator config set --preemptible-grace 2m --preemptible-way hint --preemptible-way project
   berth operator config set --preemptible-project +batch --preemptible-project -web
+  berth operator config set --binding-mode prefer --binding-weigher idle_capacity=10 --binding-headroom VCPU=10
   berth operator config set --webhook-network 10.1.0.0/16 --lease-check-url https://10.1.0.7/leases --lease-check-token-file token`,
 		Args: exactArgs(),
 	}
@@ -75,8 +81,9 @@ func configSet(e *env) *cobra.Command {
 	nets.addFlags(c)
 	rule.addFlags(c)
 	preempt.addFlags(c)
+	bind.addFlags(c)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
-		others := rule.changed(c) || preempt.changed(c) || nets.changed(c)
+		others := rule.changed(c) || preempt.changed(c) || bind.changed(c) || nets.changed(c)
 		switch {
 		case !others && !anyChanged(c, "default-az", "tag", "no-tags", "plan-ttl", "host-grace"):
 			return usageError(c, "%q needs something to set", c.CommandPath())
@@ -103,7 +110,7 @@ func configSet(e *env) *cobra.Command {
 			z.DefaultAZ = az
 		}
 		nets.apply(c, &z)
-		if err = cmp.Or(rule.apply(e, c, &z.Leases), preempt.apply(c, &z.Preemptibles)); err != nil {
+		if err = cmp.Or(rule.apply(e, c, &z.Leases), preempt.apply(c, &z.Preemptibles), bind.apply(c, &z.Bindings)); err != nil {
 			return err
 		}
 		return showAnswer(ctx, e, func(ctx context.Context) (rest.ZoneConfig, error) { return cl.SetConfig(ctx, z) }, configTables)

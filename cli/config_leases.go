@@ -85,7 +85,7 @@ func addLeaseRule(t *table, r *rest.LeaseRule) {
 	}
 	t.addRow("LEASE MAX DURATION", span(r.Longest, "none"))
 	t.addRow("LEASE EXTENSION WINDOW", span(r.Extension, "none"))
-	t.addRow("LEASE EXEMPT PROJECTS", joinProjects(r.Exempt))
+	t.addRow("LEASE EXEMPT PROJECTS", joinNames(r.Exempt))
 	t.addRow("LEASE MAX LEAD", span(r.Lead, api.LeaseLeadMax.String()))
 	t.addRow("LEASE BEFORE END", span(before, "none"))
 	t.addRow("LEASE CLEANING TIME", span(r.Cleaning, "none"))

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -88,14 +87,8 @@ func (r *preemptRuleFlags) apply(c *cobra.Command, to *rest.PreemptRule) error {
 // check refuses flags that both replace and change a list.
 func (r *preemptRuleFlags) check(c *cobra.Command) error {
 	for n, l := range preemptLists {
-		changes := 0
-		for _, text := range r.lists[n].names {
-			if strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-") {
-				changes++
-			}
-		}
-		if changes != 0 && changes != len(r.lists[n].names) {
-			return usageError(c, "--%s takes either projects that replace the present ones, or +NAME and -NAME", l.flag)
+		if err := checkChanges(c, l.flag, "projects", r.lists[n].names); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -106,37 +99,7 @@ func (p *projectListFlags) apply(c *cobra.Command, name string, list *[]api.Proj
 	if p.none {
 		*list = nil
 	}
-	if len(p.names) == 0 {
-		return nil
-	}
-	var next []api.ProjectID
-	if strings.ContainsAny(p.names[0][:min(1, len(p.names[0]))], "+-") {
-		next = slices.Clone(*list)
-	}
-	for _, text := range p.names {
-		project, removes := strings.CutPrefix(text, "-")
-		id := api.ProjectID(strings.TrimPrefix(project, "+"))
-		at := slices.Index(next, id)
-		switch {
-		case removes && at < 0:
-			return usageError(c, "--%s: %s is not in the list: %s", name, id, cmp.Or(joinProjects(next), "it is empty"))
-		case removes:
-			next = slices.Delete(next, at, at+1)
-		case at < 0:
-			next = append(next, id)
-		}
-	}
-	*list = next
-	return nil
-}
-
-// joinProjects returns the names of projects as a table shows them.
-func joinProjects(list []api.ProjectID) string {
-	names := make([]string, len(list))
-	for n, p := range list {
-		names[n] = string(p)
-	}
-	return strings.Join(names, ", ")
+	return changeList(c, name, p.names, list)
 }
 
 // addPreemptRule adds the rows of a rule to those of a configuration.
@@ -151,8 +114,8 @@ func addPreemptRule(t *table, r *rest.PreemptRule) {
 	}
 	t.addRow("PREEMPTIBLE GRACE", time.Duration(grace))
 	t.addRow("PREEMPTIBLE WAYS", strings.Join(ways, ", "))
-	t.addRow("PREEMPTIBLE PROJECTS", joinProjects(r.Projects))
-	t.addRow("PREEMPTIBLE ALLOWED TO", cmp.Or(joinProjects(r.Allowed), "all projects"))
-	t.addRow("PREEMPTED FOR BOOTS OF", cmp.Or(joinProjects(r.Firm), "admins only"))
+	t.addRow("PREEMPTIBLE PROJECTS", joinNames(r.Projects))
+	t.addRow("PREEMPTIBLE ALLOWED TO", cmp.Or(joinNames(r.Allowed), "all projects"))
+	t.addRow("PREEMPTED FOR BOOTS OF", cmp.Or(joinNames(r.Firm), "admins only"))
 	t.addRow("PREEMPTED FOR PARENTS", map[bool]string{true: "no", false: "yes"}[r.Closed])
 }

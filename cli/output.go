@@ -86,6 +86,22 @@ func (e *env) printAnswer(body []byte, show func() []table) error {
 
 // printTables writes tables with an empty line between them.
 func (e *env) printTables(ts ...table) error {
+	b, err := e.spellTables(ts)
+	if err != nil {
+		return err
+	}
+	return e.writeOut(b)
+}
+
+// noteTables writes tables for people to the error output.
+func (e *env) noteTables(ts ...table) error {
+	b, err := e.spellTables(ts)
+	printText(e.errOut, "%s\n", b)
+	return err
+}
+
+// spellTables returns tables as text, with an empty line between them.
+func (e *env) spellTables(ts []table) ([]byte, error) {
 	var b bytes.Buffer
 	for i, t := range ts {
 		if i > 0 {
@@ -102,10 +118,10 @@ func (e *env) printTables(ts ...table) error {
 			printText(w, "%s\n", strings.Join(r, "\t"))
 		}
 		if err := w.Flush(); err != nil {
-			return fmt.Errorf("printing a table: %w", err)
+			return nil, fmt.Errorf("printing a table: %w", err)
 		}
 	}
-	return e.writeOut(trimLines(b.Bytes()))
+	return trimLines(b.Bytes()), nil
 }
 
 // trimLines removes spaces at the ends of lines.

@@ -65,6 +65,21 @@ var verbs = []string{
 	"zone link-token west --weight-offset 5",
 	"zone link --link-token-file -",
 	"zone set west --weight-scale 2 --name west",
+	"zone set west --az az1 --tag +disk=slow --tag -gpu=cad --headroom VCPU=10 --headroom MEMORY_MB=5%",
+	"zone set west --tag gpu=cad --no-headroom",
+	"zone set west --no-tags --az=",
+	"zone maintenance west on --dry-run",
+	"zone maintenance west on --dry-run -o json",
+	"zone maintenance west on --yes",
+	"zone maintenance west off",
+	"binding list",
+	"binding list --project web --zone west --az az1 --tag gpu=cad",
+	"binding show b-1",
+	"binding set web west --az az1 --tag gpu=cad --parent world",
+	"binding move b-1 west",
+	"binding end b-1 --yes",
+	"binding history",
+	"binding history web --after 2026-06-01T12:00:00+02:00 --before 2026-06-02T12:00Z",
 	"zone pause west",
 	"zone resume west",
 	"zone unlink west --yes",
@@ -109,6 +124,8 @@ var verbs = []string{
 	"operator config set --no-lease-check --no-webhook-networks",
 	"operator config set --preemptible-grace 0 --preemptible-way hint --preemptible-way project --preemptible-project +batch --preemptible-project -lab --no-preemptible-firm",
 	"operator config set --preemptible-project * --preemptible-project !web --preemptible-allow +lab --preemptible-closed-to-parents",
+	"operator config set --binding-mode strict --binding-weigher idle_capacity=10 --binding-weigher price=-1 --binding-headroom VCPU=10 --binding-lost-after 2m --binding-general-on-tagged",
+	"operator config set --no-binding-weighers --no-binding-headroom --binding-usage-age 0",
 	"scheduler show",
 	"scheduler set --cost spread=2 --cost special=1:traits=A,B,classes=PGPU",
 	"scheduler set --filter pool --filter instances:max=50",
@@ -248,7 +265,7 @@ func TestListsJoinTheirPages(t *testing.T) {
 func TestEmptyLists(t *testing.T) {
 	z := newFakeZone(t)
 	z.on("GET /zones", answer{status: http.StatusOK, body: `{"zones": []}`})
-	assert.Equal(t, "NAME  ROLE  STATE  HEALTH  WEIGHT OFFSET  WEIGHT SCALE\n", z.berth(t.Context(), "zone", "list").out)
+	assert.Equal(t, "NAME  ROLE  STATE  HEALTH  WEIGHT OFFSET  WEIGHT SCALE  AZ  TAGS\n", z.berth(t.Context(), "zone", "list").out)
 	assert.JSONEq(t, `{"zones": []}`, z.berth(t.Context(), "zone", "list", "-o", "json").out)
 }
 
@@ -312,7 +329,7 @@ func TestDestructiveVerbsAsk(t *testing.T) {
 		"reservation delete r-1 --no-wait", "server delete i-1", "flavor delete small", "zone unlink west", "host delete h1",
 		"operator remove n3", "hold resolve r-2.1 --decision commit", "token delete 0123456789abcdef", "aggregate delete rack1", "server-group delete apart",
 		"provider delete pool1", "resource-class delete CUSTOM_LICENSE", "trait delete CUSTOM_SSD", "allocation delete " + uuidC,
-		"lease delete " + leaseID, "quota delete shop",
+		"lease delete " + leaseID, "quota delete shop", "binding end b-1",
 	} {
 		args := strings.Fields(line)
 		z := newFakeZone(t)

@@ -20,8 +20,8 @@ func zoneCommand(e *env) *cobra.Command {
 			Example: "  berth zone list\n  berth zone list -o json",
 			Args:    exactArgs(),
 			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-				return listAll(ctx, e, "zones", c.Zones, tableOf("NAME|ROLE|STATE|HEALTH|WEIGHT OFFSET|WEIGHT SCALE", func(l rest.Zone) []any {
-					return []any{l.Name, l.Role, l.State, l.Health, l.Offset, l.Scale}
+				return listAll(ctx, e, "zones", c.Zones, tableOf("NAME|ROLE|STATE|HEALTH|WEIGHT OFFSET|WEIGHT SCALE|AZ|TAGS", func(l rest.Zone) []any {
+					return []any{l.Name, l.Role, zoneStateText(&l), l.Health, l.Offset, l.Scale, l.AZ, strings.Join(l.Tags, ", ")}
 				}))
 			}),
 		},
@@ -47,10 +47,19 @@ func zoneCommand(e *env) *cobra.Command {
 		zoneLinkToken(e), zoneLink(e), zoneSet(e),
 		zoneState(e, "pause", "Send no new work to a zone; its instances stay", api.LinkPaused),
 		zoneState(e, "resume", "Send work to a zone again", api.LinkActive),
+		zoneMaintenance(e),
 		zoneUnlink(e),
 	)
 	c.Aliases = []string{"zones"}
 	return c
+}
+
+// zoneStateText returns the state of a linked zone, and whether it is in maintenance.
+func zoneStateText(l *rest.Zone) string {
+	if l.Maintenance {
+		return string(l.State) + ", maintenance"
+	}
+	return string(l.State)
 }
 
 func zoneTables(l rest.Zone) []table {
@@ -59,11 +68,16 @@ func zoneTables(l rest.Zone) []table {
 	t.addRow("LINK", l.ID)
 	t.addRow("ZONE", l.Zone)
 	t.addRow("ROLE", l.Role)
-	t.addRow("STATE", l.State)
+	t.addRow("STATE", zoneStateText(&l))
 	t.addRow("HEALTH", l.Health)
 	t.addRow("GATEWAYS", strings.Join(l.Endpoints, ", "))
 	t.addRow("WEIGHT OFFSET", l.Offset)
 	t.addRow("WEIGHT SCALE", l.Scale)
+	if l.Role == api.LinkChild {
+		t.addRow("AZ", l.AZ)
+		t.addRow("AFFINITY TAGS", strings.Join(l.Tags, ", "))
+		t.addRow("HEADROOM", showPercents(l.Headroom))
+	}
 	t.addRow("CREATED", showInstant(l.Created))
 	t.addRow("UPDATED", showInstant(l.Updated))
 	return append([]table{t}, digestTables(l.Digest)...)
@@ -168,32 +182,98 @@ called NAME, by default "parent".`,
 	return c
 }
 
+// zoneTermsFlags are the flags about what an operator says of a child.
+type zoneTermsFlags struct {
+	az                 string
+	tags, headroom     []string
+	noTags, noHeadroom bool
+}
+
+func (t *zoneTermsFlags) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&t.az, "az", "", "availability zone that the child offers; empty for those that it reports")
+	f.StringArrayVar(&t.tags, "tag", nil, "affinity tag `KEY=VALUE` of the child; replaces the present ones, +KEY=VALUE adds, -KEY=VALUE removes; may be repeated")
+	f.BoolVar(&t.noTags, "no-tags", false, "remove all affinity tags of the child")
+	f.StringArrayVar(&t.headroom, "headroom", nil, "`CLASS=PERCENT` of the child that stays free of bound projects; replaces the present ones; may be repeated")
+	f.BoolVar(&t.noHeadroom, "no-headroom", false, "remove the headroom of the child; it has that of the configuration")
+	c.MarkFlagsMutuallyExclusive("tag", "no-tags")
+	c.MarkFlagsMutuallyExclusive("headroom", "no-headroom")
+}
+
+// changed reports whether any of the flags is given.
+func (*zoneTermsFlags) changed(c *cobra.Command) bool {
+	return anyChanged(c, "az", "tag", "no-tags", "headroom", "no-headroom")
+}
+
+// apply sets what is given. It asks for the present tags only if they are to be changed.
+func (t *zoneTermsFlags) apply(ctx context.Context, cl *client.Client, c *cobra.Command, ref string, to *rest.ZoneSpec) (err error) {
+	if c.Flags().Changed("az") {
+		to.AZ = &t.az
+	}
+	if len(t.headroom) > 0 || t.noHeadroom {
+		if to.Headroom, err = readPercents(c, "headroom", t.headroom); err != nil {
+			return err
+		}
+	}
+	if len(t.tags) == 0 && !t.noTags {
+		return nil
+	}
+	if err = checkChanges(c, "tag", "tags", t.tags); err != nil {
+		return err
+	}
+	tags := []string{}
+	if len(t.tags) > 0 && strings.ContainsAny(t.tags[0][:min(1, len(t.tags[0]))], "+-") {
+		z, err := cl.Zone(ctx, ref)
+		if err != nil {
+			return err
+		}
+		tags = z.Tags
+	}
+	if err = changeList(c, "tag", t.tags, &tags); err != nil {
+		return err
+	}
+	to.Tags = &tags
+	return nil
+}
+
 func zoneSet(e *env) *cobra.Command {
 	var w weighing
+	var terms zoneTermsFlags
 	var name string
 	var gateways []string
 	c := &cobra.Command{
 		Use:   "set ZONE",
-		Short: "Change the name, weights or gateways of a linked zone",
+		Short: "Change the name, weights, gateways or tags of a linked zone",
 		Long: `Change the name, weights or gateways that this zone records for a linked one. Changes
 of gateways are followed automatically; use --gateway if contact was lost because all
-nodes of both zones were replaced while they could not reach each other.`,
+nodes of both zones were replaced while they could not reach each other.
+
+Of a child also its availability zone, affinity tags and headroom, by which projects are
+bound to one child; a child that reports tags of its own keeps them apart from these. Tags
+are read and written back: of two concurrent changes the later one wins. See also
+"berth zone maintenance" and "berth binding".`,
 		Example: "  berth zone set west --weight-offset 1000\n  berth zone set west --name west-1\n" +
-			"  berth zone set west --gateway 10.2.0.5:7601 --gateway 10.2.0.6:7601",
+			"  berth zone set west --gateway 10.2.0.5:7601 --gateway 10.2.0.6:7601\n" +
+			"  berth zone set west --az az1 --tag +gpu=cad --headroom VCPU=10 --headroom MEMORY_MB=5",
 		Args:              exactArgs("a ZONE"),
 		ValidArgsFunction: e.completeFirst(zoneNames),
 	}
 	w.addFlags(c)
+	terms.addFlags(c)
 	c.Flags().StringVar(&name, "name", "", "name of the zone here")
 	c.Flags().StringArrayVar(&gateways, "gateway", nil, "`HOST:PORT` of one of its gateways, replaces the known ones; may be repeated")
+	e.flagNames(c, "az", azNames)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		s := w.zoneSpec(c)
 		if name != "" {
 			s.Name = &name
 		}
 		s.Gateways = gateways
-		if s.Name == nil && s.Offset == nil && s.Scale == nil && s.Gateways == nil {
-			return usageError(c, "%q needs --name, --weight-offset, --weight-scale or --gateway", c.CommandPath())
+		if s.Name == nil && s.Offset == nil && s.Scale == nil && s.Gateways == nil && !terms.changed(c) {
+			return usageError(c, "%q needs something to set", c.CommandPath())
+		}
+		if err := terms.apply(ctx, cl, c, args[0], &s); err != nil {
+			return err
 		}
 		return showAnswer(ctx, e, func(ctx context.Context) (rest.Zone, error) { return cl.UpdateZone(ctx, args[0], s) }, zoneTables)
 	})
