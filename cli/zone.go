@@ -223,8 +223,8 @@ func (t *zoneTermsFlags) apply(ctx context.Context, cl *client.Client, c *cobra.
 	}
 	tags := []string{}
 	if len(t.tags) > 0 && strings.ContainsAny(t.tags[0][:min(1, len(t.tags[0]))], "+-") {
-		z, err := cl.Zone(ctx, ref)
-		if err != nil {
+		var z rest.Zone
+		if z, err = cl.Zone(ctx, ref); err != nil {
 			return err
 		}
 		tags = z.Tags

@@ -12,16 +12,17 @@ type Event struct {
 	Reservation api.ReservationID `json:"reservation_id,omitempty"`
 	Server      api.InstanceID    `json:"server_id,omitempty"` // of a server, or of a slot of a lease
 	LeaseID     api.LeaseID       `json:"lease_id,omitempty"`
-	Lease       *EventLease       `json:"lease,omitempty"`    // the lease as it is when the event is read; absent once it is gone
-	Was         string            `json:"was,omitempty"`      // status before
-	Is          string            `json:"is,omitempty"`       // status or decision now
-	Code        api.Code          `json:"code,omitempty"`     // why a boot failed, or slots were refused
-	Zone        string            `json:"zone,omitempty"`     // direct child that leads to the server, or the child that went up or down
-	Hold        api.HoldID        `json:"hold_id,omitempty"`  // only for admins
-	Host        string            `json:"host,omitempty"`     // name of a host of this zone, or its id once it is gone; only for admins
-	Origin      string            `json:"origin,omitempty"`   // name of the parent zone that it was for; only for admins
-	Eviction    *Eviction         `json:"eviction,omitempty"` // why a preemptible instance must leave; only of kind instance.evicted
-	Gap         *EventGap         `json:"gap,omitempty"`      // only of kind gap
+	Lease       *EventLease       `json:"lease,omitempty"`      // the lease as it is when the event is read; absent once it is gone
+	Was         string            `json:"was,omitempty"`        // status before
+	Is          string            `json:"is,omitempty"`         // status or decision now; why a binding began or ended
+	Code        api.Code          `json:"code,omitempty"`       // why a boot failed, or slots were refused
+	Zone        string            `json:"zone,omitempty"`       // direct child that leads to the server, the child that went up or down, or that a project is bound to
+	Hold        api.HoldID        `json:"hold_id,omitempty"`    // only for admins
+	Host        string            `json:"host,omitempty"`       // name of a host of this zone, or its id once it is gone; only for admins
+	Origin      string            `json:"origin,omitempty"`     // name of the parent zone that it was for; only for admins
+	Binding     api.BindingID     `json:"binding_id,omitempty"` // only for admins
+	Eviction    *Eviction         `json:"eviction,omitempty"`   // why a preemptible instance must leave; only of kind instance.evicted
+	Gap         *EventGap         `json:"gap,omitempty"`        // only of kind gap
 }
 
 // EventGap says that events may be missing before those that follow.

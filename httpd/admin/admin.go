@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -113,7 +114,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag} {
 		ch <- d
 	}
-	for _, d := range preemptDescs {
+	for _, d := range slices.Concat(preemptDescs, bindingDescs) {
 		ch <- d
 	}
 }

@@ -110,6 +110,9 @@ func TestMetrics(t *testing.T) {
 		"berth_lease_checks_total allowed": 4, "berth_lease_checks_total refused": 5, "berth_lease_checks_total unanswered": 6,
 		"berth_lease_ends_told_total confirmed": 8, "berth_lease_ends_told_total failed": 9, "berth_lease_ends_owed": 0, "berth_lease_ends_lag_seconds": 0,
 		"berth_leases CREATING": 0, "berth_leases PENDING": 0, "berth_leases STARTING": 0, "berth_leases ACTIVE": 0, "berth_leases UPDATING": 0,
+		"berth_bindings true": 0, "berth_bindings false": 0, "berth_bindings_ended_total no_room": 0, "berth_bindings_ended_total headroom": 0,
+		"berth_bindings_ended_total maintenance": 0, "berth_bindings_ended_total away": 0, "berth_bindings_ended_total unfit": 0,
+		"berth_bindings_ended_total operator": 0,
 		"berth_leases TERMINATING": 0, "berth_leases TERMINATED": 0, "berth_leases DELETING": 0, "berth_leases ERROR": 0,
 	}, got)
 }
@@ -156,6 +159,42 @@ func TestMetricsOfLeases(t *testing.T) {
 	has(`berth_lease_events_total{event="end_lease"} 1`)
 	apply(command.Tick{Stamp: at(95_000)})
 	has(`berth_leases{status="TERMINATED"} 2`, `berth_lease_events_total{event="end_lease"} 2`, "berth_lease_lag_seconds 0")
+}
+
+// TestMetricsOfBindings: how many there are, and how many have ended since the process started.
+func TestMetricsOfBindings(t *testing.T) {
+	s := state.New()
+	apply := func(c command.Command) {
+		b, err := command.Encode(c, api.FormNewest)
+		require.NoError(t, err)
+		c, err = command.Decode(b, api.FormNewest)
+		require.NoError(t, err)
+		require.NoError(t, s.Apply(s.Index()+1, c).Err)
+	}
+	at := command.Stamp{At: 1}
+	apply(command.Init{Stamp: at, Zone: "zone-1", Name: "root"})
+	for _, l := range []string{"east", "west"} {
+		apply(command.LinkPut{Stamp: at, Link: api.Link{
+			ID: api.LinkID(l), Name: l, Role: api.LinkChild, Zone: api.ZoneID("z-" + l), Endpoints: []string{"https://e.example:1"}, CA: []byte{1}, Scale: 1, State: api.LinkActive,
+		}})
+	}
+	bind := func(id, link string) {
+		apply(command.BindingSet{Stamp: at, ID: api.BindingID(id), Project: "p", Link: api.LinkID(link)})
+	}
+	bind("a", "east")
+	bind("b", "west")
+	h := listener(s, "n", true)
+	has := func(lines ...string) {
+		t.Helper()
+		body := get(t, h, "/metrics").Body.String()
+		for _, line := range lines {
+			assert.Contains(t, body, line+"\n")
+		}
+	}
+	has(`berth_bindings{active="true"} 1`, `berth_bindings{active="false"} 1`, `berth_bindings_ended_total{why="operator"} 0`)
+	bind("c", "east")
+	has(`berth_bindings{active="true"} 1`, `berth_bindings{active="false"} 2`, `berth_bindings_ended_total{why="operator"} 1`)
+	has(`berth_bindings_ended_total{why="operator"} 1`)
 }
 
 func TestMetricsOfAFollowerWithoutAState(t *testing.T) {

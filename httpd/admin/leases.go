@@ -26,16 +26,20 @@ type leaseCounter struct {
 	seen   api.EventID
 	counts map[api.LeaseEventType]uint64
 	soft   preemptCounts
+	ended  map[api.BindingReason]uint64 // bindings
 }
 
 // count counts what has happened since the last view, and returns all counts so far. What
 // the zone has dropped between two views is not counted.
-func (c *leaseCounter) count(v *state.State) (map[api.LeaseEventType]uint64, preemptCounts) {
+func (c *leaseCounter) count(v *state.State) (map[api.LeaseEventType]uint64, preemptCounts, map[api.BindingReason]uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
 		c.counts = map[api.LeaseEventType]uint64{
 			api.EventBeforeStartLease: 0, api.EventStartLease: 0, api.EventBeforeEndLease: 0, api.EventEndLease: 0,
+		}
+		c.ended = map[api.BindingReason]uint64{
+			api.BindingNoRoom: 0, api.BindingHeadroom: 0, api.BindingMaintenance: 0, api.BindingAway: 0, api.BindingUnfit: 0, api.BindingOperator: 0,
 		}
 	}
 	for {
@@ -45,10 +49,13 @@ func (c *leaseCounter) count(v *state.State) (map[api.LeaseEventType]uint64, pre
 				c.counts[t]++
 			}
 			c.soft.count(v, e)
+			if e.Kind == state.EventBindingEnded {
+				c.ended[api.BindingReason(e.Is)]++
+			}
 			c.seen = v.EventID(e)
 		}
 		if len(events) < eventsPerRead {
-			return maps.Clone(c.counts), c.soft
+			return maps.Clone(c.counts), c.soft, maps.Clone(c.ended)
 		}
 	}
 }
@@ -74,8 +81,9 @@ func (c *collector) collectLeases(ch chan<- prometheus.Metric, v *state.State, g
 	for _, st := range leaseStatuses {
 		gauge(leased, float64(counts[st]), string(st))
 	}
-	events, soft := c.leases.count(v)
+	events, soft, ended := c.leases.count(v)
 	c.collectPreemptibles(ch, v, soft)
+	c.collectBindings(ch, v, ended)
 	for event, n := range events {
 		ch <- prometheus.MustNewConstMetric(happened, prometheus.CounterValue, float64(n), string(event))
 	}

@@ -199,6 +199,7 @@ func (s *bindingsBook) beginBinding(t api.Tenant, c api.BindingChoice, r api.Res
 		b.Zone = l.Name
 	}
 	s.putBinding(b)
+	s.addFact(bindingChanged{b})
 	return b
 }
 
@@ -221,6 +222,9 @@ func (s *bindingsBook) endBinding(old *api.Binding, why api.BindingReason) *api.
 	for _, k := range oldest[:max(0, over)] {
 		s.past.Delete(k)
 		s.bindings.Delete(k[len(prefix)+8:])
+	}
+	if why != api.BindingUnlinked { // all of a child at once: whoever ended the link knows
+		s.addFact(bindingChanged{&b})
 	}
 	return &b
 }

@@ -214,3 +214,44 @@ func TestReadsOfBindings(t *testing.T) {
 	_, ok = w.s.Binding("none")
 	assert.False(t, ok)
 }
+
+// TestEventsOfBindings: each begin and end is told, but not the ends that come with that of a link.
+func TestEventsOfBindings(t *testing.T) {
+	w := newBound(t)
+	from := w.s.EventsEnd()
+	told := func() (out []string) {
+		all, whole := w.s.Events(from, 100)
+		require.True(t, whole)
+		from = w.s.EventsEnd()
+		for _, e := range all {
+			if e.Kind == EventBindingBegan || e.Kind == EventBindingEnded {
+				out = append(out, fmt.Sprint(e.Kind == EventBindingBegan, " ", e.Binding, " ", e.Project, " ", e.Link, " ", e.Is, " ", e.Reservation))
+			}
+		}
+		return out
+	}
+	w.ok(w.choose("a", "pod1", api.BindingChoice{Key: general, Why: api.BindingFirst}))
+	assert.Empty(t, told(), "it is not decided")
+	w.decide("a", "pod1", api.DecisionCommit)
+	assert.Equal(t, []string{"true b-a p pod1 first a"}, told())
+	w.ok(w.choose("b", "pod2", api.BindingChoice{Key: general, Seen: "b-a", Why: api.BindingNoRoom}))
+	w.decide("b", "pod2", api.DecisionCommit)
+	assert.Equal(t, []string{"false b-a p pod1 no_room ", "true b-b p pod2 no_room b"}, told(), "the end comes first")
+	set := command.BindingSet{Stamp: w.stamp(), ID: "c", Project: "p", Link: "pod3"}
+	w.ok(set)
+	assert.Len(t, told(), 2)
+	w.ok(set)
+	assert.Empty(t, told(), "it is bound there already")
+	end := command.BindingEnd{Stamp: w.stamp(), ID: "c"}
+	w.ok(end)
+	assert.Equal(t, []string{"false c p pod3 operator "}, told())
+	w.ok(end)
+	assert.Empty(t, told(), "a repeat")
+	set.ID = "d"
+	w.ok(set)
+	told()
+	w.ok(command.LinkDelete{Stamp: w.stamp(), ID: "pod3"})
+	assert.Empty(t, told())
+	active, _ := w.s.CountBindings()
+	assert.Zero(t, active)
+}

@@ -66,6 +66,7 @@ type Event struct {
 	Slot        bool              `cbor:"16,keyasint,omitempty" form:"4"` // the instance is a slot of a lease
 	Eviction    *api.Eviction     `cbor:"17,keyasint,omitempty" form:"4"` // why a preemptible instance must leave
 	Volume      bool              `cbor:"18,keyasint,omitempty" form:"4"` // the instance is a volume
+	Binding     api.BindingID     `cbor:"19,keyasint,omitempty" form:"4"`
 }
 
 // EventKind is the kind of an event.
@@ -94,6 +95,8 @@ const (
 	EventInstanceQueued                         // a preempted instance waits to be booted again
 	EventBootRequeued                           // a boot was made for preempted instances of another one
 	EventEvicted                                // a preemptible instance must leave room that somebody else has
+	EventBindingBegan                           // a project is bound to a child
+	EventBindingEnded                           // a project is not bound to a child any more, which is still linked
 )
 
 // note turns the facts of the books below into events.
@@ -125,6 +128,8 @@ func (s *eventsBook) note(f fact) {
 		s.keepEvent(Event{Kind: EventInstanceQueued, Project: i.Project, Reservation: i.Reservation, Instance: i.ID, Link: i.Link})
 	case bootRequeued:
 		s.keepEvent(Event{Kind: EventBootRequeued, Project: f.queued.Project, Reservation: f.queued.Reservation, Is: string(f.successor)})
+	case bindingChanged:
+		s.keepEvent(bindingEvent(f.binding))
 	case leaseChanged:
 		s.keepEvent(Event{
 			Kind: f.kind, Project: f.lease.Terms.Project, Reservation: f.lease.Order, Lease: f.lease.Terms.ID,
@@ -142,6 +147,15 @@ func holdEvent(kind EventKind, h *Hold, code api.Code) Event {
 		Kind: kind, Origin: h.Origin, Project: h.Request.Project, Reservation: h.Request.Reservation, Hold: h.ID,
 		Is: string(h.Decision), Code: code,
 	}
+}
+
+// bindingEvent returns the event of a binding that began, or has ended; Is has the reason.
+func bindingEvent(b *api.Binding) Event {
+	e := Event{Kind: EventBindingBegan, Origin: b.Origin, Project: b.Project, Reservation: b.Reservation, Link: b.Link, Is: string(b.Why), Binding: b.ID}
+	if !b.Active() {
+		e.Kind, e.Reservation, e.Is = EventBindingEnded, "", string(b.Ended)
+	}
+	return e
 }
 
 // reachText returns "up" if since is 0, else "down".

@@ -70,6 +70,9 @@ type (
 		successor api.ReservationID
 	}
 
+	// bindingChanged: a binding began, or has ended.
+	bindingChanged struct{ binding *api.Binding }
+
 	// leaseChanged: a lease was made, changed or deleted, or one of its events happened. was
 	// is its status before, if that changed.
 	leaseChanged struct {
@@ -100,6 +103,7 @@ func (bootChanged) fact()     {}
 func (holdComplete) fact()    {}
 func (instanceQueued) fact()  {}
 func (bootRequeued) fact()    {}
+func (bindingChanged) fact()  {}
 func (leaseChanged) fact()    {}
 func (partsOwed) fact()       {}
 

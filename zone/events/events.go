@@ -59,9 +59,13 @@ func (w *Watch) body(v *state.State, e *state.Event) rest.Event {
 	} else if e.Link == "" && e.Instance != "" {
 		out.Zone = v.Name
 	}
+	if b, ok := v.Binding(e.Binding); ok && out.Zone == "" {
+		out.Zone = b.Zone // the link is gone
+	}
 	if !w.Operator {
 		return out
 	}
+	out.Binding = e.Binding
 	out.Hold, out.Host, out.Origin = e.Hold, string(e.Host), string(e.Origin)
 	if h, ok := v.Host(e.Host); ok {
 		out.Host = h.Name

@@ -68,6 +68,9 @@ var kinds = map[state.EventKind]kind{
 	state.EventEvicted:        one(owner, "instance.evicted"),
 	state.EventInstanceQueued: one(owner, "instance.queued"),
 	state.EventBootRequeued:   one(owner, "boot.requeued"),
+
+	state.EventBindingBegan: one(operators, "binding.begin"),
+	state.EventBindingEnded: one(operators, "binding.end"),
 }
 
 // instances are the events of instances, and of slots of leases and volumes, which are instances

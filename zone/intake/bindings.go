@@ -56,19 +56,27 @@ func SetBinding(ctx context.Context, z *zone.Zone, user api.UserID, s *rest.Bind
 	if err != nil {
 		return nil, err
 	}
-	if s.Parent != "" {
-		p, err := Link(v, s.Parent)
-		switch {
-		case err != nil:
-			return nil, err
-		case p.Role != api.LinkParent:
-			return nil, api.Errorf(api.CodeInvalid, "zone %q is not the parent of this one", p.Name)
-		}
-		c.Origin = p.ID
+	if c.Origin, err = originOf(v, s.Parent); err != nil {
+		return nil, err
 	}
 	c.Stamp, c.ID, c.Link = z.Stamp(), api.BindingID(api.NewUUID()), l.ID
 	res, err := z.Propose(ctx, c)
 	return res.Binding, err
+}
+
+// originOf finds the link to a parent, "" for "".
+func originOf(v *state.State, ref string) (api.LinkID, error) {
+	if ref == "" {
+		return "", nil
+	}
+	l, err := Link(v, ref)
+	switch {
+	case err != nil:
+		return "", err
+	case l.Role != api.LinkParent:
+		return "", api.Errorf(api.CodeInvalid, "zone %q is not the parent of this one", l.Name)
+	}
+	return l.ID, nil
 }
 
 // MoveBinding ends an active binding and binds its project to another child. A binding that is not

@@ -1,0 +1,29 @@
+package admin
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"berth/api"
+	"berth/raftstore/state"
+)
+
+var (
+	bindings      = prometheus.NewDesc("berth_bindings", "Bindings of projects to child zones, active and past ones that are kept.", []string{"active"}, nil)
+	bindingsEnded = prometheus.NewDesc("berth_bindings_ended_total", "Bindings that have ended, since this process started.", []string{"why"}, nil)
+)
+
+// bindingDescs are the figures of bindings.
+var bindingDescs = []*prometheus.Desc{bindings, bindingsEnded}
+
+// collectBindings collects how many bindings there are, and why others have ended.
+func (*collector) collectBindings(ch chan<- prometheus.Metric, v *state.State, ended map[api.BindingReason]uint64) {
+	active, past := v.CountBindings()
+	for is, n := range map[bool]int{true: active, false: past} {
+		ch <- prometheus.MustNewConstMetric(bindings, prometheus.GaugeValue, float64(n), strconv.FormatBool(is))
+	}
+	for why, n := range ended {
+		ch <- prometheus.MustNewConstMetric(bindingsEnded, prometheus.CounterValue, float64(n), string(why))
+	}
+}
