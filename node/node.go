@@ -35,6 +35,7 @@ import (
 	"berth/httpd/native"
 	"berth/httpd/placement"
 	"berth/httpd/reservation"
+	"berth/httpd/tricircle"
 	"berth/httpd/wire"
 	"berth/identity"
 	"berth/internal/backoff"
@@ -207,6 +208,7 @@ func (n *Node) buildZone() error {
 		map[string]http.Handler{
 			placement.Mount:   placement.New(placement.Config{Door: common}),
 			reservation.Mount: reservation.New(reservation.Config{Door: common, Leases: n.leases, Book: reservation.Records{}}),
+			tricircle.Mount:   tricircle.New(common),
 		},
 	))
 	gw := gateway.Config{

@@ -224,11 +224,26 @@ func nameCanaries(v *state.State) (out []Canary) {
 	return out
 }
 
+// bindingCanaries returns what an operator says of children, and the bindings to them.
+func bindingCanaries(v *state.State) (out []Canary) {
+	for _, l := range v.Children() {
+		for _, t := range l.Terms.Tags {
+			if len(t) >= canaryMinBytes {
+				out = append(out, Canary{Kind: "affinity tag", Text: t})
+			}
+		}
+	}
+	for _, b := range v.Bindings() {
+		out = append(out, idCanaries("binding id", string(b.ID))...)
+	}
+	return out
+}
+
 // OfState returns the canaries of a zone's replicated state: its hosts and other
 // providers, who claims of them, agents, nodes and their inner addresses, what its
-// drivers said of instances that failed, and the names of its leases; of names and
-// faults those that are not too short to look for. Keys and addresses that are not
-// in the state are the caller's to add.
+// drivers said of instances that failed, the names of its leases, affinity tags of its
+// children and bindings to them; of names, tags and faults those that are not too short
+// to look for. Keys and addresses that are not in the state are the caller's to add.
 func OfState(v *state.State) ([]Canary, error) {
 	var out []Canary
 	agents := map[string]bool{}
@@ -258,6 +273,7 @@ func OfState(v *state.State) ([]Canary, error) {
 		out = append(out, idCanaries("agent id", a)...)
 	}
 	out = append(out, nameCanaries(v)...)
+	out = append(out, bindingCanaries(v)...)
 	var inner, public []string
 	for _, n := range v.Nodes() {
 		out = append(out, idCanaries("node id", string(n.ID))...)

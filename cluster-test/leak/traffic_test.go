@@ -274,6 +274,8 @@ func TestNothingLeavesAZone(t *testing.T) {
 	work(t, root)
 	answers := leases(t, root, west, edge)
 	evictions(t, answers, root, edge)
+	bound(t, answers, root, west)
+	bound(t, answers, west, edge)
 	for child, parent := range map[*place]*place{west: root, edge: west} {
 		up := child.door(parent, api.ALPNHTTP)
 		holds(t, up)

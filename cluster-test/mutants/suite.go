@@ -54,6 +54,7 @@ var suites = []suite{
 	{"zone/resources", ""},
 	{"httpd/openstack", ""},
 	{"httpd/placement", ""},
+	{"httpd/tricircle", ""},
 	{"httpd/agents", ""},
 	{"api/client", ""},
 	{"cluster-test/check", ""},

@@ -113,7 +113,7 @@ func TestMetrics(t *testing.T) {
 		"berth_bindings true": 0, "berth_bindings false": 0, "berth_bindings_ended_total no_room": 0, "berth_bindings_ended_total headroom": 0,
 		"berth_bindings_ended_total maintenance": 0, "berth_bindings_ended_total away": 0, "berth_bindings_ended_total unfit": 0,
 		"berth_bindings_ended_total operator": 0,
-		"berth_leases TERMINATING": 0, "berth_leases TERMINATED": 0, "berth_leases DELETING": 0, "berth_leases ERROR": 0,
+		"berth_leases TERMINATING":            0, "berth_leases TERMINATED": 0, "berth_leases DELETING": 0, "berth_leases ERROR": 0,
 	}, got)
 }
 

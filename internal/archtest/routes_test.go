@@ -18,6 +18,7 @@ import (
 	"berth/httpd/gateway"
 	"berth/httpd/placement"
 	"berth/httpd/reservation"
+	"berth/httpd/tricircle"
 )
 
 // routeRow finds a row of the table of reads in docs/http.md.
@@ -35,7 +36,7 @@ func TestTheTableOfReadsIsThatOfTheRoutes(t *testing.T) {
 		said[m[1]+" "+m[2]] = m[3]
 	}
 	for name, routes := range map[string][]httpdoor.Route{
-		"placement": placement.Routes(), "reservation": reservation.Routes(), "gateway": gateway.Routes(),
+		"placement": placement.Routes(), "reservation": reservation.Routes(), "tricircle": tricircle.Routes(), "gateway": gateway.Routes(),
 		"agents": agents.Routes(), "admin": admin.Routes(),
 	} {
 		require.NotEmpty(t, routes, name)

@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"httpd/wire", "agent"},
 	{"httpd/door", "httpd/events"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
-	{"httpd/placement", "httpd/reservation"},
+	{"httpd/placement", "httpd/reservation", "httpd/tricircle"},
 	{"node"},
 	{"dev", "cli"},
 	{"cmd/berth"},

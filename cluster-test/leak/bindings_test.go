@@ -1,0 +1,50 @@
+package leak
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/rest"
+)
+
+// bound lets a zone bind a project to a child, and ask everything that can be asked about that. What it
+// says of the child is for nobody else, and what it is answered has nothing of the child's hosts.
+func bound(t *testing.T, answers map[*place]told, parent, child *place) {
+	t.Helper()
+	c, a := parent.client(), answers[parent]
+	was, err := c.Config(t.Context())
+	require.NoError(t, err)
+	conf := was
+	conf.Bindings = rest.BindingRule{Mode: api.BindingPrefer, GeneralOnTagged: true}
+	_, err = c.SetConfig(t.Context(), conf)
+	require.NoError(t, err)
+	key := parent.name + "-canary-tag"
+	a.ask(t, parent, "PUT", "/zones/"+child.name, map[string]any{"zone": map[string]any{
+		"availability_zone": parent.name + "-canary-az", "tags": []string{key + "=mine"}, "headroom": map[string]int{"VCPU": 1},
+	}})
+	_, err = c.CreateFlavor(t.Context(), rest.FlavorSpec{
+		Name: parent.name + "-tagged", VCPUs: new(int64(1)), RAM: new(int64(512)), ExtraSpecs: map[string]string{key: "mine"},
+	})
+	require.NoError(t, err)
+	b := bootOf(t, c, parent.name+"-tagged", parent.name+"-bound", 1)
+	require.Contains(t, []api.BootState{api.BootActive, api.BootFailed}, b.State, b.Reason)
+	a.ask(t, parent, "POST", "/bindings", rest.BindingBody{Binding: rest.BindingSpec{Project: "bound", Zone: child.name, Tags: []string{key + "=mine"}}})
+	for _, get := range []string{
+		"/zones", "/zones/" + child.name, "/bindings?active=all", "/explain/" + parent.name + "-bound", "/tricircle/v1.0/pods", "/tricircle/v1.0/bindings", "/tricircle/v1.0/pod-affinity-tag",
+	} {
+		a.ask(t, parent, "GET", get, nil)
+	}
+	a.ask(t, parent, "POST", "/zones/"+child.name+"/plan-maintenance", map[string]any{})
+	a.ask(t, parent, "GET", "/events?follow=false&kind=binding", nil)
+	if b.State == api.BootActive { // what follows needs its room
+		_, err = c.Release(t.Context(), b.Reservation, 20*time.Second)
+		require.NoError(t, err)
+	}
+	_, err = c.SetConfig(t.Context(), was)
+	require.NoError(t, err)
+	require.NotEmpty(t, bindingCanaries(parent.node.Store().View()), fmt.Sprint("of ", parent.name))
+}
