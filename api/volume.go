@@ -68,6 +68,13 @@ func (i *Instance) SizeGB() (int64, ResourceClass) {
 	return 0, ""
 }
 
+// VolumeCall asks a child to attach a volume of the caller's to an instance, or to end that. For
+// an end the instance may be "", which stands for any.
+type VolumeCall struct {
+	Volume   InstanceID `cbor:"1,keyasint" form:"4"`
+	Instance InstanceID `cbor:"2,keyasint,omitempty" form:"4"`
+}
+
 // IsStorage reports whether c is a class that volumes can be of: DISK_GB, or a custom class
 // whose unit is GiB.
 func (c ResourceClass) IsStorage() bool {

@@ -115,9 +115,9 @@ func quotaSet(e *env) *cobra.Command {
 		Use:   "set PROJECT|--default QUOTA=LIMIT...",
 		Short: "Set limits of a project, or the defaults of the zone (admins)",
 		Long: `Set how much a project may have at any instant. Quotas are leases, hosts (whole hosts
-reserved), reserved (room for instances reserved), instances and preemptibles; the last
-three also with a resource class, such as reserved.VCPU. A LIMIT is a number, none, or
-default for the limit of the zone. Limits that are not named stay. What a project has
+reserved), reserved (room for instances reserved), instances, preemptibles and volumes;
+the last four also with a resource class, such as reserved.VCPU. A LIMIT is a number, none,
+or default for the limit of the zone. Limits that are not named stay. What a project has
 already stays too, whatever the limits are.`,
 		Example: `  berth quota set web hosts=4 reserved.VCPU=200
   berth quota set web hosts=default leases=none

@@ -109,6 +109,20 @@ func (p peers) EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) 
 	return err
 }
 
+func (p peers) Attach(ctx context.Context, l *api.Link, q *api.VolumeCall) error {
+	_, err := ask(ctx, p, l, "attach", q, func(ctx context.Context, z *conduct, back *api.Link, q *api.VolumeCall) (*struct{}, error) {
+		return &struct{}{}, z.AttachAbroad(ctx, back, q)
+	})
+	return err
+}
+
+func (p peers) Detach(ctx context.Context, l *api.Link, q *api.VolumeCall) error {
+	_, err := ask(ctx, p, l, "detach", q, func(ctx context.Context, z *conduct, back *api.Link, q *api.VolumeCall) (*struct{}, error) {
+		return &struct{}{}, z.DetachAbroad(ctx, back, q)
+	})
+	return err
+}
+
 // ask makes one call, and lets happen to it what the world wants.
 func ask[Q, A any](ctx context.Context, p peers, l *api.Link, op string, q *Q,
 	do func(context.Context, *conduct, *api.Link, *Q) (*A, error),

@@ -519,7 +519,7 @@ func (l *log) applyLocked(cs []command.Command) ([]state.Result, error) {
 					used -= i.Resources[c] // it is promised to nobody any more
 				}
 			}
-			assert.LessOrEqual(l.t, used, h.Inventory[c].Capacity(), "zone %s: %s of %s at index %d", l.name, c, h.Name, index)
+			assert.LessOrEqual(l.t, used, full.Inventory[c].Capacity(), "zone %s: %s of %s at index %d", l.name, c, h.Name, index)
 		}
 	}
 	return out, nil

@@ -104,6 +104,17 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		},
 		func() error { return do(c.Server(ctx, "i-1")) },
 		func() error { return c.DeleteServer(ctx, "i-1") },
+		func() error {
+			s := rest.VolumeCreate{Name: "data", Metadata: map[string]string{"a": "b"}, VolumeSpec: rest.VolumeSpec{Size: 10, Type: "fast", Class: "CUSTOM_SSD"}}
+			return do(c.CreateVolume(ctx, s, "my-key"))
+		},
+		func() error {
+			return do(c.Volumes(ctx, client.VolumeQuery{Name: "da", Status: api.VolumeInUse, Type: "fast", Zone: "west", AllProjects: true}, o))
+		},
+		func() error { return do(c.Volume(ctx, "v-1")) },
+		func() error { return c.AttachVolume(ctx, "v-1", "i-1") },
+		func() error { return c.DetachVolume(ctx, "v-1") },
+		func() error { return c.DeleteVolume(ctx, "v-1") },
 		func() error { return do(c.Flavors(ctx, o)) },
 		func() error { return do(c.Flavor(ctx, "small")) },
 		func() error {
@@ -226,7 +237,7 @@ func firstError[T any](all iter.Seq2[T, error]) error {
 
 // echo answers every call with something of the right shape.
 const echo = `{
-  "reservation_id": "r-1", "boot": {"reservation_id": "r-1"}, "boots": [], "server": {"id": "i-1"}, "servers": [],
+  "reservation_id": "r-1", "boot": {"reservation_id": "r-1"}, "boots": [], "server": {"id": "i-1"}, "servers": [], "volume": {"id": "v-1"}, "volumes": [],
   "flavor": {"name": "small"}, "flavors": [], "zone": {"name": "west"}, "zones": [], "host": {"name": "h1"}, "hosts": [],
   "members": [], "token": "text", "tokens": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
   "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1}, "plan": {"hosts": []},

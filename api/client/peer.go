@@ -111,6 +111,18 @@ func (p *Peers) EndInstance(ctx context.Context, l *api.Link, id api.InstanceID)
 	return err
 }
 
+// Attach asks a child to attach a volume to an instance. It may be repeated.
+func (p *Peers) Attach(ctx context.Context, l *api.Link, q *api.VolumeCall) error {
+	_, err := peerCall[struct{}](ctx, p, l, question{method: http.MethodPost, path: "/volumes/attach"}, q)
+	return err
+}
+
+// Detach asks a child to end the attachment of a volume. It may be repeated.
+func (p *Peers) Detach(ctx context.Context, l *api.Link, q *api.VolumeCall) error {
+	_, err := peerCall[struct{}](ctx, p, l, question{method: http.MethodPost, path: "/volumes/detach"}, q)
+	return err
+}
+
 // Info asks a linked zone to identify itself.
 func (p *Peers) Info(ctx context.Context, l *api.Link) (*api.ZoneInfo, error) {
 	return peerCall[api.ZoneInfo](ctx, p, l, question{method: http.MethodGet, path: "/zones/info"}, nil)

@@ -56,11 +56,25 @@ type GroupWish struct {
 // each group, or nothing.
 type GroupCreate struct {
 	Name      string `json:"name"`
-	FlavorRef string `json:"flavorRef"`
+	FlavorRef string `json:"flavorRef,omitempty"` // id of a flavor; not with volume
 	ImageRef  string `json:"imageRef,omitempty"`
 	MinCount  *int   `json:"min_count,omitempty"` // default: max_count
 	MaxCount  *int   `json:"max_count,omitempty"` // default: 1
 	GroupWish
+	Volume *GroupVolume `json:"volume,omitempty"` // the group is of volumes, which have no flavor
+}
+
+// GroupVolume makes a group one of volumes. All groups of a boot with volumes are in one zone.
+type GroupVolume struct {
+	VolumeSpec
+	AttachTo string `json:"attach_to,omitempty"` // name of a group with as many instances: each gets one of the volumes, and all are on one host
+}
+
+// VolumeSpec is what a volume is.
+type VolumeSpec struct {
+	Size  int64             `json:"size"`                    // in GiB, 1 to 1048576
+	Type  string            `json:"type,omitempty"`          // a name (default: standard)
+	Class api.ResourceClass `json:"storage_class,omitempty"` // resource class that the size is of: DISK_GB (the default) or a custom one
 }
 
 // RuleCreate binds groups of one boot to each other's hosts.

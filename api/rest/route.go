@@ -82,6 +82,7 @@ func makeTable() []Route {
 		{"Service", service},
 		{"Boots", boots},
 		{"Servers", servers},
+		{"Volumes", volumes},
 		{"Server groups and availability zones", serverGroups},
 		{"Flavors", flavors},
 		{"Zones", zones},

@@ -94,6 +94,47 @@ var servers = []Route{
 	},
 }
 
+var volumes = []Route{
+	{
+		Method: http.MethodPost, Path: "/volumes", Role: api.RoleMember, Read: api.ReadLog, Keyed: true,
+		Body: VolumeBody{}, Status: http.StatusAccepted, Answer: whole(VolumeCreated{}), Since: since,
+		Help: "makes a volume, and returns it once its place is decided, or a refusal with the `code` of a failed boot, such as 409 `no_capacity`",
+	},
+	{
+		Method: http.MethodGet, Path: "/volumes", Role: api.RoleReader, Read: api.ReadLocal,
+		Query: []Param{
+			{"all_projects", "true for the volumes of all projects, including those made for a parent zone, which have `origin`; for admins"},
+			limit, marker,
+			{"name", "volumes with this text in their name"},
+			{"status", "creating, available, in-use, deleting or error; other values are refused"},
+			{"type", "volumes of this type"},
+			{"zone", "volumes in this zone, or in and below this direct child; other names are refused"},
+		},
+		Status: http.StatusOK, Answer: list("volumes", Volume{}), Since: since,
+		Help: "the volumes of the project",
+	},
+	{
+		Method: http.MethodGet, Path: "/volumes/{id}", ID: "id", Role: api.RoleReader, Read: api.ReadLocal,
+		Status: http.StatusOK, Answer: one("volume", Volume{}), Since: since,
+		Help: "one volume",
+	},
+	{
+		Method: http.MethodDelete, Path: "/volumes/{id}", ID: "id", Role: api.RoleMember, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "deletes a volume and all that is in it; 409 while it is attached",
+	},
+	{
+		Method: http.MethodPost, Path: "/volumes/{id}/attach", ID: "id", Role: api.RoleMember, Read: api.ReadLog,
+		Body: AttachBody{}, Status: http.StatusNoContent, Since: since,
+		Help: "attaches a volume to a server of the same project that reaches it; 409 if it is in another zone, which the refusal names, on another host, or attached",
+	},
+	{
+		Method: http.MethodPost, Path: "/volumes/{id}/detach", ID: "id", Role: api.RoleMember, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "ends the attachment of a volume, if it has one",
+	},
+}
+
 var serverGroups = []Route{
 	{
 		Method: http.MethodGet, Path: "/server-groups", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker, project},

@@ -94,6 +94,8 @@ func (d *peerDoor) listRoutes() []route {
 		{door.Route{Method: http.MethodGet, Path: "/zones/changes", Read: api.ReadLocal}, true, d.getChanges},
 		{door.Route{Method: http.MethodPost, Path: "/servers", Read: api.ReadLog}, true, d.postHold},
 		{door.Route{Method: http.MethodDelete, Path: "/servers/{id}", Read: api.ReadLog}, true, d.endServer},
+		{door.Route{Method: http.MethodPost, Path: "/volumes/attach", Read: api.ReadLog}, true, d.handleVolume(d.Saga.AttachAbroad)},
+		{door.Route{Method: http.MethodPost, Path: "/volumes/detach", Read: api.ReadLog}, true, d.handleVolume(d.Saga.DetachAbroad)},
 	}
 }
 
@@ -446,4 +448,22 @@ func (d *peerDoor) endServer(w http.ResponseWriter, r *http.Request, l *api.Link
 		w.WriteHeader(http.StatusNoContent)
 	}
 	return err
+}
+
+// handleVolume returns the handler of a call about a volume of a parent.
+func (*peerDoor) handleVolume(do func(ctx context.Context, l *api.Link, q *api.VolumeCall) error) handler {
+	return func(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+		if err := requireParent(l); err != nil {
+			return err
+		}
+		var q api.VolumeCall
+		if err := wire.ReadCBOR(r, api.BodyMaxBytes, &q); err != nil {
+			return err
+		}
+		err := do(r.Context(), l, &q)
+		if err == nil {
+			w.WriteHeader(http.StatusNoContent)
+		}
+		return err
+	}
 }

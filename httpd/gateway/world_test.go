@@ -72,6 +72,10 @@ func (*below) Changes(context.Context, *api.Link, uint64, time.Duration) (*api.C
 
 func (*below) EndInstance(context.Context, *api.Link, api.InstanceID) error { return errAway }
 
+func (*below) Attach(context.Context, *api.Link, *api.VolumeCall) error { return errAway }
+
+func (*below) Detach(context.Context, *api.Link, *api.VolumeCall) error { return errAway }
+
 // silence is zone.Digests of a zone that has heard nobody.
 type silence struct{}
 

@@ -163,7 +163,7 @@ func TestBodiesAboveTheirLimit(t *testing.T) {
 		c := call{method: method, target: r.target, token: admin, body: padded(r.body, limit+1)}
 		w.refused(t, c, api.CodeTooLarge, fmt.Sprintf("at most %d bytes", limit))
 		c.body = padded(r.body, limit)
-		newWorld(t).answered(t, c, r.status, nil)
+		r.of(t).answered(t, c, r.status, nil)
 	})
 }
 

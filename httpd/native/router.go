@@ -139,6 +139,13 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"GET /servers/{id}":    (*dialect).showServer,
 	"DELETE /servers/{id}": (*dialect).deleteServer,
 
+	"POST /volumes":             (*dialect).createVolume,
+	"GET /volumes":              (*dialect).listVolumes,
+	"GET /volumes/{id}":         (*dialect).showVolume,
+	"DELETE /volumes/{id}":      (*dialect).deleteVolume,
+	"POST /volumes/{id}/attach": (*dialect).attachVolume,
+	"POST /volumes/{id}/detach": (*dialect).detachVolume,
+
 	"GET /server-groups":         (*dialect).listGroups,
 	"POST /server-groups":        (*dialect).createGroup,
 	"GET /server-groups/{id}":    (*dialect).showGroup,

@@ -28,6 +28,7 @@ type row struct {
 	leader       bool // only the leader answers
 	lost         bool // it is about host-3, when that is down
 	asks         bool // it proposes nothing, and needs the leader for what only that one knows
+	disk         bool // it is about the volume id-disk
 }
 
 // of makes the world as a row wants it.
@@ -36,6 +37,9 @@ func (r row) of(t *testing.T) *world {
 	w := newWorld(t)
 	if r.lost {
 		w.store.Must(t, command.HostsState{Stamp: w.zone.Stamp(), State: api.HostDown, Hosts: []api.HostID{"host-id-3"}})
+	}
+	if r.disk {
+		w.makeDisk(t)
 	}
 	return w
 }
@@ -61,6 +65,17 @@ var rows = map[string]row{
 	"GET /servers/detail":  {target: "/servers/detail", role: api.RoleReader, status: 200},
 	"GET /servers/{id}":    {target: "/servers/id-web", role: api.RoleReader, status: 200},
 	"DELETE /servers/{id}": {target: "/servers/id-web", role: api.RoleMember, status: 204, leader: true},
+
+	"POST /volumes": {
+		target: "/volumes", body: `{"volume":{"name":"a","size":1,"return_reservation_id":true}}`, role: api.RoleMember, status: 202, leader: true,
+	},
+	"GET /volumes":         {target: "/volumes", role: api.RoleReader, status: 200},
+	"GET /volumes/{id}":    {target: "/volumes/id-disk", role: api.RoleReader, status: 200, disk: true},
+	"DELETE /volumes/{id}": {target: "/volumes/id-disk", role: api.RoleMember, status: 204, leader: true, disk: true},
+	"POST /volumes/{id}/attach": {
+		target: "/volumes/id-disk/attach", body: `{"server_id":"id-web"}`, role: api.RoleMember, status: 204, leader: true, disk: true,
+	},
+	"POST /volumes/{id}/detach": {target: "/volumes/id-disk/detach", role: api.RoleMember, status: 204, leader: true, disk: true},
 
 	"GET /flavors":         {target: "/flavors", role: api.RoleReader, status: 200},
 	"GET /flavors/detail":  {target: "/flavors/detail", role: api.RoleReader, status: 200},
@@ -325,6 +340,7 @@ func TestOnlyADevelopersZoneAsksForNoToken(t *testing.T) {
 
 func TestALeaderThatCannotCommitSaysSo(t *testing.T) {
 	w := newWorld(t)
+	w.makeDisk(t)
 	w.auth.fail = api.Errorf(api.CodeUnavailable, "no quorum")
 	w.store.Fail(w.auth.fail)
 	eachRoute(t, func(t *testing.T, method string, r row) {

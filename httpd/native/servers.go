@@ -112,7 +112,7 @@ func firstInstance(v *state.State, b *state.Boot) *api.Instance {
 	var out *api.Instance
 	for _, i := range v.OfReservation(b.Request.Project, b.Request.Reservation) {
 		// A parent's own reservation may have the same name.
-		if i.Origin == "" && (out == nil || order[i.Name] < order[out.Name]) {
+		if i.Origin == "" && i.Volume == "" && (out == nil || order[i.Name] < order[out.Name]) {
 			out = i
 		}
 	}
@@ -327,7 +327,7 @@ func isVisible(i *api.Instance, c api.Caller) bool {
 func visibleInstance(v *state.State, r *http.Request) (*api.Instance, error) {
 	c := door.Caller(r)
 	i, ok := v.Instance(api.InstanceID(chi.URLParam(r, "id")))
-	if !ok || !i.Live() || !isVisible(i, c) {
+	if !ok || !i.Live() || i.Volume != "" || !isVisible(i, c) {
 		return nil, api.Errorf(api.CodeNotFound, "no such server")
 	}
 	return i, nil

@@ -63,6 +63,8 @@ func (lonely) Changes(context.Context, *api.Link, uint64, time.Duration) (*api.C
 }
 
 func (lonely) EndInstance(context.Context, *api.Link, api.InstanceID) error { return errAway }
+func (lonely) Attach(context.Context, *api.Link, *api.VolumeCall) error     { return errAway }
+func (lonely) Detach(context.Context, *api.Link, *api.VolumeCall) error     { return errAway }
 
 // gossip is what was heard of zones, and how long ago.
 type gossip map[api.ZoneID]time.Duration

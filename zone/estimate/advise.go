@@ -96,7 +96,7 @@ func (a *advising) findIdeas(g int, answers []childAnswer) []api.Advice {
 	}
 	var drops []string
 	for name, set := range map[string]bool{ // in any order
-		adviceMinZones: a.p.unmet != "", adviceMaxSkew: a.req.Zones.MaxSkew > 0, advicePack: a.req.Zones.Pack,
+		adviceMinZones: a.p.unmet != "", adviceMaxSkew: a.req.Zones.MaxSkew > 0, advicePack: a.req.Zones.Pack && !a.req.HasVolumes(),
 		filters.NameServerGroup: hasHardRule(a.req, g),
 	} {
 		if set {

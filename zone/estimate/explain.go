@@ -153,10 +153,10 @@ func (e *Estimator) Explanation(project api.ProjectID, id string) (*api.Explanat
 // first.
 func countFaults(v *state.State, b *state.Boot) []api.FaultCount {
 	var out []api.FaultCount
-	for _, i := range v.InstancesPage(state.InstanceQuery{
-		Project: b.Request.Project, Reservation: b.Request.Reservation, Page: state.Page{Limit: api.CountMax},
-		Match: func(i *api.Instance) bool { return i.Status == api.StatusError },
-	}) {
+	for _, i := range v.OfReservation(b.Request.Project, b.Request.Reservation) {
+		if i.Status != api.StatusError || i.Reserved {
+			continue
+		}
 		n := slices.IndexFunc(out, func(f api.FaultCount) bool { return f.Fault == i.Fault })
 		if n < 0 {
 			out = append(out, api.FaultCount{Fault: i.Fault, Example: i.ID})

@@ -121,6 +121,9 @@ func (rd *reading) readOrder(s *rest.ServerCreate, key string) error {
 	if err := rd.readZones(s.Zones); err != nil {
 		return err
 	}
+	if err := rd.keepTogether(); err != nil {
+		return err
+	}
 	var err error
 	if rd.order.Request.Lifetime, err = parseSpan("lifetime", s.Lifetime, api.LifetimeMax); err != nil {
 		return err
@@ -275,6 +278,9 @@ func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 			return err
 		}
 		joins, hint = g.Hints.Group, g.Hints.Preemptible
+	}
+	if g.Volume != nil {
+		return rd.readVolume(part, g, out, joins)
 	}
 	asked := out
 	f, ok := rd.flavorFor(&out)

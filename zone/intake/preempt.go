@@ -65,7 +65,7 @@ func (rd *reading) hintsAsked() []string {
 // only what was asked, so a repeat has its first answer after the rule of the zone has changed.
 func (rd *reading) resolveClass() {
 	rule, req := &rd.v.Config.Preemptibles, &rd.order.Request
-	byProject := rule.Counts(api.PreemptByProject) && rule.Lists(req.Project) && rule.Allows(req.Project) && req.Within == "" && !req.Preempt
+	byProject := rule.Counts(api.PreemptByProject) && rule.Lists(req.Project) && rule.Allows(req.Project) && req.Within == "" && !req.Preempt && !req.HasVolumes()
 	for i := range rd.kinds {
 		k := &rd.kinds[i]
 		switch {

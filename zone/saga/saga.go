@@ -27,6 +27,8 @@ type Peers interface {
 	Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.Decision, error)
 	Changes(ctx context.Context, l *api.Link, after uint64, wait time.Duration) (*api.Changes, error)
 	EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) error
+	Attach(ctx context.Context, l *api.Link, q *api.VolumeCall) error
+	Detach(ctx context.Context, l *api.Link, q *api.VolumeCall) error
 }
 
 // Config is what a saga is made of.
