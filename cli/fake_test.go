@@ -284,7 +284,7 @@ const (
 		"start": "2026-05-01T12:00:00.000Z", "end": "2026-06-01T12:00:00.000Z", "why": "operator", "ended": "maintenance", "user_id": "bob"}`
 	cannedMaintenance = `{"zone": "west", "mode": "prefer", "maintenance": true, "in_maintenance": false, "bindings": 2, "to": [{"zone": "east", "bindings": 1}], "moves": [
 		{"binding_id": "b-1", "project_id": "web", "availability_zone": "az1", "tags": ["gpu=cad"], "to": "east"},
-		{"binding_id": "b-2", "project_id": "shop", "parent": "world", "availability_zone": "", "tags": [], "reason": "no child fits: east: its affinity tags do not match"}]}`
+		{"binding_id": "b-2", "project_id": "shop", "parent": "world", "availability_zone": "", "tags": [], "reason": "no other child fits: east: its affinity tags do not match"}]}`
 	cannedZone = `{"id": "l-1", "name": "west", "role": "child", "zone_id": "z-1", "gateways": ["https://198.51.100.1:7601"], "weight_offset": 5, "weight_scale": 1,
 		"state": "active", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z", "health": "up", "availability_zone": "az1",
 		"tags": ["disk=fast", "gpu=cad"], "headroom": {"VCPU": 10, "MEMORY_MB": 5}, "digest": ` + cannedDigest + `}`

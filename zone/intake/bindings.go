@@ -139,14 +139,13 @@ func PlanMaintenance(v *state.State, digests zone.Digests, now api.Instant, ref 
 	if !on || out.Mode == api.BindingOff {
 		return out, nil
 	}
-	children := childrenSeen(v, digests, now)
-	children[slices.IndexFunc(children, func(c binding.Child) bool { return c.Link == l.ID })].Maintenance = true
+	others := slices.DeleteFunc(childrenSeen(v, digests, now), func(c binding.Child) bool { return c.Link == l.ID })
 	type goal struct{ to, reason string }
 	goals, count := map[string]goal{}, map[string]int{} // by key, and by name of a child
 	for _, b := range all {
 		g, known := goals[b.Key.String()]
 		if !known {
-			g.to, g.reason = nextChild(v, &rule, b.Key, children)
+			g.to, g.reason = nextChild(v, &rule, b.Key, others)
 			goals[b.Key.String()] = g
 		}
 		if g.to != "" {
@@ -167,8 +166,8 @@ func PlanMaintenance(v *state.State, digests zone.Digests, now api.Instant, ref 
 
 // nextChild returns the name of the child that new work of a key would go to, or why none fits. How
 // much the work needs is not known: only a child that has no room at all is full.
-func nextChild(v *state.State, rule *binding.Rule, k api.BindingKey, children []binding.Child) (name, reason string) {
-	best, dropped := rule.Rank(&binding.Work{AZ: k.AZ, Tags: k.Tags}, children)
+func nextChild(v *state.State, rule *binding.Rule, k api.BindingKey, others []binding.Child) (name, reason string) {
+	best, dropped := rule.Rank(&binding.Work{AZ: k.AZ, Tags: k.Tags}, others)
 	nameOf := func(id api.LinkID) string {
 		if l, ok := v.Link(id); ok {
 			return l.Name
@@ -183,7 +182,7 @@ func nextChild(v *state.State, rule *binding.Rule, k api.BindingKey, children []
 		why = append(why, nameOf(d.Link)+": "+dropText[d.By])
 	}
 	slices.Sort(why)
-	return "", "no child fits: " + strings.Join(why, "; ")
+	return "", "no other child fits: " + cmp.Or(strings.Join(why, "; "), "there is none")
 }
 
 // dropText says why a child is dropped.

@@ -141,7 +141,7 @@ func TestPlansOfMaintenance(t *testing.T) {
 	require.Len(t, p.Moves, 2)
 	assert.Equal(t, api.ProjectID("p1"), p.Moves[0].Project)
 	assert.Equal(t, "west", p.Moves[0].To)
-	assert.Equal(t, "no child fits: east: its affinity tags do not match; west: its affinity tags do not match", p.Moves[1].Reason)
+	assert.Equal(t, "no other child fits: west: its affinity tags do not match", p.Moves[1].Reason)
 	assert.Empty(t, plan(false).Moves, "nobody is moved back")
 	assert.Equal(t, before, w.index(), "nothing is changed")
 
@@ -153,6 +153,8 @@ func TestPlansOfMaintenance(t *testing.T) {
 	assert.True(t, p.Now)
 	assert.Empty(t, p.Moves[0].To)
 	assert.Equal(t, "west", p.Moves[1].To)
+	require.NoError(t, DeleteLink(ctx, w.zone, "west"))
+	assert.Equal(t, "no other child fits: there is none", plan(true).Moves[1].Reason)
 	_, err = PlanMaintenance(w.store.View(), silence{}, w.zone.Instant(), "none", true)
 	refused(t, err, api.CodeNotFound, `no zone "none"`)
 }
