@@ -4,7 +4,7 @@ import "github.com/spf13/cobra"
 
 // workCommands returns the verbs of callers who run instances.
 func workCommands(e *env) []*cobra.Command {
-	return callerCommands(e, bootCommand(e), leaseCommand(e), reservationCommand(e), explainCommand(e), serverCommand(e), serverGroupCommand(e),
+	return callerCommands(e, bootCommand(e), leaseCommand(e), reservationCommand(e), explainCommand(e), serverCommand(e), volumeCommand(e), serverGroupCommand(e),
 		selectCommand(e), flavorCommand(e), azCommand(e), eventsCommand(e), webhookCommand(e), quotaCommand(e))
 }
 

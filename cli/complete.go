@@ -84,6 +84,11 @@ var (
 			return c.Servers(ctx, client.ServerQuery{}, o)
 		},
 		func(s rest.Server) string { return string(s.ID) + "\t" + s.Name })
+	volumeNames = namesOf(
+		func(c *client.Client, ctx context.Context, o client.ListOptions) (client.Page[rest.Volume], error) {
+			return c.Volumes(ctx, client.VolumeQuery{}, o)
+		},
+		func(v rest.Volume) string { return string(v.ID) + "\t" + v.Name })
 	aggregateNames   = namesOf((*client.Client).Aggregates, func(a rest.Aggregate) string { return a.Name })
 	azNames          = namesOf((*client.Client).AvailabilityZones, func(a rest.AvailabilityZone) string { return a.Name })
 	serverGroupNames = namesOf((*client.Client).ServerGroups, func(g rest.ServerGroup) string { return g.Name + "\t" + string(g.Policy) })

@@ -209,6 +209,12 @@ var canned = map[string]string{
 	"GET /servers/i-1":                  `{"server": ` + cannedServer + `}`,
 	"GET /servers/i-2":                  `{"server": ` + cannedPreempted + `}`,
 	"DELETE /servers/i-1":               "",
+	"POST /volumes":                     `{"volume": ` + cannedVolume + `, "reservation_id": "r-1"}`,
+	"GET /volumes":                      `{"volumes": [` + cannedVolume + `]}`,
+	"GET /volumes/v-1":                  `{"volume": ` + cannedVolume + `}`,
+	"DELETE /volumes/v-1":               "",
+	"POST /volumes/v-1/attach":          "",
+	"POST /volumes/v-1/detach":          "",
 	"GET /flavors":                      `{"flavors": [` + cannedFlavor + `]}`,
 	"GET /flavors/small":                `{"flavor": ` + cannedFlavor + `}`,
 	"POST /flavors":                     `{"flavor": ` + cannedFlavor + `}`,
@@ -270,6 +276,8 @@ const (
 	cannedServer = `{"id": "i-1", "name": "web-1", "reservation_id": "r-1", "project_id": "p", "user_id": "u", "flavor": "small",
 		"resources": {"VCPU": 1, "MEMORY_MB": 512}, "metadata": {"b": "2", "a": "1"}, "status": "ACTIVE", "window": {"start": "2026-06-01T12:00:00.000Z", "end": null},
 		"class": "firm", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "zone": "home", "host": "h1"}`
+	cannedVolume = `{"id": "v-1", "name": "data", "reservation_id": "r-1", "project_id": "p", "user_id": "u", "size": 20, "type": "fast", "storage_class": "CUSTOM_SSD",
+		"metadata": {"a": "1"}, "status": "in-use", "attached_to": "i-1", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "zone": "home", "host": "h1"}`
 	cannedPreempted = `{"id": "i-2", "name": "batch", "reservation_id": "r-2", "project_id": "p", "user_id": "u", "flavor": "small",
 		"resources": {"VCPU": 1}, "status": "DELETING", "window": {"start": "2026-06-01T12:00:00.000Z", "end": null}, "class": "preemptible",
 		"created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:05.000Z", "zone": "home", "preemptible": true, "preemptible_by": "flavor", "on_preempt": "requeue",

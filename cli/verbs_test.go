@@ -53,6 +53,17 @@ var verbs = []string{
 	"server show i-2",
 	"server create web-1 --flavor small --metadata a=1 --metadata b=2",
 	"server delete i-1 web-1 --yes",
+	"volume list",
+	"volume list --name da --status IN-USE --type fast --zone west --all-projects",
+	"volume list -o json",
+	"volume show v-1",
+	"volume show data",
+	"volume create data --size 20",
+	"volume create data --size 20 --type fast --storage-class CUSTOM_SSD --near web-1 --availability-zone az1 --zone west --metadata a=1",
+	"volume create data",
+	"volume attach data web-1",
+	"volume detach v-1",
+	"volume delete data --yes",
 	"flavor list",
 	"flavor show small",
 	"flavor create small --vcpus 1 --ram 0.5G --disk 10G --resource CUSTOM_X=1 --property k=v --command -- /bin/sleep 3600",
@@ -326,7 +337,7 @@ func TestSnapshotThatFailsLeavesNothing(t *testing.T) {
 
 func TestDestructiveVerbsAsk(t *testing.T) {
 	for _, line := range []string{
-		"reservation delete r-1 --no-wait", "server delete i-1", "flavor delete small", "zone unlink west", "host delete h1",
+		"reservation delete r-1 --no-wait", "server delete i-1", "volume delete v-1", "flavor delete small", "zone unlink west", "host delete h1",
 		"operator remove n3", "hold resolve r-2.1 --decision commit", "token delete 0123456789abcdef", "aggregate delete rack1", "server-group delete apart",
 		"provider delete pool1", "resource-class delete CUSTOM_LICENSE", "trait delete CUSTOM_SSD", "allocation delete " + uuidC,
 		"lease delete " + leaseID, "quota delete shop", "binding end b-1",

@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"berth/api"
+	"berth/api/client"
+	"berth/api/rest"
+)
+
+func volumeCommand(e *env) *cobra.Command {
+	c := nounCommand("volume", "See, make, attach and delete volumes",
+		volumeList(e), volumeShow(e), volumeCreate(e), volumeAttach(e), volumeDetach(e), volumeDelete(e))
+	c.Aliases = []string{"volumes"}
+	return c
+}
+
+func volumeList(e *env) *cobra.Command {
+	var q client.VolumeQuery
+	var status string
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List volumes",
+		Example: "  berth volume list\n  berth volume list --status available --zone west",
+		Args:    exactArgs(),
+	}
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
+		q.Status = api.VolumeStatus(strings.ToLower(status))
+		rows := tableOf("ID|NAME|STATUS|SIZE|TYPE|SERVER|ZONE|CREATED", func(v rest.Volume) []any {
+			return []any{v.ID, v.Name, shownVolumeStatus(v), v.Size, v.Type, v.Attached, v.Zone, showInstant(v.Created)}
+		})
+		return listAll(ctx, e, "volumes", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Volume], error) {
+			return cl.Volumes(ctx, q, o)
+		}, rows)
+	})
+	f := c.Flags()
+	f.StringVar(&q.Name, "name", "", "only volumes with this text in their name")
+	f.StringVar(&status, "status", "", "only volumes with this status: creating, available, in-use, deleting or error")
+	f.StringVar(&q.Type, "type", "", "only volumes of this type")
+	f.StringVar(&q.Zone, "zone", "", "only volumes of this zone: the zone itself, or a direct child with all below it")
+	f.BoolVar(&q.AllProjects, "all-projects", false, "volumes of all projects, including those made for a parent zone (admins)")
+	e.flagNames(c, "zone", zoneNames)
+	return c
+}
+
+func volumeShow(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:               "show VOLUME",
+		Short:             "Show one volume, by its id or name",
+		Example:           "  berth volume show data",
+		Args:              exactArgs("a VOLUME"),
+		ValidArgsFunction: e.completeFirst(volumeNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return showAnswer(ctx, e, func(ctx context.Context) (rest.Volume, error) { return findVolume(ctx, c, args[0]) }, volumeTables)
+		}),
+	}
+}
+
+// findVolume returns the volume with the id ref, or the only volume with the name ref.
+func findVolume(ctx context.Context, c *client.Client, ref string) (rest.Volume, error) {
+	found, err := c.Volume(ctx, api.InstanceID(ref))
+	if api.CodeOf(err) != api.CodeNotFound {
+		return found, err
+	}
+	p, err := c.Volumes(ctx, client.VolumeQuery{Name: ref}, client.ListOptions{})
+	if err != nil {
+		return found, err
+	}
+	var ids []string
+	for _, v := range p.Items {
+		if v.Name == ref {
+			ids = append(ids, string(v.ID))
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return found, exitError(exitNotFound, "list the volumes with: berth volume list", "there is no volume %q", ref)
+	case 1:
+		return c.Volume(ctx, api.InstanceID(ids[0]))
+	}
+	return found, exitError(exitConflict, "give the id of one: "+strings.Join(ids, ", "), "%d volumes are named %q", len(ids), ref)
+}
+
+// shownVolumeStatus returns the status of a volume for a table, like shownStatus.
+func shownVolumeStatus(v rest.Volume) string {
+	if v.Reachable != nil && !*v.Reachable {
+		return string(v.Status) + " (unreachable)"
+	}
+	return string(v.Status)
+}
+
+func volumeTables(v rest.Volume) []table {
+	var t table
+	t.addRow("ID", v.ID)
+	t.addRow("NAME", v.Name)
+	t.addRow("STATUS", shownVolumeStatus(v))
+	if v.Since != 0 {
+		t.addRow("UNREACHABLE SINCE", showInstant(v.Since))
+	}
+	if v.Fault != "" {
+		t.addRow("FAULT", v.Fault)
+	}
+	t.addRow("SIZE", v.Size)
+	t.addRow("TYPE", v.Type)
+	t.addRow("STORAGE CLASS", v.Class)
+	if v.Attached != "" {
+		t.addRow("SERVER", v.Attached)
+	}
+	t.addRow("RESERVATION", v.Reservation)
+	t.addRow("PROJECT", v.Project)
+	t.addRow("USER", v.User)
+	t.addRow("METADATA", sortedPairs(v.Metadata))
+	if v.Group != "" {
+		t.addRow("GROUP", v.Group)
+	}
+	t.addRow("ZONE", v.Zone)
+	if v.Host != "" {
+		t.addRow("HOST", v.Host)
+	}
+	if v.Origin != "" {
+		t.addRow("MADE FOR", v.Origin)
+	}
+	t.addRow("CREATED", showInstant(v.Created))
+	t.addRow("UPDATED", showInstant(v.Updated))
+	return []table{t}
+}
+
+func volumeCreate(e *env) *cobra.Command {
+	var s rest.VolumeCreate
+	var class, near, az string
+	var metadata, zones []string
+	c := &cobra.Command{
+		Use:   "create NAME --size GIB",
+		Short: "Make one volume",
+		Long: `Make one volume and wait until the zone has decided where it is. With --near it is on
+the host of a server, to which it can be attached then. To make volumes together with
+servers, give berth boot --groups a group with volume: {size, attach_to}.`,
+		Example: "  berth volume create data --size 20\n  berth volume create data --size 20 --type fast --storage-class CUSTOM_SSD --near web-1",
+		Args:    exactArgs("a NAME"),
+	}
+	f := c.Flags()
+	f.Int64Var(&s.Size, "size", 0, "size in `GIB` (required)")
+	f.StringVar(&s.Type, "type", "", "type of the volume (default: standard)")
+	f.StringVar(&class, "storage-class", "", "resource class that the size is of (default: DISK_GB)")
+	f.StringVar(&near, "near", "", "on the host of this `SERVER`, by id or name")
+	f.StringVar(&az, "availability-zone", "", "only on hosts of this availability zone")
+	f.StringArrayVar(&zones, "zone", nil, "only in this `ZONE`: the zone itself, or a direct child with all below it; may be repeated")
+	f.StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE` to store with the volume; may be repeated")
+	e.flagNames(c, "near", serverNames)
+	e.flagNames(c, "availability-zone", azNames)
+	e.flagNames(c, "zone", zoneNames)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
+		if s.Size < 1 {
+			return usageError(c, "%q needs --size, in GiB", c.CommandPath())
+		}
+		var err error
+		if s.Metadata, err = readPairs(c, "metadata", metadata); err != nil {
+			return err
+		}
+		s.Name, s.Class, s.AvailabilityZone = args[0], api.ResourceClass(class), az
+		if len(zones) > 0 {
+			s.Zones = &rest.ZoneRule{Allowed: zones}
+		}
+		if near != "" {
+			server, err := findServer(ctx, cl, near)
+			if err != nil {
+				return nameSubject("server "+near, err)
+			}
+			s.Hints = &rest.SchedulerHints{SameHost: []api.InstanceID{server.ID}}
+		}
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.VolumeCreated, error) {
+			return cl.CreateVolume(ctx, s, "")
+		}, func(v rest.VolumeCreated) []table {
+			if v.Volume == nil {
+				return nil
+			}
+			return volumeTables(*v.Volume)
+		})
+	})
+	return c
+}
+
+func volumeAttach(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:               "attach VOLUME SERVER",
+		Short:             "Attach a volume to a server, by ids or names",
+		Long:              "Attach a volume to a server of the same project: on its host, or on one that shares the\npool that the volume is in.",
+		Example:           "  berth volume attach data web-1",
+		Args:              exactArgs("a VOLUME", "a SERVER"),
+		ValidArgsFunction: e.completeFirst(volumeNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			v, err := findVolume(ctx, c, args[0])
+			if err != nil {
+				return nameSubject("volume "+args[0], err)
+			}
+			s, err := findServer(ctx, c, args[1])
+			if err != nil {
+				return nameSubject("server "+args[1], err)
+			}
+			if err := c.AttachVolume(ctx, v.ID, s.ID); err != nil {
+				return nameSubject("volume "+args[0], err)
+			}
+			e.printNote("volume %s is attached to server %s", args[0], args[1])
+			return nil
+		}),
+	}
+}
+
+func volumeDetach(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:               "detach VOLUME",
+		Short:             "Detach a volume from its server",
+		Example:           "  berth volume detach data",
+		Args:              exactArgs("a VOLUME"),
+		ValidArgsFunction: e.completeFirst(volumeNames),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			v, err := findVolume(ctx, c, args[0])
+			if err == nil {
+				err = c.DetachVolume(ctx, v.ID)
+			}
+			if err != nil {
+				return nameSubject("volume "+args[0], err)
+			}
+			e.printNote("volume %s is detached", args[0])
+			return nil
+		}),
+	}
+}
+
+func volumeDelete(e *env) *cobra.Command {
+	var s sure
+	c := &cobra.Command{
+		Use:               "delete VOLUME",
+		Short:             "Delete a volume and all that is in it",
+		Example:           "  berth volume delete data --yes",
+		Args:              exactArgs("a VOLUME"),
+		ValidArgsFunction: e.completeFirst(volumeNames),
+	}
+	s.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := e.confirmAction(ctx, s, "delete volume "+args[0]+" and all that is in it"); err != nil {
+			return err
+		}
+		v, err := findVolume(ctx, c, args[0])
+		if err == nil {
+			err = c.DeleteVolume(ctx, v.ID)
+		}
+		if err != nil {
+			return nameSubject("volume "+args[0], err)
+		}
+		e.printNote("volume %s is being deleted", args[0])
+		return nil
+	})
+	return c
+}
