@@ -102,3 +102,20 @@ func TestTermsAreForAdmins(t *testing.T) {
 		}
 	}
 }
+
+// TestEventsOfBindings: a project is told where it is bound and why, and operators by which binding.
+func TestEventsOfBindings(t *testing.T) {
+	w := newWorld(t)
+	w.answered(t, call{method: "POST", target: "/bindings/binding-1/move", token: admin, body: `{"zone":"west"}`}, 200, nil)
+	told := func(token string) string {
+		return w.do(call{method: "GET", target: "/events?follow=false&kind=binding", token: token}).Body.String()
+	}
+	for _, text := range []string{`"kind":"binding.end"`, `"kind":"binding.begin"`, `"zone":"west"`, `"is":"operator"`} {
+		assert.Contains(t, told(admin), text)
+		assert.Contains(t, told(reader), text)
+	}
+	assert.Contains(t, told(admin), `"binding_id":"binding-1"`)
+	assert.NotContains(t, told(reader), "binding_id")
+	assert.NotContains(t, told(reader), "p2", "of another project")
+	assert.NotContains(t, told(reader), "p3", "of a parent's project")
+}

@@ -44,7 +44,7 @@ func kindsInTheLog(t *testing.T) []string {
 func TestWhoSeesWhat(t *testing.T) {
 	names := kindsInTheLog(t)
 	require.GreaterOrEqual(t, len(names), 18)
-	forOperators := map[string]bool{"EventHoldMade": true, "EventHoldDecided": true, "EventHost": true, "EventLink": true, "EventBindingBegan": true, "EventBindingEnded": true}
+	forOperators := map[string]bool{"EventHoldMade": true, "EventHoldDecided": true, "EventHost": true, "EventLink": true}
 	shown := map[string]bool{}
 	for i, name := range names {
 		kind := state.EventKind(i + 1)

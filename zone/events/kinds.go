@@ -69,8 +69,8 @@ var kinds = map[state.EventKind]kind{
 	state.EventInstanceQueued: one(owner, "instance.queued"),
 	state.EventBootRequeued:   one(owner, "boot.requeued"),
 
-	state.EventBindingBegan: one(operators, "binding.begin"),
-	state.EventBindingEnded: one(operators, "binding.end"),
+	state.EventBindingBegan: one(owner, "binding.begin"),
+	state.EventBindingEnded: one(owner, "binding.end"),
 }
 
 // instances are the events of instances, and of slots of leases and volumes, which are instances
