@@ -91,8 +91,10 @@ func (g *Group) validateVolume() error {
 		return nil
 	case !ValidName(g.Volume):
 		return CheckName("volume type", g.Volume)
-	case g.Flavor != "" || g.Image.Ref != "" || len(g.Image.Properties) > 0 || len(g.ExtraSpecs) > 0:
-		return Errorf(CodeInvalid, "a volume has no flavor, image or extra specs")
+	case g.Flavor != "" || g.Image.Ref != "" || len(g.Image.Properties) > 0:
+		return Errorf(CodeInvalid, "a volume has no flavor and no image")
+	case g.ExtraSpecs[SpecEvacuate] != "" || g.ExtraSpecs[SpecPreemptible] != "":
+		return Errorf(CodeInvalid, "a volume is never evacuated or preempted; leave out the extra specs %s and %s", SpecEvacuate, SpecPreemptible)
 	case g.Whole || g.ShareIdle:
 		return Errorf(CodeInvalid, "a volume is never a whole host, and lends nothing")
 	case g.AttachTo != "" && !ValidName(g.AttachTo):

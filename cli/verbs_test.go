@@ -59,7 +59,7 @@ var verbs = []string{
 	"volume show v-1",
 	"volume show data",
 	"volume create data --size 20",
-	"volume create data --size 20 --type fast --storage-class CUSTOM_SSD --near web-1 --availability-zone az1 --zone west --metadata a=1",
+	"volume create data --size 20 --type fast --storage-class CUSTOM_SSD --near web-1 --availability-zone az1 --zone west --metadata a=1 --spec affinity:resource=CAD",
 	"volume create data",
 	"volume attach data web-1",
 	"volume detach v-1",

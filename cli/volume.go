@@ -131,7 +131,7 @@ func volumeTables(v rest.Volume) []table {
 func volumeCreate(e *env) *cobra.Command {
 	var s rest.VolumeCreate
 	var class, near, az string
-	var metadata, zones []string
+	var metadata, specs, zones []string
 	c := &cobra.Command{
 		Use:   "create NAME --size GIB",
 		Short: "Make one volume",
@@ -145,6 +145,7 @@ servers, give berth boot --groups a group with volume: {size, attach_to}.`,
 	f.Int64Var(&s.Size, "size", 0, "size in `GIB` (required)")
 	f.StringVar(&s.Type, "type", "", "type of the volume (default: standard)")
 	f.StringVar(&class, "storage-class", "", "resource class that the size is of (default: DISK_GB)")
+	f.StringArrayVar(&specs, "spec", nil, "condition for its place, such as an affinity tag of zones, as `KEY=VALUE`; may be repeated")
 	f.StringVar(&near, "near", "", "on the host of this `SERVER`, by id or name")
 	f.StringVar(&az, "availability-zone", "", "only on hosts of this availability zone")
 	f.StringArrayVar(&zones, "zone", nil, "only in this `ZONE`: the zone itself, or a direct child with all below it; may be repeated")
@@ -158,6 +159,9 @@ servers, give berth boot --groups a group with volume: {size, attach_to}.`,
 		}
 		var err error
 		if s.Metadata, err = readPairs(c, "metadata", metadata); err != nil {
+			return err
+		}
+		if s.ExtraSpecs, err = readPairs(c, "spec", specs); err != nil {
 			return err
 		}
 		s.Name, s.Class, s.AvailabilityZone = args[0], api.ResourceClass(class), az

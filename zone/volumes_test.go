@@ -105,6 +105,33 @@ func TestVolumesOfTwoZones(t *testing.T) {
 	})
 }
 
+// TestAParentIsToldNoZone: what is below the child that a volume is in stays unknown above it.
+func TestAParentIsToldNoZone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		mid := w.zone("mid", root, 2)
+		w.zone("leaf", mid, 4).giveDisk(100)
+		mid.giveDisk(1)
+		require.Equal(t, api.BootActive, root.run(volumes("v", 1, 50)).State())
+		require.Equal(t, api.BootActive, root.run(order("s", 6, 6)).State())
+		vol := root.volumesOf("v")[0]
+		for _, i := range mid.instances("s") {
+			if i.Host != "" {
+				err := root.lead().Attach(w.ctx, api.Tenant{Project: "p"}, &api.VolumeCall{Volume: vol.ID, Instance: i.ID})
+				require.Equal(t, api.CodeConflict, api.CodeOf(err))
+				assert.NotContains(t, api.MessageOf(err), "leaf")
+			} else {
+				require.NoError(t, root.lead().Attach(w.ctx, api.Tenant{Project: "p"}, &api.VolumeCall{Volume: vol.ID, Instance: i.ID}))
+				root.untilAttached(vol.ID, i.ID)
+				require.NoError(t, root.lead().Detach(w.ctx, api.Tenant{Project: "p"}, &api.VolumeCall{Volume: vol.ID}))
+				root.untilAttached(vol.ID, "")
+			}
+		}
+		w.settle()
+	})
+}
+
 // TestBootedWithVolumes: instances and volumes of one boot are in one zone, on one host, attached;
 // if that has no room for all, nothing is.
 func TestBootedWithVolumes(t *testing.T) {
@@ -135,4 +162,70 @@ func TestBootedWithVolumes(t *testing.T) {
 		w.settle()
 		w.check()
 	})
+}
+
+// TestVolumesAreBoundLikeInstances: a volume and an instance of one project and tag go to one child,
+// whichever comes first, and on to another one together.
+func TestVolumesAreBoundLikeInstances(t *testing.T) {
+	for _, mode := range []api.BindingMode{api.BindingStrict, api.BindingPrefer} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := pods(w, mode)
+				for _, m := range w.zones[1:] { // own hosts, which nobody is bound to, take no volumes
+					m.giveDisk(100)
+				}
+				place := func(res string) string {
+					t.Helper()
+					i := root.view().OfReservation("p", api.ReservationID(res))
+					require.NotEmpty(t, i)
+					for _, o := range i {
+						assert.Equal(t, i[0].Link, o.Link, "all of it is in one zone")
+					}
+					l, ok := root.view().Link(i[0].Link)
+					require.True(t, ok)
+					return l.Name
+				}
+				meet := func(volume, server, in string) {
+					t.Helper()
+					assert.Equal(t, []string{in, in}, []string{place(volume), place(server)})
+					vol, to := root.volumesOf(volume)[0], root.instances(server)[0]
+					require.NoError(t, w.retry(func() error {
+						return root.lead().Attach(w.ctx, api.Tenant{Project: "p"}, &api.VolumeCall{Volume: vol.ID, Instance: to.ID})
+					}))
+					root.untilAttached(vol.ID, to.ID)
+				}
+				tagged := func(res string) *intake.BootOrder {
+					o := volumes(res, 1, 10)
+					o.Request.Groups[0].ExtraSpecs = cadFlavor.ExtraSpecs
+					return o
+				}
+				root.run(volumes("v1", 1, 10)) // the volume first
+				root.run(order("s1", 1, 1))
+				meet("v1", "s1", "pod1")
+				root.run(cad("s2", 1, 1)) // the instance first
+				root.run(tagged("v2"))
+				meet("v2", "s2", "pod4")
+				b, _ := root.view().ActiveBinding(api.Tenant{Project: "p"}, cadKey)
+				err := root.lead().Attach(w.ctx, api.Tenant{Project: "p"}, &api.VolumeCall{Volume: root.volumesOf("v2")[0].ID, Instance: root.instances("s1")[0].ID})
+				assert.Equal(t, api.CodeConflict, api.CodeOf(err))
+				assert.Contains(t, api.MessageOf(err), "the volume is in zone pod4 (binding "+string(b.ID)+") and the server in zone pod1")
+				root.terms("pod1", func(t *api.LinkTerms) { t.Maintenance = true })
+				root.run(volumes("v3", 1, 10))
+				root.run(order("s3", 1, 1))
+				meet("v3", "s3", "pod2")
+				root.run(volumes("v4", 1, 95)) // pod2 has no room for it
+				root.run(order("s4", 1, 1))
+				meet("v4", "s4", "pod3")
+
+				both := cad("both", 1, 1)
+				both.Request.Groups = append(both.Request.Groups, volumes("", 1, 10).Request.Groups[0])
+				both.Request.Groups[0].Name, both.Request.Groups[1].AttachTo = "web", "web"
+				both.Request.Rules, both.Request.Zones.Pack = []api.Rule{{Policy: api.Affinity, Groups: []int{0, 1}}}, true
+				require.Equal(t, api.BootActive, root.run(both).State())
+				assert.Equal(t, "pod4", place("both"), "where the instance is bound")
+				w.settle()
+			})
+		})
+	}
 }

@@ -75,6 +75,9 @@ type VolumeSpec struct {
 	Size  int64             `json:"size"`                    // in GiB, 1 to 1048576
 	Type  string            `json:"type,omitempty"`          // a name (default: standard)
 	Class api.ResourceClass `json:"storage_class,omitempty"` // resource class that the size is of: DISK_GB (the default) or a custom one
+
+	// ExtraSpecs are conditions for its place, as those of a flavor: traits, and affinity tags of zones.
+	ExtraSpecs map[string]string `json:"extra_specs,omitempty"`
 }
 
 // RuleCreate binds groups of one boot to each other's hosts.

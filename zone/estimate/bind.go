@@ -121,7 +121,7 @@ func (b *binder) findKeys() {
 	pinned, children := pinsOf(b.v, b.w.Request), b.v.Children()
 	for g := range b.w.Request.Groups {
 		grp := &b.w.Request.Groups[g]
-		k := binding.KeyOf(grp, children)
+		k := binding.KeyOf(leaderOf(b.w.Request, g), children)
 		if pinned[g] != nil || len(grp.Hints.ForceHosts) > 0 || grp.Hints.Near != "" || k.Validate() != nil {
 			continue
 		}
@@ -132,6 +132,21 @@ func (b *binder) findKeys() {
 		}
 		b.keys[i].groups = append(b.keys[i].groups, g)
 	}
+}
+
+// leaderOf returns the group whose key a group has: of volumes that of the instances that they are
+// booted with, so that both go to one child.
+func leaderOf(req *api.Request, g int) *api.Group {
+	grp := &req.Groups[g]
+	if grp.Volume == "" {
+		return grp
+	}
+	for i := range req.Groups {
+		if o := &req.Groups[i]; o.Volume == "" && (grp.AttachTo == "" || grp.AttachTo == o.Name) {
+			return o
+		}
+	}
+	return grp
 }
 
 // workOf returns the work of the groups of a key.

@@ -33,12 +33,13 @@ func (rd *reading) readVolume(part string, g *rest.GroupCreate, out api.Group, j
 		return api.Errorf(api.CodeInvalid, "%svolume.storage_class must be %s or a custom class, got %.64q", part, api.DiskGB, string(class))
 	}
 	out.Volume, out.AttachTo = cmp.Or(spec.Type, api.VolumeTypeDefault), spec.AttachTo
-	out.Resources = api.Resources{class: spec.Size}
+	out.Resources, out.ExtraSpecs = api.Resources{class: spec.Size}, spec.ExtraSpecs
 	if err := api.CheckName(part+"volume.type", out.Volume); err != nil {
 		return err
 	}
 	full := out
-	full.Traits.Required = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(out.Traits.Required), api.TraitVolumes))))
+	full.Traits = joinTraits(out.Traits, out.ExtraSpecs)
+	full.Traits.Required = slices.Compact(slices.Sorted(slices.Values(append(full.Traits.Required, api.TraitVolumes))))
 	rd.checkHosts(part, &out.Hints)
 	rd.kinds = append(rd.kinds, kind{part: part, name: g.Name})
 	rd.order.Request.Groups, rd.order.Joins, rd.groups = append(rd.order.Request.Groups, out), append(rd.order.Joins, joins), append(rd.groups, full)

@@ -29,7 +29,7 @@ func (s *Saga) Attach(ctx context.Context, t api.Tenant, q *api.VolumeCall) erro
 		case vol.Host == to.Host && vol.Link == to.Link:
 			return s.askBelow(ctx, vol, func(ctx context.Context, l *api.Link) error { return s.peers.Attach(ctx, l, q) })
 		}
-		return api.Errorf(api.CodeConflict, "the volume is in zone %s and the server in zone %s; what is attached must be in one zone", zoneOf(v, vol), zoneOf(v, to))
+		return refuseApart(v, t, vol, to)
 	})
 }
 
@@ -48,6 +48,23 @@ func (s *Saga) Detach(ctx context.Context, t api.Tenant, q *api.VolumeCall) erro
 		_, err = s.zone.Propose(ctx, command.VolumeDetach{Stamp: s.zone.Stamp(), Volume: q.Volume, Instance: q.Instance})
 		return err
 	})
+}
+
+// refuseApart returns the refusal to attach a volume to an instance in another zone. It names their
+// zones, and the binding that ties new work of the tenant to that of the volume; not to a parent,
+// which knows neither.
+func refuseApart(v *state.State, t api.Tenant, vol, to *api.Instance) error {
+	if t.Origin != "" {
+		return api.Errorf(api.CodeConflict, "the volume and the server are in two zones; what is attached must be in one zone")
+	}
+	bound := ""
+	for _, b := range v.ActiveBindings(t) {
+		if b.Link == vol.Link {
+			bound = " (binding " + string(b.ID) + ")"
+			break
+		}
+	}
+	return api.Errorf(api.CodeConflict, "the volume is in zone %s%s and the server in zone %s; what is attached must be in one zone", zoneOf(v, vol), bound, zoneOf(v, to))
 }
 
 func volumeOf(v *state.State, t api.Tenant, id api.InstanceID) (*api.Instance, error) {
