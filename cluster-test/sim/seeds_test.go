@@ -107,6 +107,9 @@ func life(t *testing.T, seed uint64, sum *total) {
 		} else {
 			w.act(step)
 		}
+		if w.dice.IntN(10) == 0 {
+			w.actOnBindings()
+		}
 		if w.dice.IntN(4) == 0 {
 			w.disturb()
 		}
@@ -115,6 +118,7 @@ func life(t *testing.T, seed uint64, sum *total) {
 		w.holds()
 	}
 	w.heal()
+	w.freeBindings()
 	w.endLeases()
 	w.settle()
 	w.check()
