@@ -223,6 +223,21 @@ func TestExemptIsNotBound(t *testing.T) {
 	})
 }
 
+// TestMaintenanceGetsNoNewWork: whether or not projects are bound.
+func TestMaintenanceGetsNoNewWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := pods(w, api.BindingOff)
+		for _, pod := range []string{"pod1", "pod2", "pod4", "pod5", "pod6"} {
+			root.terms(pod, func(t *api.LinkTerms) { t.Maintenance = true })
+		}
+		assert.Equal(t, api.BootFailed, root.run(order("a", 5, 5)).State())
+		root.run(order("b", 4, 4))
+		assert.Equal(t, at{"": 2, "pod3": 2}, root.where("b"))
+		w.settle()
+	})
+}
+
 // TestLostChildIsLeft: a bound child that does not answer is waited for, until it is lost.
 func TestLostChildIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
