@@ -9,6 +9,7 @@ import (
 	"berth/binding"
 	"berth/buildplan"
 	"berth/raftstore/state"
+	"berth/zone"
 )
 
 // bounds says where the groups of a request may lie because of what its project is bound to. The
@@ -100,17 +101,10 @@ func isExempt(req *api.Request) bool {
 // childrenFor returns the children that a request does not exclude.
 func (e *Estimator) childrenFor(v *state.State, req *api.Request) []binding.Child {
 	var out []binding.Child
-	rule := &v.Config.Bindings
 	for _, l := range v.Children() {
-		if !allowsChild(&req.Zones, l.Name) {
-			continue
+		if allowsChild(&req.Zones, l.Name) {
+			out = append(out, zone.SeeChild(v, e.digests, e.zone.Instant(), l))
 		}
-		var recent *api.Digest
-		if d, age, ok := e.digests.Digest(l.Zone); ok && age <= rule.UsageAgeMost() {
-			recent = &d
-		}
-		silent := l.SilentSince != 0 && e.zone.Instant() >= l.SilentSince.Add(rule.LostAfterAll())
-		out = append(out, binding.ChildOf(rule, l, recent, silent))
 	}
 	return out
 }

@@ -139,7 +139,12 @@ func PlanMaintenance(v *state.State, digests zone.Digests, now api.Instant, ref 
 	if !on || out.Mode == api.BindingOff {
 		return out, nil
 	}
-	others := slices.DeleteFunc(childrenSeen(v, digests, now), func(c binding.Child) bool { return c.Link == l.ID })
+	var others []binding.Child
+	for _, o := range v.Children() {
+		if o.ID != l.ID {
+			others = append(others, zone.SeeChild(v, digests, now, o))
+		}
+	}
 	type goal struct{ to, reason string }
 	goals, count := map[string]goal{}, map[string]int{} // by key, and by name of a child
 	for _, b := range all {
@@ -192,18 +197,4 @@ var dropText = map[binding.Filter]string{
 	binding.FilterTag:         "its affinity tags do not match",
 	binding.FilterMaintenance: "in maintenance",
 	binding.FilterHeadroom:    "above its headroom",
-}
-
-// childrenSeen returns the children as the rule of the zone sees them at a time.
-func childrenSeen(v *state.State, digests zone.Digests, now api.Instant) []binding.Child {
-	var out []binding.Child
-	rule := &v.Config.Bindings
-	for _, l := range v.Children() {
-		var recent *api.Digest
-		if d, age, ok := digests.Digest(l.Zone); ok && age <= rule.UsageAgeMost() {
-			recent = &d
-		}
-		out = append(out, binding.ChildOf(rule, l, recent, l.SilentSince != 0 && now >= l.SilentSince.Add(rule.LostAfterAll())))
-	}
-	return out
 }
