@@ -165,11 +165,6 @@ func (w *talk) do(tb testing.TB, c script.Command) (string, error) {
 	case "wait": // for a minute
 		w.now = w.now.Add(time.Minute)
 		return "", nil
-	case "bind": // PROJECT TAG, as tagged work is bound: to the first pod that has the tag
-		w.store.Must(tb, command.BindingSet{
-			Stamp: w.zone.Stamp(), ID: api.BindingID(api.NewUUID()), Project: api.ProjectID(c.Arg(0)), Key: api.BindingKey{Tags: []string{c.Arg(1)}}, Link: api.LinkID("link-" + c.Arg(2)),
-		})
-		return "", nil
 	case "abroad": // a project of the parent is bound
 		w.store.Must(tb, command.BindingSet{Stamp: w.zone.Stamp(), ID: "binding-abroad", Project: "far", Origin: "link-World", Link: "link-Pod3"})
 		return "", nil
@@ -216,7 +211,7 @@ func TestBindingsHavePages(t *testing.T) {
 }
 
 // conversations are those of this world, each a file in testdata.
-var conversations = []string{"pods", "bindings", "tags", "seed"}
+var conversations = []string{"pods", "bindings", "tags"}
 
 func TestConversations(t *testing.T) {
 	for _, name := range conversations {
