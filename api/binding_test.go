@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
 )
@@ -38,7 +39,7 @@ func TestBindingKey(t *testing.T) {
 				assert.NoError(t, err)
 				return
 			}
-			assert.ErrorContains(t, err, c.bad)
+			require.ErrorContains(t, err, c.bad)
 			assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
 		})
 	}

@@ -85,7 +85,7 @@ func TestRequestsWithVolumes(t *testing.T) {
 	} {
 		r = good()
 		change(&r)
-		assert.ErrorContains(t, r.Validate(), want)
+		require.ErrorContains(t, r.Validate(), want)
 	}
 	r = good()
 	r.Groups, r.Rules, r.Zones = r.Groups[1:], nil, ZoneRule{}
