@@ -260,11 +260,20 @@ func (z *zone) checkRequeued() {
 		if i.Live() || i.Eviction == nil || i.Eviction.Stays != "" || !ok || b.Ended || i.Window.End <= v.Now() {
 			continue
 		}
-		if old, ok := v.Boot(project, first(v, i.Reservation)); !ok || old.Ended {
+		if old, ok := v.Boot(project, first(v, i.Reservation)); !ok || old.Ended || hasEndedSuccessor(v, b) {
 			continue
 		}
 		z.w.fail("zone %s: instance %s, %s, was preempted, and is not booted again", z.name, i.ID, line)
 	}
+}
+
+// hasEndedSuccessor reports whether the owner of a boot has released, before it was decided, one that
+// was made again for preempted instances of it: they are not wanted any more.
+func hasEndedSuccessor(v *state.State, b *state.Boot) bool {
+	return slices.ContainsFunc(b.Successors, func(r api.ReservationID) bool {
+		next, ok := v.Boot(project, r)
+		return ok && next.Ended && next.Decision == api.DecisionAbort
+	})
 }
 
 // giveBack releases a boot, and insists.
