@@ -49,6 +49,8 @@ func (b *books) started(host api.HostID, w api.Workload) error {
 		b.fail("instance %s starts on host %s and runs on %s", w.Instance, host, at.host)
 	}
 	switch last, ran := b.last[w.Instance]; {
+	case ran && w.Volume != "":
+		b.fail("volume %s was on host %s, and is made on %s", w.Instance, last, host)
 	case ran && last != host:
 		b.moved++
 	case ran && w.Fence > 0:

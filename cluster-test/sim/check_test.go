@@ -186,6 +186,9 @@ func (w *world) restless() string {
 
 func busy(v *state.State) string {
 	n := v.CountByStatus()
+	for _, vol := range volumesOf(v) {
+		n[vol.Status]++
+	}
 	for _, left := range []struct {
 		what string
 		n    int
@@ -247,7 +250,7 @@ func (z *zone) agrees() bool {
 			continue
 		}
 		there, ok := below.view().Instance(i.ID)
-		if !ok || there.Status != i.Status {
+		if !ok || there.Status != i.Status || there.Attached != i.Attached {
 			return false
 		}
 	}
@@ -265,8 +268,9 @@ func (z *zone) boots() []*state.Boot {
 	return slices.DeleteFunc(z.view().BootsPage(project, state.Page{Limit: api.PageMax}), func(b *state.Boot) bool { return b.Request.Reserves })
 }
 
+// all returns the instances that a zone knows, and the volumes.
 func all(v *state.State) []*api.Instance {
-	return v.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: api.CountMax}})
+	return append(v.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: api.CountMax}}), volumesOf(v)...)
 }
 
 // check holds what must hold of a federation at rest.
@@ -285,6 +289,7 @@ func (w *world) check() {
 		}
 		z.checkBoots(v)
 		z.checkTogether(v)
+		z.checkVolumes()
 	}
 	w.holds()
 }

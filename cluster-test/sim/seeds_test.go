@@ -110,6 +110,9 @@ func life(t *testing.T, seed uint64, sum *total) {
 		if w.dice.IntN(10) == 0 {
 			w.actOnBindings()
 		}
+		if w.dice.IntN(6) == 0 {
+			w.actOnVolumes(step)
+		}
 		if w.dice.IntN(4) == 0 {
 			w.disturb()
 		}
