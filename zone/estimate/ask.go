@@ -254,8 +254,11 @@ func (p pin) allowsLink(l api.LinkID) bool { return p == nil || slices.Contains(
 
 // intersect returns what both pins allow.
 func (p pin) intersect(o pin) pin {
-	if p == nil {
+	switch {
+	case p == nil:
 		return o
+	case o == nil:
+		return p
 	}
 	return slices.DeleteFunc(slices.Clone(p), func(l api.LinkID) bool { return !slices.Contains(o, l) })
 }

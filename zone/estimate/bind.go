@@ -183,7 +183,7 @@ func (b *binder) orderChildren(k *keyChoice) {
 			k.leave = leaveReasons[d.By]
 		}
 	}
-	k.others = slices.Sorted(slices.Values(k.order))
+	k.others = append(pin{}, slices.Sorted(slices.Values(k.order))...) // never nil: no child is not any child
 	if b.ownHasTags(k) {
 		k.others = append(k.others, "")
 	}
