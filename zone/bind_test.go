@@ -368,3 +368,133 @@ func TestEveryStepOfARebindingGoesWrongOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestCase77PodBinding: pod1 is in az1, pod2 and pod3 are in az2, and a project has one binding for each
+// availability zone that it asks for, and one for work that asks for none. The zone itself is never bound.
+func TestCase77PodBinding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 2)
+		root.config(func(c *api.ZoneConfig) { c.Bindings.Mode, c.DefaultAZ = api.BindingStrict, "az3" })
+		for i, az := range []string{"az1", "az2", "az2"} {
+			name := fmt.Sprint("pod", i+1)
+			w.zone(name, root, 4).config(func(c *api.ZoneConfig) { c.DefaultAZ = az })
+			root.terms(name, func(t *api.LinkTerms) { t.AZ = az })
+		}
+		boot := func(res, az string) *state.Boot {
+			o := order(res, 1, 1)
+			o.Request.Groups[0].AZ = az
+			return root.run(o)
+		}
+		bound := func(of ...string) { // child and availability zone of each active binding
+			t.Helper()
+			var got []string
+			for _, b := range root.view().ActiveBindings(api.Tenant{Project: "p"}) {
+				got = append(got, b.Zone+" "+b.Key.AZ)
+			}
+			assert.Equal(t, of, got)
+		}
+		boot("new", "")
+		bound("pod1 ")
+		boot("again", "")
+		bound("pod1 ")
+		boot("other", "az2")
+		bound("pod1 ", "pod2 az2")
+		boot("other-again", "az2")
+		assert.Equal(t, at{"pod2": 1}, root.where("other-again"))
+		boot("named", "az1") // another kind of work
+		bound("pod1 ", "pod1 az1", "pod2 az2")
+		assert.Equal(t, api.BootFailed, boot("unknown", "az9").State())
+		assert.Equal(t, api.BootFailed, boot("top", "az3").State(), "this zone has room there, and is no pod")
+		bound("pod1 ", "pod1 az1", "pod2 az2")
+		assert.Empty(t, root.view().PastBindings(api.Tenant{Project: "p"}))
+		root.config(func(c *api.ZoneConfig) { c.Bindings.Mode = api.BindingOff })
+		assert.Equal(t, api.BootActive, boot("own", "az3").State(), "nobody is bound")
+		w.settle()
+	})
+}
+
+// TestAnEndedBindingIsChosenAnew: the next work of a project goes to the best child, also if that is the
+// one that it was bound to.
+func TestAnEndedBindingIsChosenAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := pods(w, api.BindingStrict)
+		root.run(order("a", 1, 1))
+		for n, res := range []string{"b", "c"} {
+			b, ok := root.view().ActiveBinding(api.Tenant{Project: "p"}, generalKey)
+			require.True(t, ok)
+			root.do(command.BindingEnd{Stamp: root.lead().Stamp(), ID: b.ID})
+			assert.Empty(t, root.boundTo(generalKey))
+			root.run(order(res, n+1, n+1)) // pod1 has room for one more
+			b, _ = root.view().ActiveBinding(api.Tenant{Project: "p"}, generalKey)
+			require.NotNil(t, b)
+			assert.Equal(t, api.BindingFirst, b.Why)
+		}
+		assert.Equal(t, at{"pod1": 1}, root.where("b"))
+		assert.Equal(t, at{"pod2": 2}, root.where("c"))
+		assert.Equal(t, []string{"pod1 operator", "pod1 operator"}, root.history(generalKey))
+		w.settle()
+	})
+}
+
+// TestProjectsOfAParentAreBoundApart: a project of the parent is bound like an own one of the same name,
+// and neither moves the other. The parent is told nothing of it.
+func TestProjectsOfAParentAreBoundApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		mid := w.zone("mid", root)
+		mid.config(func(c *api.ZoneConfig) { c.Bindings.Mode = api.BindingStrict })
+		w.zone("leaf1", mid, 3)
+		w.zone("leaf2", mid, 4)
+		up, _ := mid.view().Parent()
+		theirs := func() string {
+			b, ok := mid.view().ActiveBinding(api.Tenant{Origin: up.ID, Project: "p"}, generalKey)
+			require.True(t, ok)
+			return b.Zone
+		}
+		root.run(order("theirs", 1, 1))
+		assert.Equal(t, "leaf1", theirs())
+		assert.Empty(t, mid.boundTo(generalKey), "it is another project")
+		mid.run(order("own", 1, 1))
+		assert.Equal(t, "leaf1", mid.boundTo(generalKey))
+		root.run(order("more", 2, 2)) // leaf1 has room for one
+		assert.Equal(t, "leaf2", theirs())
+		assert.Equal(t, "leaf1", mid.boundTo(generalKey))
+		mid.run(order("last", 1, 1))
+		assert.Equal(t, at{"leaf1": 1}, mid.where("last"))
+		assert.Empty(t, root.view().Bindings())
+		w.settle()
+	})
+}
+
+// TestChildrenThatLieAboutTheirUse: one that seems to be idle gets the question first, and no binding
+// without room.
+func TestChildrenThatLieAboutTheirUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := pods(w, api.BindingStrict)
+		root.config(func(c *api.ZoneConfig) { c.Bindings.Weighers = []api.BindingWeigher{{Name: "idle_capacity", Multiplier: 1}} })
+		use := func(free int64) api.Digest {
+			return api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{
+				api.VCPU: {Total: 1000, Free: free, SlotMax: free}, api.MemoryMB: {Total: 1 << 20, Free: 1 << 20, SlotMax: 1 << 20},
+			}}
+		}
+		require.Equal(t, api.BootActive, w.zones[3].run(order("own", 2, 2)).State()) // pod3 is full
+		w.settle()
+		w.tell("pod1", use(300), 0)
+		w.tell("pod2", use(400), 0)
+		w.tell("pod3", use(1000), 0)
+		before := w.made("select", "root", "pod3")
+		root.run(order("a", 1, 1))
+		assert.Greater(t, w.made("select", "root", "pod3"), before, "it is asked")
+		assert.Equal(t, at{"pod2": 1}, root.where("a"))
+		assert.Equal(t, "pod2", root.boundTo(generalKey))
+		assert.Empty(t, root.history(generalKey))
+		w.tell("pod2", use(0), 0) // that is not true either
+		root.run(order("b", 1, 1))
+		assert.Equal(t, at{"pod2": 1}, root.where("b"), "without a headroom it is asked all the same")
+		w.settle()
+	})
+}
