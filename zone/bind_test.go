@@ -408,6 +408,9 @@ func TestCase77PodBinding(t *testing.T) {
 		assert.Equal(t, api.BootFailed, boot("top", "az3").State(), "this zone has room there, and is no pod")
 		bound("pod1 ", "pod1 az1", "pod2 az2")
 		assert.Empty(t, root.view().PastBindings(api.Tenant{Project: "p"}))
+		root.run(order("wide", 2, 2)) // pod1 has room for one
+		bound("pod2 ", "pod1 az1", "pod2 az2")
+		assert.Equal(t, at{"pod2": 2}, root.where("wide"), "who asks for none may go to any")
 		root.config(func(c *api.ZoneConfig) { c.Bindings.Mode = api.BindingOff })
 		assert.Equal(t, api.BootActive, boot("own", "az3").State(), "nobody is bound")
 		w.settle()
@@ -434,6 +437,24 @@ func TestAnEndedBindingIsChosenAnew(t *testing.T) {
 		assert.Equal(t, at{"pod1": 1}, root.where("b"))
 		assert.Equal(t, at{"pod2": 2}, root.where("c"))
 		assert.Equal(t, []string{"pod1 operator", "pod1 operator"}, root.history(generalKey))
+		w.settle()
+	})
+}
+
+// TestAnotherZoneIsRoom: when all are full a zone that is linked then has what is booted next.
+func TestAnotherZoneIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := pods(w, api.BindingStrict)
+		for _, res := range []string{"a", "b", "c"} {
+			require.Equal(t, api.BootActive, root.run(order(res, 2, 2)).State())
+		}
+		assert.Equal(t, api.BootFailed, root.run(order("d", 1, 1)).State())
+		w.zone("pod7", root, 2)
+		root.run(order("e", 1, 1))
+		assert.Equal(t, at{"pod7": 1}, root.where("e"))
+		assert.Equal(t, "pod7", root.boundTo(generalKey))
+		assert.Len(t, root.history(generalKey), 3)
 		w.settle()
 	})
 }
