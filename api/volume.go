@@ -17,10 +17,11 @@ const VolumeTypeDefault = "standard"
 // TraitVolumes is the trait of hosts whose driver makes volumes and attaches them.
 const TraitVolumes = "COMPUTE_VOLUME_ATTACH"
 
-// AttributeVolumes is the attribute of a host whose driver makes volumes. The one value so far,
-// VolumesUnbounded, says that it does not hold them to their size.
+// AttributeVolumes is the attribute of a host whose driver makes volumes. Its value says whether
+// the driver holds those that it makes to their size.
 const (
 	AttributeVolumes = "volumes"
+	VolumesBounded   = "bounded"
 	VolumesUnbounded = "unbounded"
 )
 

@@ -193,5 +193,8 @@ func (a *agentFlags) machineHosts(ctx context.Context, log *slog.Logger) ([]api.
 			log.Warn("closing the process driver", "error", err)
 		}
 	}
+	if d.BoundsVolumes() {
+		h.Attributes[api.AttributeVolumes] = api.VolumesBounded
+	}
 	return []api.AgentHost{h}, d, closing, nil
 }

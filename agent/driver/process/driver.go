@@ -78,6 +78,8 @@ type Driver struct {
 	forks   chan func()    // functions for the tether to run
 	severed []driver.State // set once, by Open
 
+	unbounded error // why volumes are not held to their size; nil if they are; set once, by Open
+
 	mu   sync.Mutex // guards what follows
 	all  map[api.InstanceID]*instance
 	shut bool
@@ -135,6 +137,7 @@ func (d *Driver) openFolder(ctx context.Context) error {
 	if err = d.lockFolder(ctx); err != nil {
 		return err
 	}
+	d.unbounded = checkSizes(d.lock)
 	// Descriptors that the agent inherited must not reach instances. Kernels before 5.11
 	// cannot mark them all at once, and pass them on.
 	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
@@ -360,5 +363,5 @@ func (d *Driver) Needs() api.Needs { return api.Needs{Command: true} }
 
 // Describe describes where processes run and the limits on them and on volumes.
 func (d *Driver) Describe() string {
-	return "process: in " + d.conf.Dir + "; " + d.groups.String() + "; volumes are folders without a limit of size"
+	return "process: in " + d.conf.Dir + "; " + d.groups.String() + "; " + d.describeVolumes()
 }

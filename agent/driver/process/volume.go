@@ -11,11 +11,15 @@ import (
 	"berth/api"
 )
 
-// makeVolume makes the folder of a volume. As for a command, its record comes last and is durable:
-// a folder without one is from a start that was aborted.
+// makeVolume makes the folder of a volume, held to its size where that can be done. As for a
+// command, its record comes last and is durable: a folder without one is from a start that was
+// aborted.
 func (d *Driver) makeVolume(host api.HostID, w api.Workload) error {
 	r := record{Instance: w.Instance, Host: host, Name: w.Name, Status: api.StatusActive, Volume: true}
 	err := d.makeFolder(w.Instance)
+	if err == nil && d.unbounded == nil {
+		err = d.boundVolume(w)
+	}
 	if err == nil {
 		err = saveRecord(d.root, r)
 	}
