@@ -209,6 +209,7 @@ func (f *fleet) judge(t *testing.T, tr *traffic, ops []check.Op, injected map[st
 	for _, one := range found {
 		assert.Fail(t, "a promise was broken", one.String())
 	}
+	judgeBindings(t, tr, evidence)
 	sums.history(ops)
 	f.scan(t, evidence)
 }

@@ -464,8 +464,12 @@ func (n *nemesis) cutAgent(ctx context.Context, _ *hit) error {
 	return n.cut(ctx, []*lab.Machine{n.agent.Machine}, machines(n.west.Nodes...), true, 11*time.Second, 13*time.Second)
 }
 
-// slowBytes is what a slow machine may send in a second.
-const slowBytes = 64 << 10
+// slowBytes is what a slow machine may send in a second, and slowMax how long it may have nothing
+// to send.
+const (
+	slowBytes = 64 << 10
+	slowMax   = 3 * maintenanceMax
+)
 
 func (n *nemesis) slow(ctx context.Context, h *hit) error {
 	if _, err := n.take(ctx, h, theLeader); err != nil {
@@ -477,12 +481,15 @@ func (n *nemesis) slow(ctx context.Context, h *hit) error {
 		return err
 	}
 	n.hold(ctx, time.Second, 3*time.Second)
-	waited, err := n.Delayed(o.Machine)
-	if err == nil && waited == 0 {
-		var leads bool
-		if leads, err = o.Leads(ctx); leads { // others have little to send
-			err = errors.New("the slow wire held nothing up")
+	err := lab.Await(ctx, slowMax, func(ctx context.Context) error { // a child in maintenance has little to send
+		waited, err := n.Delayed(o.Machine)
+		if err == nil && waited == 0 {
+			var leads bool
+			if leads, err = o.Leads(ctx); leads { // others have little to send
+				err = errors.New("the slow wire held nothing up")
+			}
 		}
-	}
+		return err
+	})
 	return errors.Join(err, n.Fast(o.Machine))
 }

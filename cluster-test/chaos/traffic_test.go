@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +53,8 @@ type traffic struct {
 	acks []check.Ack
 	ids  []api.ReservationID // every one that was ever asked for
 	done int
+
+	attached atomic.Int64 // answered calls that attach a volume or detach one
 }
 
 // newTraffic starts clients. They go on until end.
@@ -80,6 +83,9 @@ func newTraffic(t *testing.T, f *fleet) *traffic {
 	for n := range clientsAtOnce {
 		c := &caller{tr: tr, n: n, dice: rand.New(rand.NewPCG(f.Seed, uint64(n)+1))}
 		tr.wg.Go(func() { c.run(ctx) })
+	}
+	for _, b := range newBinders(tr) {
+		tr.wg.Go(func() { b.run(ctx) })
 	}
 	for range selectorsMax {
 		tr.wg.Go(func() { tr.selects(ctx) })
@@ -176,6 +182,8 @@ func (c *caller) run(ctx context.Context) {
 			id := c.live[0]
 			c.live = c.live[1:]
 			c.release(ctx, id)
+		case r < 18:
+			c.useVolume(ctx)
 		case r < 26:
 			c.setHost(ctx)
 		case r < 55:
@@ -189,11 +197,14 @@ func (c *caller) run(ctx context.Context) {
 	}
 }
 
-// name returns the name of a new reservation. Every third one needs licences.
+// name returns the name of a new reservation. Every third one needs licences, every fourth volumes.
 func (c *caller) name() api.ReservationID {
 	c.next++
-	if c.next%3 == 0 {
+	switch {
+	case c.next%3 == 0:
 		return api.ReservationID(fmt.Sprintf("%s-%d-%d", licensed, c.n, c.next))
+	case c.next%4 == 0:
+		return api.ReservationID(fmt.Sprintf("%s-%d-%d", withVolumes, c.n, c.next))
 	}
 	return api.ReservationID(fmt.Sprintf("c%d-%d", c.n, c.next))
 }
@@ -217,12 +228,14 @@ func (c *caller) ask(ctx context.Context, id api.ReservationID, count int) {
 	if strings.HasPrefix(string(id), licensed) {
 		flavor = licensed
 	}
+	order := rest.ServerCreate{Name: string(id), FlavorRef: flavor, MinCount: &count, MaxCount: &count, Reservation: string(id)}
+	if strings.HasPrefix(string(id), withVolumes) {
+		order = orderVolumes(id, count)
+	}
 	var got api.ReservationID
 	err := c.call(ctx, c.tr.f.root, c.tr.f.token, func(ctx context.Context, cl *client.Client) error {
 		var err error
-		got, err = cl.Boot(ctx, rest.ServerCreate{
-			Name: string(id), FlavorRef: flavor, MinCount: &count, MaxCount: &count, Reservation: string(id),
-		}, string(id))
+		got, err = cl.Boot(ctx, order, string(id))
 		return err
 	})
 	out := check.OutcomeOf(err)

@@ -18,11 +18,14 @@ type AgentProc struct {
 	args  []string
 }
 
+// diskGB is the disk of a simulated host, in GiB: it does not run out before memory does.
+const diskGB = 1024
+
 // FakeAgent runs an agent of so many simulated hosts with so much memory each.
 func (z *Zone) FakeAgent(name string, hosts int, memoryMB int64) *AgentProc {
 	z.T.Helper()
 	return z.addAgent(name, hosts, "--driver", "fake", "--hosts", strconv.Itoa(hosts), "--prefix", z.Name+"-"+name,
-		"--shape", fmt.Sprintf("memory_mb=%d", memoryMB))
+		"--shape", fmt.Sprintf("memory_mb=%d,disk_gb=%d", memoryMB, diskGB))
 }
 
 // ProcessAgent runs an agent of this machine, of whose memory so much is kept

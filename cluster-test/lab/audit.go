@@ -46,20 +46,39 @@ func (z *Zone) Free() int64 {
 	return sum
 }
 
-// Owners returns the zone and host of each live instance, by its id, as shown to the zones'
-// own operators; it returns an error for an instance in two places.
+// placed is a live server or volume on a host of a zone.
+type placed struct {
+	id        api.InstanceID
+	host      string
+	resources api.Resources
+}
+
+// placed returns what is on the zone's own hosts, as shown to its operator.
+func (z *Zone) placed() (out []placed) {
+	for _, s := range z.Servers() {
+		if s.Host != "" && s.Status != api.StatusDeleted {
+			out = append(out, placed{s.ID, s.Host, s.Resources})
+		}
+	}
+	for _, v := range z.Volumes() {
+		if v.Host != "" && v.Status != api.VolumeDeleted {
+			out = append(out, placed{v.ID, v.Host, api.Resources{v.Class: v.Size}})
+		}
+	}
+	return out
+}
+
+// Owners returns the zone and host of each live instance and volume, by its id, as shown to the
+// zones' own operators; it returns an error for one in two places.
 func (w *World) Owners() (map[api.InstanceID]string, error) {
 	at := map[api.InstanceID]string{}
 	for _, z := range w.Zones {
-		for _, s := range z.Servers() {
-			if s.Host == "" || s.Status == api.StatusDeleted {
-				continue // of another zone, or gone
+		for _, p := range z.placed() {
+			here := z.Name + "/" + p.host
+			if there, twice := at[p.id]; twice {
+				return nil, fmt.Errorf("instance %s is on %s and on %s", p.id, there, here)
 			}
-			here := z.Name + "/" + s.Host
-			if there, twice := at[s.ID]; twice {
-				return nil, fmt.Errorf("instance %s is on %s and on %s", s.ID, there, here)
-			}
-			at[s.ID] = here
+			at[p.id] = here
 		}
 	}
 	return at, nil
@@ -93,16 +112,13 @@ func (z *Zone) checkBooks() error {
 	for _, h := range z.Hosts() {
 		has[h.Name] = h.Inventory
 	}
-	for _, s := range z.Servers() {
-		if s.Host == "" || s.Status == api.StatusDeleted {
-			continue
+	for _, p := range z.placed() {
+		if want[p.host] == nil {
+			want[p.host] = api.Resources{}
 		}
-		if want[s.Host] == nil {
-			want[s.Host] = api.Resources{}
-		}
-		for c, n := range s.Resources {
-			if _, own := has[s.Host][c]; own {
-				want[s.Host][c] += n
+		for c, n := range p.resources {
+			if _, own := has[p.host][c]; own {
+				want[p.host][c] += n
 			} else {
 				drawn[c] += n
 			}

@@ -267,6 +267,14 @@ func (z *Zone) Servers() []rest.Server {
 	})
 }
 
+// Volumes returns all volumes that the zone's operator sees.
+func (z *Zone) Volumes() []rest.Volume {
+	z.T.Helper()
+	return readAll(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[rest.Volume], error) {
+		return c.Volumes(ctx, client.VolumeQuery{AllProjects: true}, o)
+	})
+}
+
 // readAll reads every page of a list, at the leader.
 func readAll[T any](z *Zone, list func(context.Context, *client.Client, client.ListOptions) (client.Page[T], error)) []T {
 	z.T.Helper()
