@@ -151,7 +151,7 @@ func (p *place) serve(hosts int) {
 		return nil
 	}})
 	var list []agent.Host
-	for _, h := range agent.FakeHosts(p.name+"-canary-host", hosts, agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}}) {
+	for _, h := range agent.FakeHosts(p.name+"-canary-host", hosts, agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 64}}) {
 		list = append(list, agent.Host{AgentHost: h, Driver: drv})
 	}
 	a, err := agent.New(agent.Config{
