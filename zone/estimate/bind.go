@@ -276,20 +276,51 @@ func (b *binder) boundsNow() bounds {
 	return out
 }
 
-// boundsOfAll returns the bounds with which each key has its first child before all others.
+// boundsOfAll returns the bounds with which each key has its first child before all others that it may
+// go to.
 func (b *binder) boundsOfAll() bounds {
 	n := len(b.w.Request.Groups)
 	out := bounds{pins: make([]pin, n), first: make([]api.LinkID, n)}
 	for _, k := range b.keys {
 		for _, g := range k.groups {
-			out.pins[g] = k.others
+			out.pins[g] = append(pin{}, k.order...)
+			if !b.strict {
+				out.pins[g] = append(out.pins[g], k.others...)
+			}
 			if len(k.order) > 0 {
 				out.first[g] = k.order[0]
-				out.pins[g] = append(pin{k.order[0]}, k.others...)
 			}
 		}
 	}
 	return out
+}
+
+// isStrict reports whether all slots of a group must lie in one child, with all others of its key.
+func (b *binder) isStrict(g int) bool {
+	return b != nil && b.strict && slices.ContainsFunc(b.keys, func(k *keyChoice) bool { return slices.Contains(k.groups, g) })
+}
+
+// joinGroups lowers how many slots the groups of a key have in any one zone to what they have together
+// in the zone with most of them.
+func (b *binder) joinGroups(slots []int, zones []*api.RoomStep) {
+	if b == nil || !b.strict {
+		return
+	}
+	for _, k := range b.keys {
+		best, most := zones[0], -1
+		for _, z := range zones {
+			n := 0
+			for _, g := range k.groups {
+				n += z.Together[g]
+			}
+			if n > most {
+				best, most = z, n
+			}
+		}
+		for _, g := range k.groups {
+			slots[g] = best.Together[g]
+		}
+	}
 }
 
 // askNext moves keys that came out short on to their next children, until all is offered or no child

@@ -108,13 +108,15 @@ func stepAt(steps []api.RoomStep, at api.Instant) *api.RoomStep {
 }
 
 // fitsIn reports whether what the zones have is enough, and whether that is sure. What they have
-// together is room for all, and what each group could have alone is not exceeded in any way.
+// together is room for all, and what each group could have alone is not exceeded in any way. Which of
+// the zones a group goes to that must be in one is not known here.
 func (s *roomSearch) fitsIn(step *api.RoomStep) (fits, sure bool) {
 	z, need := &s.q.Request.Zones, countsOf(&s.q.Request)
 	if step.Together == nil || !atLeast(step.Bound(), need) {
 		return false, true
 	}
-	if z.Pack || z.MinZones > 1 || z.MaxSkew > 0 || slices.ContainsFunc(s.q.Request.Rules, func(r api.Rule) bool { return len(r.Groups) > 1 }) {
+	strict := s.binder != nil && s.binder.strict
+	if strict || z.Pack || z.MinZones > 1 || z.MaxSkew > 0 || slices.ContainsFunc(s.q.Request.Rules, func(r api.Rule) bool { return len(r.Groups) > 1 }) {
 		return false, false
 	}
 	fits = atLeast(step.Together, need)

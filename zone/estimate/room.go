@@ -57,6 +57,8 @@ type roomSearch struct {
 	e        *Estimator
 	v        *state.State
 	q        *api.RoomQuestion
+	binder   *binder // nil if nothing of it is bound
+	bounds   bounds
 	own      api.RoomAnswer
 	children []childRoom
 }
@@ -76,8 +78,11 @@ func (e *Estimator) searchRoom(ctx context.Context, v *state.State, q *api.RoomQ
 	default:
 		return nil, api.Errorf(api.CodeOverloaded, "the zone is looking for room for %d others; try again", roomSearchesMax)
 	}
-	s := &roomSearch{e: e, v: v, q: q}
-	pinned := pinsOf(v, &q.Request)
+	s := &roomSearch{e: e, v: v, q: q, binder: e.newBinder(v, &Want{Request: &q.Request})}
+	if s.binder != nil {
+		s.bounds = s.binder.boundsOfAll()
+	}
+	pinned := s.bounds.narrow(pinsOf(v, &q.Request))
 	for _, l := range v.Children() {
 		s.children = append(s.children, childRoom{childAnswer: e.prepareQuestion(l, &q.Request, pinned)})
 	}
@@ -86,7 +91,7 @@ func (e *Estimator) searchRoom(ctx context.Context, v *state.State, q *api.RoomQ
 		defer close(asked)
 		s.askChildren(ctx, func(c *childRoom) bool { return c.outcome == "" || c.doubted && !c.never })
 	}()
-	s.own = e.ownRoom(ctx, v, q)
+	s.own = e.ownRoom(ctx, v, q, &s.bounds)
 	<-asked
 	return s, nil
 }
@@ -160,8 +165,8 @@ func (c *childRoom) isSilent() bool {
 }
 
 // ownRoom returns what own hosts have over time, as far as the budget of ctx and roomPlansMax
-// allow.
-func (e *Estimator) ownRoom(ctx context.Context, v *state.State, q *api.RoomQuestion) api.RoomAnswer {
+// allow. Groups that are bound elsewhere have nothing there.
+func (e *Estimator) ownRoom(ctx context.Context, v *state.State, q *api.RoomQuestion, b *bounds) api.RoomAnswer {
 	a := api.RoomAnswer{Until: q.Until}
 	for i, at := range e.startsOf(v, q) {
 		if i == roomPlansMax || e.isLate(ctx) {
@@ -169,7 +174,7 @@ func (e *Estimator) ownRoom(ctx context.Context, v *state.State, q *api.RoomQues
 			a.Steps = addStep(a.Steps, api.RoomStep{At: at, Together: make([]int, len(q.Request.Groups))})
 			break
 		}
-		a.Steps = addStep(a.Steps, e.roomAt(v, &q.Request, at))
+		a.Steps = addStep(a.Steps, e.roomAt(v, &q.Request, at, b))
 	}
 	return a
 }
@@ -212,10 +217,10 @@ func requestAt(req *api.Request, at api.Instant) *api.Request {
 }
 
 // roomAt returns what own hosts have for a request that starts at an instant.
-func (e *Estimator) roomAt(v *state.State, req *api.Request, at api.Instant) api.RoomStep {
+func (e *Estimator) roomAt(v *state.State, req *api.Request, at api.Instant, b *bounds) api.RoomStep {
 	its := requestAt(req, at)
 	need := countsOf(its)
-	s := api.RoomStep{At: at, Together: slotsOf(e.planOwn(v, its, need, &bounds{}))}
+	s := api.RoomStep{At: at, Together: slotsOf(e.planOwn(v, its, need, b))}
 	if len(need) == 1 || slices.Equal(s.Together, need) {
 		return s
 	}
@@ -231,7 +236,7 @@ func (e *Estimator) roomAt(v *state.State, req *api.Request, at api.Instant) api
 				alone.Groups[o].Count, alone.Groups[o].Min = 0, 0
 			}
 		}
-		s.Alone[g] = slotsOf(e.planOwn(v, &alone, nil, &bounds{}))[g]
+		s.Alone[g] = slotsOf(e.planOwn(v, &alone, nil, b))[g]
 	}
 	if slices.Equal(s.Alone, s.Together) {
 		s.Alone = nil
@@ -314,7 +319,7 @@ func (s *roomSearch) sumSteps(at api.Instant, zones []*api.RoomStep) api.RoomSte
 		out := make([]int, len(req.Groups))
 		for _, z := range zones {
 			for g, n := range of(z) {
-				if req.Together(g) || req.Zones.Pack {
+				if req.Together(g) || req.Zones.Pack || s.binder.isStrict(g) {
 					out[g] = max(out[g], n)
 				} else {
 					out[g] = min(out[g]+n, req.Groups[g].Count)
@@ -324,6 +329,7 @@ func (s *roomSearch) sumSteps(at api.Instant, zones []*api.RoomStep) api.RoomSte
 		return out
 	}
 	step := api.RoomStep{At: at, Together: sum(func(z *api.RoomStep) []int { return z.Together }), Alone: sum((*api.RoomStep).Bound)}
+	s.binder.joinGroups(step.Together, zones)
 	if slices.Equal(step.Alone, step.Together) {
 		step.Alone = nil
 	}
