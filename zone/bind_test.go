@@ -160,7 +160,7 @@ func TestStrictKeepsTogether(t *testing.T) {
 		assert.Equal(t, at{"pod2": 2}, root.where("b"), "it does not fit beside a")
 		root.run(order("c", 1, 2))
 		assert.Equal(t, at{"pod3": 2}, root.where("c"))
-		b = root.run(order("d", 1, 2))
+		root.run(order("d", 1, 2))
 		assert.Equal(t, at{"pod1": 1}, root.where("d"), "a part of it is more than nothing")
 		b = root.run(order("e", 1, 1))
 		assert.Equal(t, api.BootFailed, b.State(), "general work does not go to zones with tags, nor to own hosts")
@@ -338,9 +338,9 @@ func TestEveryStepOfARebindingGoesWrongOnce(t *testing.T) {
 				root.run(order("full", 2, 2))
 				w.settle()
 				prepare(w, root)
-				b := root.run(order("next", 2, 2))
+				root.run(order("next", 2, 2))
 				w.settle()
-				if b = root.outcome("next"); b.State() == api.BootFailed {
+				if b := root.outcome("next"); b.State() == api.BootFailed {
 					assert.Equal(t, "pod1", root.boundTo(generalKey), "%s", b.Reason)
 					assert.Empty(t, root.history(generalKey))
 					assert.Empty(t, root.where("next"))
@@ -496,7 +496,9 @@ func TestChildrenThatLieAboutTheirUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		root := pods(w, api.BindingStrict)
-		root.config(func(c *api.ZoneConfig) { c.Bindings.Weighers = []api.BindingWeigher{{Name: "idle_capacity", Multiplier: 1}} })
+		root.config(func(c *api.ZoneConfig) {
+			c.Bindings.Weighers = []api.BindingWeigher{{Name: "idle_capacity", Multiplier: 1}}
+		})
 		use := func(free int64) api.Digest {
 			return api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{
 				api.VCPU: {Total: 1000, Free: free, SlotMax: free}, api.MemoryMB: {Total: 1 << 20, Free: 1 << 20, SlotMax: 1 << 20},
