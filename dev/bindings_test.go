@@ -61,6 +61,7 @@ func TestTwoGroupsOfThreeZones(t *testing.T) {
 //
 //	METHOD PATH BODY   of the admin; of a PUT the status is all
 //	boot NAME FLAVOR   of the member: one server, with this name as the id of its reservation
+//	together NAME FLAVOR the same, with a volume
 //	volume NAME FLAVOR of the member: 10 GiB for work of this flavor
 //	attach VOLUME BOOT of the member
 //	where BOOT...      where servers are
@@ -78,7 +79,11 @@ func (w *boundTalk) answer(c script.Command) (string, error) {
 		}
 		return fmt.Sprint(status, w.said(body)), nil
 	case "boot":
-		return w.bootOne(c.Arg(0), c.Arg(1))
+		return w.bootOne(rest.ServerCreate{Name: c.Arg(0), FlavorRef: c.Arg(1)})
+	case "together":
+		return w.bootOne(rest.ServerCreate{Name: c.Arg(0), Groups: []rest.GroupCreate{
+			{Name: "server", FlavorRef: c.Arg(1)}, {Name: "data", Volume: &rest.GroupVolume{VolumeSpec: rest.VolumeSpec{Size: 10}, AttachTo: "server"}},
+		}})
 	case "volume":
 		return w.makeVolume(c.Arg(0), c.Arg(1))
 	case "attach":
@@ -103,9 +108,10 @@ func (w *boundTalk) answer(c script.Command) (string, error) {
 	return "", errors.New("no such command")
 }
 
-// bootOne boots one server and tells the outcome, and where it is.
-func (w *boundTalk) bootOne(name, flavor string) (string, error) {
-	id, err := w.member.Boot(w.t.Context(), rest.ServerCreate{Name: name, FlavorRef: flavor, Reservation: name}, "")
+// bootOne boots and tells the outcome, and where it is.
+func (w *boundTalk) bootOne(s rest.ServerCreate) (string, error) {
+	s.Reservation = s.Name
+	id, err := w.member.Boot(w.t.Context(), s, "")
 	if err != nil {
 		return "", err
 	}
