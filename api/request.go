@@ -22,6 +22,10 @@ type Group struct {
 	ShareIdle  bool              `cbor:"12,keyasint,omitempty" form:"4"`                // preemptible instances may use the slots while their owner does not; needs Request.Reserves
 	Volume     string            `cbor:"13,keyasint,omitempty" form:"4"`                // type of the volumes that the slots are; "" for instances
 	AttachTo   string            `cbor:"14,keyasint,omitempty" form:"4"`                // of volumes: the group to whose instances they are attached, one to each
+
+	// Met are the keys of extra specs that the zone meets as a whole, by its affinity tags in the zone
+	// above: its hosts are not asked for them. Sorted; a caller's own request has none.
+	Met []string `cbor:"15,keyasint,omitempty" form:"4"`
 }
 
 // Request is the request of a select, boot or lease. It is canonical: a sealed plan is
@@ -286,6 +290,11 @@ func (g *Group) Validate() error {
 	}
 	if err := CheckPairs("extra_specs", g.ExtraSpecs, ExtraSpecsMax); err != nil {
 		return err
+	}
+	for i, key := range g.Met {
+		if _, asked := g.ExtraSpecs[key]; !asked || i > 0 && g.Met[i-1] >= key {
+			return Errorf(CodeInvalid, "met extra specs must be asked for, and sorted")
+		}
 	}
 	if g.Name != "" && !ValidName(g.Name) {
 		return CheckName("group name", g.Name)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"berth/api"
@@ -42,10 +43,29 @@ type Ask struct {
 	Counts []int `cbor:"1,keyasint,omitempty"` // of the groups; nil for the same
 	Inside bool  `cbor:"2,keyasint,omitempty"` // the child is an allowed zone, and so is all below it
 	Least  []int `cbor:"3,keyasint,omitempty"` // of the groups: what the child is to have room for first; nil for nothing
+
+	// Met are, of the groups, the extra specs that the child meets as a whole: bit n for the n-th by
+	// its key. Nil for none.
+	Met []uint64 `cbor:"4,keyasint,omitempty"`
 }
 
 // IsZero reports whether a is no difference.
-func (a Ask) IsZero() bool { return a.Counts == nil && !a.Inside && a.Least == nil }
+func (a Ask) IsZero() bool { return a.Counts == nil && !a.Inside && a.Least == nil && a.Met == nil }
+
+// MeetTags notes that a child meets the extra specs of req that its affinity tags, as key=value, are.
+func (a *Ask) MeetTags(req *api.Request, tags []string) {
+	for i := range req.Groups {
+		specs := req.Groups[i].ExtraSpecs
+		for n, key := range slices.Sorted(maps.Keys(specs)) {
+			if slices.Contains(tags, key+"="+specs[key]) {
+				if a.Met == nil {
+					a.Met = make([]uint64, len(req.Groups))
+				}
+				a.Met[i] |= 1 << n
+			}
+		}
+	}
+}
 
 // Request returns the request to the child for a request req to this zone. Names and
 // addresses of hosts are of this zone and are not passed on. How zones share the slots is up
@@ -63,12 +83,27 @@ func (a Ask) Request(req *api.Request) *api.Request {
 		if i < len(a.Least) {
 			g.Min = min(a.Least[i], g.Count)
 		}
+		if i < len(a.Met) {
+			g.Met = meet(g, a.Met[i])
+		}
 	}
 	out.Zones.MaxSkew, out.Zones.MinZones = 0, 0
 	if a.Inside {
 		out.Zones.Allowed = nil
 	}
 	return &out
+}
+
+// meet returns the keys of the extra specs of a group that are met: those that were, and those of bits.
+func meet(g *api.Group, bits uint64) []string {
+	met := slices.Clone(g.Met)
+	for n, key := range slices.Sorted(maps.Keys(g.ExtraSpecs)) {
+		if bits&(1<<n) != 0 {
+			met = append(met, key)
+		}
+	}
+	slices.Sort(met)
+	return slices.Compact(met)
 }
 
 // Prefix returns how many slots of each source the first n slots of a group
@@ -103,8 +138,8 @@ func (l Layer) Validate() error {
 			return fmt.Errorf("child %d: link is there twice", i)
 		case len(c.Blob) == 0 || len(c.Blob) > api.BlobMaxBytes:
 			return fmt.Errorf("child %d: blob of %d bytes", i, len(c.Blob))
-		case max(len(c.Ask.Counts), len(c.Ask.Least)) > api.GroupsMax:
-			return fmt.Errorf("child %d: counts of %d groups", i, max(len(c.Ask.Counts), len(c.Ask.Least)))
+		case max(len(c.Ask.Counts), len(c.Ask.Least), len(c.Ask.Met)) > api.GroupsMax:
+			return fmt.Errorf("child %d: counts of %d groups", i, max(len(c.Ask.Counts), len(c.Ask.Least), len(c.Ask.Met)))
 		}
 		links[c.Link] = true
 	}

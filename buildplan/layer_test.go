@@ -100,6 +100,9 @@ func TestLayerLimits(t *testing.T) {
 		"counts asked": {func(l *buildplan.Layer, over int) {
 			l.Children[0].Ask.Counts = make([]int, api.GroupsMax+over)
 		}},
+		"met specs": {func(l *buildplan.Layer, over int) {
+			l.Children[0].Ask.Met = make([]uint64, api.GroupsMax+over)
+		}},
 		"no blob": {func(l *buildplan.Layer, over int) { l.Children[0].Blob = make([]byte, 1-over) }},
 	} {
 		l := layer()
@@ -119,6 +122,24 @@ func TestLayerLimits(t *testing.T) {
 		_, err = buildplan.DecodeLayer(b)
 		require.Equal(t, api.CodePlanRefused, api.CodeOf(err), name)
 	}
+}
+
+// TestAskMeetsTags: a child is told which extra specs it meets as a whole, beside those that were met above.
+func TestAskMeetsTags(t *testing.T) {
+	req := &api.Request{Groups: []api.Group{
+		{ExtraSpecs: map[string]string{"disk": "fast", "gpu": "cad", "z": "1"}, Met: []string{"z"}},
+		{ExtraSpecs: map[string]string{"gpu": "other"}},
+	}}
+	var a buildplan.Ask
+	a.MeetTags(req, []string{"disk=slow", "rack=1"})
+	assert.True(t, a.IsZero())
+	a.MeetTags(req, []string{"gpu=cad", "z=1"})
+	assert.Equal(t, []uint64{0b110, 0}, a.Met)
+	its := a.Request(req)
+	assert.Equal(t, []string{"gpu", "z"}, its.Groups[0].Met)
+	assert.Empty(t, its.Groups[1].Met)
+	assert.Equal(t, []string{"z"}, req.Groups[0].Met, "the request itself stays as it is")
+	assert.Equal(t, []string{"z"}, buildplan.Ask{}.Request(req).Groups[0].Met)
 }
 
 func TestLayerBytes(t *testing.T) {

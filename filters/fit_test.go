@@ -96,6 +96,15 @@ func TestCase22ExtraSpecsAndState(t *testing.T) {
 	assert.Equal(t, []string{"bad", "good"}, kept(want(v, nil, func(*api.Group) {}), filters.Default()...))
 }
 
+// TestMetExtraSpecs: hosts are not asked for what their zone meets as a whole.
+func TestMetExtraSpecs(t *testing.T) {
+	v := view(with("both", "gpu", "cad", "disk", "fast"), with("fast", "disk", "fast"), with("slow", "disk", "slow"))
+	l := want(v, nil, func(g *api.Group) {
+		g.ExtraSpecs, g.Met = map[string]string{"gpu": "cad", "disk": "fast"}, []string{"gpu"}
+	})
+	assert.Equal(t, []string{"both", "fast"}, kept(l, filters.Default()...))
+}
+
 func TestExtraSpecs(t *testing.T) {
 	v := view(with("h", "n", "1.5", "big", "64", "text", "sse4 avx2", "flag", "true", "a:b", "x", "=", "odd", "padded", "1.50"))
 	for _, x := range []struct {

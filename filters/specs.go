@@ -34,11 +34,12 @@ const (
 // it needs matches nothing, and neither does one about attributeIP: flavors come
 // from other zones too. These are the rules of OpenStack Nova's
 // ComputeCapabilitiesFilter, and > and < beside them.
+// Keys in Group.Met ask nothing, either: the zone meets them as a whole.
 func newExtraSpecs() Filter {
 	return Filter{Name: NameExtraSpecs, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
 		for key, want := range l.Group().ExtraSpecs { // in any order: all must match
 			name, scoped := strings.CutPrefix(key, scopeCapabilities)
-			if !scoped && strings.Contains(name, ":") {
+			if !scoped && strings.Contains(name, ":") || slices.Contains(l.Group().Met, key) {
 				continue
 			}
 			if name == attributeIP {

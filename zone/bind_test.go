@@ -223,6 +223,40 @@ func TestExemptIsNotBound(t *testing.T) {
 	})
 }
 
+// TestTagsStandForHosts: hosts of a child need not have its tags as attributes, whatever the mode and
+// however deep they are; a child below that has tags of its own is chosen by them, too.
+func TestTagsStandForHosts(t *testing.T) {
+	for _, mode := range []api.BindingMode{api.BindingOff, api.BindingPrefer, api.BindingStrict} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil, 4)
+				w.zone("plain", root, 4)
+				region := w.zone("region", root, 4)
+				w.zone("slow", region, 4)
+				fast := w.zone("fast", region, 4)
+				for _, m := range []*member{root, region} {
+					m.config(func(c *api.ZoneConfig) { c.Bindings.Mode = mode })
+				}
+				root.terms("region", func(t *api.LinkTerms) { t.Tags = []string{"gpu=cad"} })
+				region.terms("fast", func(t *api.LinkTerms) { t.Tags = []string{"disk=fast"} })
+				with := func(res string, specs map[string]string) *intake.BootOrder {
+					o := order(res, 3, 3)
+					o.Request.Groups[0] = ofFlavor(o.Request.Groups[0], &api.Flavor{ID: "f", Name: "f", Resources: flavor.Resources, ExtraSpecs: specs})
+					return o
+				}
+				require.Equal(t, api.BootActive, root.run(with("a", map[string]string{"gpu": "cad"})).State())
+				assert.Equal(t, at{"region": 3}, root.where("a"))
+				require.Equal(t, api.BootActive, root.run(with("b", map[string]string{"gpu": "cad", "disk": "fast"})).State())
+				assert.Equal(t, at{"region": 3}, root.where("b"))
+				assert.Len(t, fast.instances("b"), 3)
+				assert.Equal(t, api.BootFailed, root.run(with("c", map[string]string{"gpu": "other"})).State())
+				w.settle()
+			})
+		})
+	}
+}
+
 // TestMaintenanceGetsNoNewWork: whether or not projects are bound.
 func TestMaintenanceGetsNoNewWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -30,10 +30,6 @@ func bound(t *testing.T, answers map[*place]told, parent, child *place) {
 		Name: parent.name + "-tagged", VCPUs: new(int64(1)), RAM: new(int64(512)), ExtraSpecs: map[string]string{key: "mine"},
 	})
 	require.NoError(t, err)
-	for _, h := range child.node.Store().View().AllHosts() {
-		_, err = child.client().UpdateHost(t.Context(), string(h.ID), rest.HostSpec{Attributes: map[string]string{key: "mine"}})
-		require.NoError(t, err)
-	}
 	var b rest.Boot
 	tries := 0
 	require.Eventually(t, func() bool { // the zone has to hear that room is back

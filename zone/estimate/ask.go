@@ -188,6 +188,7 @@ func askOf(l *api.Link, req *api.Request, pinned []pin) (buildplan.Ask, string) 
 	case left < req.Count():
 		ask.Counts = counts
 	}
+	ask.MeetTags(req, l.Terms.Tags)
 	return ask, ""
 }
 
