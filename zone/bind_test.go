@@ -48,7 +48,11 @@ func (m *member) terms(child string, edit func(*api.LinkTerms)) {
 	require.True(m.w.t, ok)
 	t := l.Terms
 	edit(&t)
-	m.do(command.LinkSet{Stamp: m.lead().Stamp(), ID: id, Terms: &t})
+	headroom := map[api.ResourceClass]int64{}
+	maps.Copy(headroom, t.Headroom)
+	m.do(command.LinkSet{
+		Stamp: m.lead().Stamp(), ID: id, AZ: &t.AZ, Maintenance: &t.Maintenance, Tags: append([]string{}, t.Tags...), Headroom: headroom,
+	})
 }
 
 // cad asks for instances for CAD.

@@ -48,11 +48,11 @@ func (w *world) drawBinding(v *state.State, at command.Stamp) (string, command.C
 		c.Bindings.GeneralOnTagged = w.dice.IntN(2) == 0
 		return "binding rule", command.ConfigSet{Stamp: at, Config: c}
 	case 2, 3:
-		terms := api.LinkTerms{Maintenance: w.dice.IntN(3) == 0}
+		set := command.LinkSet{Stamp: at, ID: child.ID, Maintenance: new(w.dice.IntN(3) == 0), Tags: []string{}}
 		if w.dice.IntN(4) == 0 {
-			terms.Tags = []string{affinityTag}
+			set.Tags = []string{affinityTag}
 		}
-		return "child terms", command.LinkSet{Stamp: at, ID: child.ID, Terms: &terms}
+		return "child terms", set
 	case 4:
 		return "binding set", command.BindingSet{Stamp: at, ID: api.BindingID(api.NewUUID()), Project: project, Link: child.ID, User: "ops"}
 	}
@@ -74,7 +74,7 @@ func (w *world) freeBindings() {
 	c.Bindings = api.BindingRule{}
 	all := []command.Command{command.ConfigSet{Stamp: n.Zone().Stamp(), Config: c}}
 	for _, l := range v.Children() {
-		all = append(all, command.LinkSet{Stamp: n.Zone().Stamp(), ID: l.ID, Terms: &api.LinkTerms{}})
+		all = append(all, command.LinkSet{Stamp: n.Zone().Stamp(), ID: l.ID, Maintenance: new(false), Tags: []string{}})
 	}
 	for _, one := range all {
 		_, err := n.Zone().Propose(w.ctx, one)

@@ -291,7 +291,7 @@ func (w *world) furnish(tb testing.TB, id api.ZoneID) {
 	})
 	w.store.Must(
 		tb,
-		command.LinkSet{Stamp: at, ID: "link-west", Terms: &api.LinkTerms{AZ: "az1", Tags: []string{"gpu=cad"}, Headroom: map[api.ResourceClass]int64{api.VCPU: 10}}},
+		command.LinkSet{Stamp: at, ID: "link-west", AZ: new("az1"), Tags: []string{"gpu=cad"}, Headroom: map[api.ResourceClass]int64{api.VCPU: 10}},
 		command.BindingSet{Stamp: at, ID: "binding-0", Project: "p1", Link: "link-west", User: "admin"},
 		command.BindingSet{Stamp: at, ID: "binding-1", Project: "p1", Link: "link-east", User: "admin"},
 		command.BindingSet{Stamp: at, ID: "binding-2", Project: "p2", Key: api.BindingKey{AZ: "az1", Tags: []string{"gpu=cad"}}, Link: "link-west", User: "admin"},

@@ -99,7 +99,7 @@ type LinkPut struct {
 }
 
 // LinkSet changes an operator's settings of a link, the endpoints of the other zone, or when
-// it fell silent. A nil field is left as it is.
+// it fell silent. A nil field is left as it is, so that two changes at once both count.
 type LinkSet struct {
 	Stamp
 	ID        api.LinkID     `cbor:"2,keyasint"`
@@ -109,7 +109,17 @@ type LinkSet struct {
 	State     *api.LinkState `cbor:"6,keyasint,omitempty"`
 	Endpoints []string       `cbor:"7,keyasint,omitempty"`
 	Silent    *api.Instant   `cbor:"8,keyasint,omitempty" form:"2"` // when a child fell silent; 0 when it answers
-	Terms     *api.LinkTerms `cbor:"9,keyasint,omitempty" form:"4"` // of a child
+
+	// Terms of a child, see api.LinkTerms. Tags and headroom that are empty, and not nil, are cleared.
+	AZ          *string                     `cbor:"9,keyasint,omitempty" form:"4"`
+	Tags        []string                    `cbor:"10,keyasint,omitzero" form:"4"`
+	Maintenance *bool                       `cbor:"11,keyasint,omitempty" form:"4"`
+	Headroom    map[api.ResourceClass]int64 `cbor:"12,keyasint,omitzero" form:"4"`
+}
+
+// HasTerms reports whether terms of a child change.
+func (c *LinkSet) HasTerms() bool {
+	return c.AZ != nil || c.Tags != nil || c.Maintenance != nil || c.Headroom != nil
 }
 
 // LinkDelete deletes a link that nothing depends on.

@@ -255,3 +255,39 @@ func TestEventsOfBindings(t *testing.T) {
 	active, _ := w.s.CountBindings()
 	assert.Zero(t, active)
 }
+
+// TestTermsOfChildren: a change of some terms leaves the others, so that two changes at once both count.
+func TestTermsOfChildren(t *testing.T) {
+	w := newWorld(t)
+	w.link("up", api.LinkParent)
+	w.link("pod1", api.LinkChild)
+	half := map[api.ResourceClass]int64{api.VCPU: 50}
+	all := command.LinkSet{Stamp: w.stamp(), ID: "pod1", AZ: new("az1"), Tags: []string{"a=1"}, Maintenance: new(true), Headroom: half}
+	w.ok(all)
+	w.unchanged(all)
+	want := api.LinkTerms{AZ: "az1", Tags: []string{"a=1"}, Maintenance: true, Headroom: half}
+	for _, one := range []struct {
+		set  command.LinkSet
+		edit func(*api.LinkTerms)
+	}{
+		{command.LinkSet{}, func(*api.LinkTerms) {}},
+		{command.LinkSet{AZ: new("az2")}, func(t *api.LinkTerms) { t.AZ = "az2" }},
+		{command.LinkSet{Tags: []string{"b=1", "b=2"}}, func(t *api.LinkTerms) { t.Tags = []string{"b=1", "b=2"} }},
+		{command.LinkSet{Maintenance: new(false)}, func(t *api.LinkTerms) { t.Maintenance = false }},
+		{command.LinkSet{Headroom: map[api.ResourceClass]int64{}}, func(t *api.LinkTerms) { t.Headroom = nil }},
+		{command.LinkSet{Tags: []string{}}, func(t *api.LinkTerms) { t.Tags = nil }},
+		{command.LinkSet{AZ: new("")}, func(t *api.LinkTerms) { t.AZ = "" }},
+	} {
+		for _, bad := range []command.LinkSet{{AZ: new("a b")}, {Tags: []string{"b", "a"}}, {Headroom: map[api.ResourceClass]int64{api.VCPU: 101}}} {
+			bad.Stamp, bad.ID = w.stamp(), "pod1"
+			w.refused(api.CodeInvalid, bad)
+		}
+		one.set.Stamp, one.set.ID = w.stamp(), "pod1"
+		w.ok(one.set)
+		one.edit(&want)
+		l, _ := w.s.Link("pod1")
+		assert.Equal(t, want, l.Terms)
+	}
+	assert.True(t, want.IsZero())
+	w.refused(api.CodeInvalid, command.LinkSet{Stamp: w.stamp(), ID: "up", Maintenance: new(false)})
+}

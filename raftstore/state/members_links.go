@@ -62,14 +62,14 @@ func (s *membersBook) linkSet(c command.LinkSet) Result {
 		}
 		l.SilentSince = min(*c.Silent, s.now)
 	}
-	if c.Terms != nil {
+	if c.HasTerms() {
 		if l.Role != api.LinkChild {
 			return refuseWith(api.CodeInvalid, "a parent has no tags, availability zone, headroom or maintenance")
 		}
-		if err := c.Terms.Validate(); err != nil {
+		l.Terms = termsAfter(l.Terms, &c)
+		if err := l.Terms.Validate(); err != nil {
 			return Result{Err: err}
 		}
-		l.Terms = *c.Terms
 	}
 	l.Updated = c.At
 	s.links.Set(string(l.ID), &l)
@@ -77,6 +77,22 @@ func (s *membersBook) linkSet(c command.LinkSet) Result {
 		s.addFact(childReached{l.ID, l.SilentSince})
 	}
 	return Result{Link: &l}
+}
+
+// termsAfter returns the terms of a child after a change.
+func termsAfter(t api.LinkTerms, c *command.LinkSet) api.LinkTerms {
+	assignIfSet(&t.AZ, c.AZ)
+	assignIfSet(&t.Maintenance, c.Maintenance)
+	if c.Tags != nil {
+		t.Tags = append([]string(nil), c.Tags...)
+	}
+	if c.Headroom != nil {
+		t.Headroom = nil
+		if len(c.Headroom) > 0 {
+			t.Headroom = c.Headroom
+		}
+	}
+	return t
 }
 
 func (s *membersBook) deleteLink(id api.LinkID) { s.links.Delete(string(id)) }

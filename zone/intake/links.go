@@ -33,9 +33,18 @@ func CheckLink(c *rest.ZoneSpec) error {
 		return api.Errorf(api.CodeInvalid, "state must be %q or %q", api.LinkActive, api.LinkPaused)
 	}
 	if c.Gateways != nil {
-		return api.CheckGateways(c.Gateways)
+		if err := api.CheckGateways(c.Gateways); err != nil {
+			return err
+		}
 	}
-	return nil
+	terms := api.LinkTerms{Headroom: c.Headroom}
+	if c.AZ != nil {
+		terms.AZ = *c.AZ
+	}
+	if c.Tags != nil {
+		terms.Tags = slices.Sorted(slices.Values(*c.Tags))
+	}
+	return terms.Validate()
 }
 
 // CheckZoneName refuses what a linked zone cannot be called.
@@ -54,38 +63,17 @@ func ChangeLink(ctx context.Context, z *zone.Zone, ref string, c rest.ZoneSpec) 
 	}
 	set := command.LinkSet{
 		Stamp: z.Stamp(), ID: l.ID, Name: c.Name, Offset: c.Offset, Scale: c.Scale, State: c.State, Endpoints: c.Gateways,
+		AZ: c.AZ, Maintenance: c.Maintenance, Headroom: c.Headroom,
 	}
-	if c.HasTerms() {
-		if set.Terms, err = changeTerms(l, &c); err != nil {
-			return nil, err
-		}
+	if c.Tags != nil {
+		set.Tags = append([]string{}, *c.Tags...) // not nil
+		slices.Sort(set.Tags)
+	}
+	if c.HasTerms() && l.Role != api.LinkChild {
+		return nil, api.Errorf(api.CodeInvalid, "zone %q is the parent: availability_zone, tags, maintenance and headroom are of children", l.Name)
 	}
 	res, err := z.Propose(ctx, set)
 	return res.Link, err
-}
-
-// changeTerms returns what is said of a child after a change.
-func changeTerms(l *api.Link, c *rest.ZoneSpec) (*api.LinkTerms, error) {
-	if l.Role != api.LinkChild {
-		return nil, api.Errorf(api.CodeInvalid, "zone %q is the parent: availability_zone, tags, maintenance and headroom are of children", l.Name)
-	}
-	t := l.Terms
-	if c.AZ != nil {
-		t.AZ = *c.AZ
-	}
-	if c.Tags != nil {
-		t.Tags = slices.Sorted(slices.Values(*c.Tags))
-	}
-	if c.Maintenance != nil {
-		t.Maintenance = *c.Maintenance
-	}
-	if c.Headroom != nil {
-		t.Headroom = c.Headroom
-	}
-	if len(t.Headroom) == 0 {
-		t.Headroom = nil
-	}
-	return &t, t.Validate()
 }
 
 // DeleteLink ends a link.
