@@ -115,7 +115,8 @@ func (r *Rule) tagsMatch(w *Work, c *Child) bool {
 	return !slices.ContainsFunc(w.Tags, func(t string) bool { return !slices.Contains(c.Tags, t) })
 }
 
-// hasHeadroom reports whether the headroom of the child is left beside the work.
+// hasHeadroom reports whether the headroom of the child is left beside the work, also of what the
+// work does not ask for: a volume is soon followed by the instance that uses it.
 func hasHeadroom(w *Work, c *Child) bool {
 	if c.Usage == nil {
 		return true
@@ -123,6 +124,11 @@ func hasHeadroom(w *Work, c *Child) bool {
 	for class, n := range w.Resources {
 		u := c.Usage[class]
 		if n > 0 && (u.Free < n || u.Free-n < percent(u.Total, c.Headroom[class])) {
+			return false
+		}
+	}
+	for class, p := range c.Headroom { // in any order: all must be left
+		if u := c.Usage[class]; w.Resources[class] == 0 && u.Free < percent(u.Total, p) {
 			return false
 		}
 	}

@@ -2,14 +2,20 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/backoff"
 )
+
+// volumeGap is the time between two looks at a volume that is being made.
+const volumeGap = 200 * time.Millisecond
 
 func volumeCommand(e *env) *cobra.Command {
 	c := nounCommand("volume", "See, make, attach and delete volumes",
@@ -132,15 +138,17 @@ func volumeCreate(e *env) *cobra.Command {
 	var s rest.VolumeCreate
 	var class, near, az string
 	var metadata, specs, zones []string
+	var p patience
 	c := &cobra.Command{
 		Use:   "create NAME --size GIB",
 		Short: "Make one volume",
-		Long: `Make one volume and wait until the zone has decided where it is. With --near it is on
+		Long: `Make one volume and wait until it is there. With --near it is on
 the host of a server, to which it can be attached then. To make volumes together with
 servers, give berth boot --groups a group with volume: {size, attach_to}.`,
 		Example: "  berth volume create data --size 20\n  berth volume create data --size 20 --type fast --storage-class CUSTOM_SSD --near web-1",
 		Args:    exactArgs("a NAME"),
 	}
+	p.addFlags(c)
 	f := c.Flags()
 	f.Int64Var(&s.Size, "size", 0, "size in `GIB` (required)")
 	f.StringVar(&s.Type, "type", "", "type of the volume (default: standard)")
@@ -157,7 +165,10 @@ servers, give berth boot --groups a group with volume: {size, attach_to}.`,
 		if s.Size < 1 {
 			return usageError(c, "%q needs --size, in GiB", c.CommandPath())
 		}
-		var err error
+		err := p.checkFlags(c)
+		if err != nil {
+			return err
+		}
 		if s.Metadata, err = readPairs(c, "metadata", metadata); err != nil {
 			return err
 		}
@@ -175,16 +186,39 @@ servers, give berth boot --groups a group with volume: {size, attach_to}.`,
 			}
 			s.Hints = &rest.SchedulerHints{SameHost: []api.InstanceID{server.ID}}
 		}
-		return showAnswer(ctx, e, func(ctx context.Context) (rest.VolumeCreated, error) {
-			return cl.CreateVolume(ctx, s, "")
-		}, func(v rest.VolumeCreated) []table {
-			if v.Volume == nil {
-				return nil
-			}
-			return volumeTables(*v.Volume)
-		})
+		ctx, stop := context.WithTimeout(ctx, p.timeout)
+		defer stop()
+		return e.createVolume(ctx, cl, s, p)
 	})
 	return c
+}
+
+// createVolume makes a volume, waits until it is there or cannot be made, and shows it.
+func (e *env) createVolume(ctx context.Context, cl *client.Client, s rest.VolumeCreate, p patience) error {
+	made, err := cl.CreateVolume(ctx, s, "")
+	switch {
+	case err != nil:
+		return err
+	case made.Volume == nil:
+		return api.Errorf(api.CodeInternal, "the zone does not say which volume it made for reservation %s", string(made.Reservation))
+	}
+	id := made.Volume.ID
+	var v rest.Volume
+	err = showAnswer(ctx, e, func(ctx context.Context) (rest.Volume, error) {
+		for {
+			if v, err = cl.Volume(ctx, id); err != nil || !p.isWaiting() || v.Status != api.VolumeCreating {
+				return v, err
+			}
+			backoff.Sleep(ctx, volumeGap) // the next call sees the end of ctx
+		}
+	}, volumeTables)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return exitError(exitTimeout, "it continues; check with: berth volume show "+string(id), "volume %s is still being made after %s", id, p.timeout)
+	case err == nil && v.Status == api.VolumeError:
+		return exitError(exitNoneRuns, "free its room with: berth volume delete "+string(id), "volume %s could not be made: %s", id, v.Fault)
+	}
+	return err
 }
 
 func volumeAttach(e *env) *cobra.Command {

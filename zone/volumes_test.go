@@ -164,6 +164,29 @@ func TestBootedWithVolumes(t *testing.T) {
 	})
 }
 
+// TestVolumesMindTheHeadroomOfInstances: a volume is not bound to a child that has no room for the instance
+// that comes after it, if the operator keeps a headroom of that.
+func TestVolumesMindTheHeadroomOfInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := pods(w, api.BindingStrict)
+		root.config(func(c *api.ZoneConfig) { c.Bindings.Headroom = map[api.ResourceClass]int64{api.VCPU: 1} })
+		for _, m := range w.zones[1:] {
+			m.giveDisk(100)
+		}
+		for pod, free := range map[string]int64{"pod1": 0, "pod2": 2} {
+			w.tell(pod, api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{
+				api.VCPU: {Total: 2, Free: free, SlotMax: 2}, api.MemoryMB: {Total: 4096, Free: 4096, SlotMax: 4096}, api.DiskGB: {Total: 100, Free: 100, SlotMax: 100},
+			}}, 0)
+		}
+		root.run(volumes("v", 1, 10))
+		root.run(order("s", 1, 1))
+		assert.Equal(t, at{"pod2": 1}, root.where("s"))
+		require.NoError(t, root.lead().Attach(w.ctx, api.Tenant{Project: "p"}, &api.VolumeCall{Volume: root.volumesOf("v")[0].ID, Instance: root.instances("s")[0].ID}))
+		w.settle()
+	})
+}
+
 // TestVolumesAreBoundLikeInstances: a volume and an instance of one project and tag go to one child,
 // whichever comes first, and on to another one together.
 func TestVolumesAreBoundLikeInstances(t *testing.T) {
