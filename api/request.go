@@ -288,13 +288,8 @@ func (g *Group) Validate() error {
 	if err := g.Resources.Validate(); err != nil {
 		return err
 	}
-	if err := CheckPairs("extra_specs", g.ExtraSpecs, ExtraSpecsMax); err != nil {
+	if err := g.validateSpecs(); err != nil {
 		return err
-	}
-	for i, key := range g.Met {
-		if _, asked := g.ExtraSpecs[key]; !asked || i > 0 && g.Met[i-1] >= key {
-			return Errorf(CodeInvalid, "met extra specs must be asked for, and sorted")
-		}
 	}
 	if g.Name != "" && !ValidName(g.Name) {
 		return CheckName("group name", g.Name)
@@ -315,6 +310,15 @@ func (g *Group) Validate() error {
 		return err
 	}
 	return g.Hints.validate()
+}
+
+func (g *Group) validateSpecs() error {
+	for i, key := range g.Met {
+		if _, asked := g.ExtraSpecs[key]; !asked || i > 0 && g.Met[i-1] >= key {
+			return Errorf(CodeInvalid, "met extra specs must be asked for, and sorted")
+		}
+	}
+	return CheckPairs("extra_specs", g.ExtraSpecs, ExtraSpecsMax)
 }
 
 // ValidTrait reports whether s may name a trait: 1 to ExtraSpecMaxBytes

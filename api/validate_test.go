@@ -240,9 +240,16 @@ func TestRequestWishes(t *testing.T) {
 		"longer zone":         {func(_ *api.Request, g *api.Group) { g.AZ = long(api.ExtraSpecMaxBytes + 1) }, "availability_zone may have"},
 		"longest image":       {func(_ *api.Request, g *api.Group) { g.Image.Ref = long(api.ExtraSpecMaxBytes) }, ""},
 		"longer image":        {func(_ *api.Request, g *api.Group) { g.Image.Ref = long(api.ExtraSpecMaxBytes + 1) }, "imageRef may have"},
-		"most properties":     {func(_ *api.Request, g *api.Group) { g.Image.Properties = pairs(api.ExtraSpecsMax, 2) }, ""},
-		"more properties":     {func(_ *api.Request, g *api.Group) { g.Image.Properties = pairs(api.ExtraSpecsMax+1, 2) }, "image_properties may have"},
-		"most traits":         {func(_ *api.Request, g *api.Group) { g.Traits.Required = names(api.TraitsMax) }, ""},
+		"met specs": {func(_ *api.Request, g *api.Group) {
+			g.ExtraSpecs, g.Met = map[string]string{"a": "1", "b": "2"}, []string{"a", "b"}
+		}, ""},
+		"met, and not asked for": {func(_ *api.Request, g *api.Group) { g.Met = []string{"a"} }, "met extra specs must be asked for"},
+		"met twice": {func(_ *api.Request, g *api.Group) {
+			g.ExtraSpecs, g.Met = map[string]string{"a": "1"}, []string{"a", "a"}
+		}, "met extra specs must be asked for, and sorted"},
+		"most properties": {func(_ *api.Request, g *api.Group) { g.Image.Properties = pairs(api.ExtraSpecsMax, 2) }, ""},
+		"more properties": {func(_ *api.Request, g *api.Group) { g.Image.Properties = pairs(api.ExtraSpecsMax+1, 2) }, "image_properties may have"},
+		"most traits":     {func(_ *api.Request, g *api.Group) { g.Traits.Required = names(api.TraitsMax) }, ""},
 		"more traits": {func(_ *api.Request, g *api.Group) {
 			g.Traits = api.Traits{Required: names(api.TraitsMax), AnyOf: [][]string{{"A"}}}
 		}, "at most 64 traits, got 65"},

@@ -29,17 +29,15 @@ const (
 
 // binder is the operator of a zone who changes what projects are bound to, and by what rule.
 type binder struct {
-	tr   *traffic
 	z    *lab.Zone
 	kid  string
 	dice *rand.Rand
 }
 
-func newBinders(tr *traffic) []*binder {
-	f := tr.f
+func newBinders(f *fleet) []*binder {
 	return []*binder{
-		{tr, f.root, f.west.Name, rand.New(rand.NewPCG(f.Seed, 1<<32))},
-		{tr, f.west, f.edge.Name, rand.New(rand.NewPCG(f.Seed, 1<<33))},
+		{f.root, f.west.Name, rand.New(rand.NewPCG(f.Seed, 1<<32))},
+		{f.west, f.edge.Name, rand.New(rand.NewPCG(f.Seed, 1<<33))},
 	}
 }
 

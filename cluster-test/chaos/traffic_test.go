@@ -84,7 +84,7 @@ func newTraffic(t *testing.T, f *fleet) *traffic {
 		c := &caller{tr: tr, n: n, dice: rand.New(rand.NewPCG(f.Seed, uint64(n)+1))}
 		tr.wg.Go(func() { c.run(ctx) })
 	}
-	for _, b := range newBinders(tr) {
+	for _, b := range newBinders(f) {
 		tr.wg.Go(func() { b.run(ctx) })
 	}
 	for range selectorsMax {

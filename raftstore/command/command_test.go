@@ -84,7 +84,8 @@ var kinds = []command.Command{
 	command.LeaseEndsTold{},
 	command.HostsSilent{},
 	command.Requeue{},
-	command.BindingSet{}, command.BindingEnd{},
+	command.BindingSet{},
+	command.BindingEnd{},
 	command.VolumeAttach{},
 	command.VolumeDetach{},
 }

@@ -25,7 +25,7 @@ func testVolumes(s *subject) {
 		s.startWorkload(one)
 	}
 	assert.Equal(s.t, driver.State{Host: host, Instance: a.Instance, Status: api.StatusActive}, s.stateOf(a))
-	assert.ErrorContains(s.t, s.Driver.Start(s.t.Context(), "other", a), "the instance is on host")
+	require.ErrorContains(s.t, s.Driver.Start(s.t.Context(), "other", a), "the instance is on host")
 	assert.Empty(s.t, s.stateOf(w).Volumes)
 
 	s.attachVolumes(w, a.Instance, b.Instance)

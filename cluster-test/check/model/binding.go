@@ -38,16 +38,8 @@ func (m *Model) wish(origin api.LinkID, p api.ProjectID, k api.BindingKey) (api.
 func (m *Model) mayChoose(c command.Hold) *Refusal {
 	p := c.Request.Project
 	for i, ch := range c.Choices {
-		for _, o := range c.Choices[:i] {
-			if ch.ID != "" && o.ID == ch.ID || o.Key.String() == ch.Key.String() {
-				return &Refusal{promise.Model, "it chooses twice"}
-			}
-		}
-		if ch.Why != "" && !m.isFree(ch.ID) {
-			return &Refusal{promise.Model, "the id of a binding is taken"}
-		}
-		if l := m.Links[ch.Link]; l == nil || l.Role != api.LinkChild || ch.Key.Validate() != nil {
-			return &Refusal{promise.Model, "it binds to what is no child"}
+		if r := m.mayBe(ch, c.Choices[:i]); r != nil {
+			return r
 		}
 		if link, undecided := m.wish(c.Origin, p, ch.Key); undecided {
 			if link != ch.Link {
@@ -61,6 +53,22 @@ func (m *Model) mayChoose(c command.Hold) *Refusal {
 		case b == nil && m.countBound(c.Origin, p) >= api.BindingsProjectMax:
 			return &Refusal{promise.Model, "the project has too many bindings"}
 		}
+	}
+	return nil
+}
+
+// mayBe returns why a choice after others cannot be, whatever the project is bound to.
+func (m *Model) mayBe(ch api.BindingChoice, before []api.BindingChoice) *Refusal {
+	for _, o := range before {
+		if ch.ID != "" && o.ID == ch.ID || o.Key.String() == ch.Key.String() {
+			return &Refusal{promise.Model, "it chooses twice"}
+		}
+	}
+	if ch.Why != "" && !m.isFree(ch.ID) {
+		return &Refusal{promise.Model, "the id of a binding is taken"}
+	}
+	if l := m.Links[ch.Link]; l == nil || l.Role != api.LinkChild || ch.Key.Validate() != nil {
+		return &Refusal{promise.Model, "it binds to what is no child"}
 	}
 	return nil
 }
@@ -114,7 +122,7 @@ func (m *Model) unbind(b *api.Binding, why api.BindingReason) {
 	if len(past) <= api.BindingsPastMax {
 		return
 	}
-	slices.SortFunc(past, func(a, b *api.Binding) int { return comparePast(a, b) })
+	slices.SortFunc(past, comparePast)
 	m.Bindings = slices.DeleteFunc(m.Bindings, func(o *api.Binding) bool { return o == past[0] })
 }
 
