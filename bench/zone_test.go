@@ -26,6 +26,13 @@ const patience = time.Minute
 // client of it.
 func start(b *testing.B, tree dev.Spec, nodes int) (*dev.Zone, *client.Client) {
 	b.Helper()
+	f := startAll(b, tree, nodes)
+	return f.Zones[0], clientOf(b, f.Zones[0])
+}
+
+// startAll runs a federation until the benchmark ends.
+func startAll(b *testing.B, tree dev.Spec, nodes int) *dev.Federation {
+	b.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
 	shape, err := agent.ParseShape("vcpus=64,memory_mb=262144,disk_gb=2000")
 	require.NoError(b, err)
@@ -37,14 +44,20 @@ func start(b *testing.B, tree dev.Spec, nodes int) (*dev.Zone, *client.Client) {
 		stop()
 	}
 	require.NoError(b, err)
-	c, err := client.New(client.Config{Addr: f.Zones[0].API()})
-	require.NoError(b, err)
 	b.Cleanup(func() {
-		c.Close()
 		stop()
 		require.NoError(b, f.Wait())
 	})
-	return f.Zones[0], c
+	return f
+}
+
+// clientOf returns a client of a zone until the benchmark ends.
+func clientOf(b *testing.B, z *dev.Zone) *client.Client {
+	b.Helper()
+	c, err := client.New(client.Config{Addr: z.API()})
+	require.NoError(b, err)
+	b.Cleanup(c.Close)
+	return c
 }
 
 // order asks for n instances, all or none.
