@@ -65,7 +65,7 @@ func TestVolumes(t *testing.T) {
 	assert.Equal(t, api.InstanceID("id-web"), is.Attached)
 	gone := call{method: "DELETE", target: "/volumes/id-disk", token: member}
 	w.refused(t, gone, api.CodeConflict, "the volume is attached to server id-web; detach it first")
-	w.refused(t, to("id-away", "id-web"), api.CodeConflict, "the volume is in zone east and the server in zone root; what is attached must be in one zone")
+	w.refused(t, to("id-away", "id-web"), api.CodeConflict, "the volume is in zone east (binding binding-1) and the server in zone root; what is attached must be in one zone")
 	w.refused(t, to("id-disk", "id-far"), api.CodeConflict, "the volume is in zone root and the server in zone east")
 	w.refused(t, to("id-disk", "id-hidden"), api.CodeNotFound, "no such server")
 	w.refused(t, to("id-disk", "id-disk"), api.CodeNotFound, "no such server")
