@@ -59,7 +59,9 @@ func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 			if err == nil && index > 0 {
 				ctx, cancel := context.WithTimeout(r.Request.Context(), catchUp)
 				defer cancel()
-				_, _ = n.store.Wait(ctx, index-1) // a lagging follower answers all the same
+				if _, err := n.store.Wait(ctx, index-1); err != nil { // a lagging follower answers all the same
+					n.noteShown(index)
+				}
 			}
 			return nil
 		},
@@ -140,14 +142,30 @@ func (n *Node) onLeaderChange(f func()) (stop func()) {
 	return func() { close(done) }
 }
 
-// requireCurrent forwards every request to the leader until this node has caught up
-// with the entries agreed on before it started: its old view lacks current tokens and
-// reservations.
+// noteShown records that this node has passed on an answer of a log index.
+func (n *Node) noteShown(index uint64) {
+	for {
+		old := n.shown.Load()
+		if index <= old || n.shown.CompareAndSwap(old, index) {
+			return
+		}
+	}
+}
+
+// current reports whether this node may answer from its view: that holds the entries
+// agreed on before the node started, without which current tokens and reservations are
+// missing, and all that the node has shown of the leader's.
+func (n *Node) current() bool {
+	return n.leading.Load() || n.store.CaughtUp() && n.view().Index() >= n.shown.Load()
+}
+
+// requireCurrent forwards every request to the leader while this node may not answer from
+// its view.
 func (n *Node) requireCurrent(door string, h http.Handler) http.Handler {
 	pass := wire.WithRequestID(n.forwardTo(door))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := r.WithContext(context.WithValue(r.Context(), arrivalKey{}, r))
-		if n.leading.Load() || n.store.CaughtUp() {
+		if n.current() {
 			h.ServeHTTP(w, arrived)
 			return
 		}

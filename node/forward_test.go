@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -70,6 +71,7 @@ func TestFollowersPassRequestsOn(t *testing.T) {
 		}
 	})
 	t.Run("a leader that is lost", func(t *testing.T) { follower.losesTheLeader(t) })
+	t.Run("an answer that is newer than the view", func(t *testing.T) { follower.showsMoreThanItHas(t, leader) })
 	t.Run("forged headers stand for no token", func(t *testing.T) {
 		for _, r := range zone {
 			for _, path := range []string{"/operator/transfer", "/operator/join-tokens"} {
@@ -158,6 +160,42 @@ func (r *running) losesTheLeader(t *testing.T) {
 			assert.Equal(t, want.HTTPStatus(), rec.Code)
 		}
 	}
+}
+
+// showsMoreThanItHas passes an answer on that its view does not have yet. Until it has it,
+// the leader answers all that this node is asked.
+func (r *running) showsMoreThanItHas(t *testing.T, leader *running) {
+	t.Helper()
+	own := 0
+	h := r.requireCurrent(doorAPI, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { own++ }))
+	ask := func(ctx context.Context, h http.Handler) {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+	}
+	ask(t.Context(), h)
+	require.Equal(t, 1, own, "it answers from its view")
+
+	// Its leader is lost while the answer waits for the view.
+	ctx, lost := context.WithCancel(t.Context())
+	const ahead = 20
+	index := r.view().Index() + ahead
+	ask(ctx, wire.WithRequestID(r.forwardOver(roundTrip(func(req *http.Request) (*http.Response, error) {
+		lost()
+		head := http.Header{api.HeaderIndex: {strconv.FormatUint(index, 10)}}
+		return &http.Response{StatusCode: http.StatusOK, Header: head, Body: http.NoBody, Request: req}, nil
+	}), doorAPI)))
+	ask(t.Context(), h)
+	if r.view().Index() < index {
+		assert.Equal(t, 1, own, "its view is older than what it has shown")
+	}
+
+	for i := range ahead {
+		leader.offers(fmt.Sprint("newer-", i))
+	}
+	r.until("the view has it", func(v *state.State) bool { return v.Index() >= index })
+	ask(t.Context(), h)
+	assert.Equal(t, 2, own)
 }
 
 // TestANodeThatHasJustStartedKnowsNothing: one of three, alone after all were

@@ -107,6 +107,7 @@ type Node struct {
 	egress    *webhook.Sender
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
+	shown         atomic.Uint64                 // the newest log index of an answer passed on before the view had it
 	closing       chan struct{}                 // closed when Run is told to end
 
 	listeners listeners
