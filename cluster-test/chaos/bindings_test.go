@@ -3,7 +3,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
 	"testing"
@@ -91,22 +90,25 @@ func orderVolumes(id api.ReservationID, count int) rest.ServerCreate {
 // useVolume attaches a volume of the project to a server in its zone, or detaches it, whatever it
 // was a moment ago.
 func (c *caller) useVolume(ctx context.Context) {
+	asked := false
 	err := c.call(ctx, c.tr.f.root, c.tr.f.token, func(ctx context.Context, cl *client.Client) error {
 		vs, err := cl.Volumes(ctx, client.VolumeQuery{}, client.ListOptions{Limit: volumePage})
 		if err != nil || len(vs.Items) == 0 {
-			return cmp.Or(err, error(errUnsent))
+			return err
 		}
 		v := vs.Items[c.dice.IntN(len(vs.Items))]
 		if c.dice.IntN(2) == 0 {
+			asked = true
 			return cl.DetachVolume(ctx, v.ID)
 		}
 		s, err := cl.Servers(ctx, client.ServerQuery{Reservation: v.Reservation}, client.ListOptions{})
 		if err != nil || len(s.Items) == 0 {
-			return cmp.Or(err, error(errUnsent))
+			return err
 		}
+		asked = true
 		return cl.AttachVolume(ctx, v.ID, s.Items[c.dice.IntN(len(s.Items))].ID)
 	})
-	if err == nil {
+	if err == nil && asked {
 		c.tr.attached.Add(1)
 	}
 }
