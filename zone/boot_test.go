@@ -3,10 +3,8 @@ package zone_test
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -76,20 +74,6 @@ func TestBootWithoutRoom(t *testing.T) {
 		w.settle()
 		assert.Equal(t, api.BootFailed, root.run(order("none", 1, 1)).State())
 		w.settle()
-	})
-}
-
-// TestABootOfOneZoneIsTwoEntries: what is held of this zone alone, and is enough, is
-// committed with the hold.
-func TestABootOfOneZoneIsTwoEntries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 4)
-		require.Equal(t, api.BootActive, root.run(order("b", 2, 2)).State())
-		time.Sleep(time.Minute)
-		assert.Equal(t, 1, root.log.count(command.KindBootCreate))
-		assert.Equal(t, 1, root.log.count(command.KindHold))
-		assert.Zero(t, root.log.count(command.KindBootDecide))
 	})
 }
 

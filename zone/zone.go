@@ -102,19 +102,32 @@ func (z *Zone) Stamp() command.Stamp { return command.Stamp{At: z.Instant()} }
 
 // Propose appends one command and returns its result; a refusal is the error.
 func (z *Zone) Propose(ctx context.Context, c command.Command) (state.Result, error) {
-	step, named := steps[c.Kind()]
-	if named {
-		z.crash.At(step.before)
-	}
-	rs, err := z.store.Propose(ctx, c)
+	rs, err := z.ProposeAll(ctx, c)
 	if err != nil {
 		return state.Result{}, err
 	}
-	noteLogged(ctx)
-	if named {
-		z.crash.At(step.after)
-	}
 	return rs[0], rs[0].Err
+}
+
+// ProposeAll appends commands as one entry and returns the result of each, which may be a
+// refusal.
+func (z *Zone) ProposeAll(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
+	for _, c := range cmds {
+		if step, named := steps[c.Kind()]; named {
+			z.crash.At(step.before)
+		}
+	}
+	rs, err := z.store.Propose(ctx, cmds...)
+	if err != nil {
+		return nil, err
+	}
+	noteLogged(ctx)
+	for _, c := range cmds {
+		if step, named := steps[c.Kind()]; named {
+			z.crash.At(step.after)
+		}
+	}
+	return rs, nil
 }
 
 // Change proposes a command that changes, ends or deletes the object that find finds.

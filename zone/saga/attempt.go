@@ -11,6 +11,7 @@ import (
 	"berth/api"
 	"berth/buildplan"
 	"berth/internal/backoff"
+	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/estimate"
 )
@@ -223,22 +224,9 @@ func (r *run) mayRetry(p *estimate.Plan) bool {
 // entry.
 func (r *run) takeHold(ctx context.Context, req *api.Request, p *estimate.Plan, enough bool) (*state.Hold, error) {
 	ids := r.nextInstances(&p.Layer)
-	c, err := holdCommand(r.s.zone.Stamp(), &p.Layer, &api.HoldRequest{
-		ID: holdID(r.s.zone.View().Zone, req, r.attempt), Attempt: r.attempt, Request: *req,
-		Instances: ids, Metadata: r.want.metadata,
-	})
+	c, err := r.holdCommand(req, p, ids, enough)
 	if err != nil {
-		return nil, api.Wrap(api.CodeInternal, "saga.hold", "", err)
-	}
-	parties := len(c.Parts)
-	if len(c.Slots) > 0 {
-		parties++
-	}
-	c.Commit = parties == 1 && enough && !r.holdsAny() && (len(c.Parts) == 0 || !r.want.decidesHere)
-	c.Outcome = r.recordAttempt(req, p)
-	c.Outcome.Contended = !enough
-	if c.Plan == "" {
-		c.Expires = api.Forever
+		return nil, err
 	}
 	res, err := r.s.zone.Propose(ctx, c)
 	if err != nil {
@@ -254,6 +242,28 @@ func (r *run) takeHold(ctx context.Context, req *api.Request, p *estimate.Plan, 
 	r.decided = h.Decision != api.DecisionPending
 	r.noteHold(ids, h)
 	return h, nil
+}
+
+// holdCommand returns the command that logs an attempt for some instances, by group.
+func (r *run) holdCommand(req *api.Request, p *estimate.Plan, ids [][]api.InstanceSpec, enough bool) (command.Hold, error) {
+	c, err := holdCommand(r.s.zone.Stamp(), &p.Layer, &api.HoldRequest{
+		ID: holdID(r.s.zone.View().Zone, req, r.attempt), Attempt: r.attempt, Request: *req,
+		Instances: ids, Metadata: r.want.metadata,
+	})
+	if err != nil {
+		return c, api.Wrap(api.CodeInternal, "saga.hold", "", err)
+	}
+	parties := len(c.Parts)
+	if len(c.Slots) > 0 {
+		parties++
+	}
+	c.Commit = parties == 1 && enough && !r.holdsAny() && (len(c.Parts) == 0 || !r.want.decidesHere)
+	c.Outcome = r.recordAttempt(req, p)
+	c.Outcome.Contended = !enough
+	if c.Plan == "" {
+		c.Expires = api.Forever
+	}
+	return c, nil
 }
 
 func (r *run) holdsAny() bool {

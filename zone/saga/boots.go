@@ -3,6 +3,7 @@ package saga
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"berth/api"
@@ -13,14 +14,71 @@ import (
 	"berth/zone/estimate"
 )
 
-// Boot records a boot and returns at once; the leader's loop does the rest. A repeat
-// returns the first record. blob is the plan of a boot whose plan is fixed.
+// Boot records a boot and returns at once; it may be decided already, otherwise the leader's
+// loop does the rest. A repeat returns the first record. blob is the plan of a boot whose
+// plan is fixed.
 func (s *Saga) Boot(ctx context.Context, c command.BootCreate, blob []byte) (*state.Boot, error) {
 	if c.Fixed {
 		return s.bootFixed(ctx, c, blob)
 	}
+	return s.bootPlanned(ctx, c)
+}
+
+// bootPlanned records a boot together with the slots that it gets. It may return a record
+// that is not decided yet.
+func (s *Saga) bootPlanned(ctx context.Context, c command.BootCreate) (*state.Boot, error) {
+	t := &ticket{owner: bootOwner{c.Request.Project, c.Request.Reservation}, want: wantOf(&c.BootTerms), key: c.Key, turn: make(chan []*ticket, 1)}
+	if !s.mayPlanFirst(&c) || !s.admission.enter(t) {
+		return s.recordBoot(ctx, c)
+	}
+	batch, ok := s.admission.await(ctx, t)
+	if !ok {
+		return s.recordBoot(ctx, c)
+	}
+	leave := sync.OnceValue(s.admission.leave)
+	defer leave()
+	s.planBatch(ctx, batch)
+	if hold, ok := s.firstHold(t); ok {
+		return s.recordWithHold(ctx, c, hold)
+	}
+	select { // it is planned beside what the others of the batch have then
+	case <-leave():
+	case <-ctx.Done():
+	}
+	return s.recordBoot(ctx, c)
+}
+
+// recordWithHold records a boot and its first hold in one entry.
+func (s *Saga) recordWithHold(ctx context.Context, c command.BootCreate, h command.Hold) (*state.Boot, error) {
+	rs, err := s.zone.ProposeAll(ctx, c, h)
+	if err == nil {
+		err = rs[0].Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	b := rs[0].Boot
+	if now, found := s.zone.View().Boot(c.Request.Project, b.Request.Reservation); found { // with its hold
+		b = now
+	}
+	return b, nil
+}
+
+// recordBoot records a boot alone.
+func (s *Saga) recordBoot(ctx context.Context, c command.BootCreate) (*state.Boot, error) {
 	res, err := s.zone.Propose(ctx, c)
 	return res.Boot, err
+}
+
+// mayPlanFirst reports whether a boot can be planned before it is recorded: this zone asks
+// no other, nobody has to leave for it, and it is not a repeat.
+func (s *Saga) mayPlanFirst(c *command.BootCreate) bool {
+	v, r := s.zone.View(), &c.Request
+	if len(v.Children()) > 0 || c.Again != "" || r.Class != api.Firm || r.Preempt || r.Reserves || r.Within != "" || r.Replaces != "" {
+		return false
+	}
+	_, repeat := v.BootFor(r.Project, r.Reservation, c.Key)
+	return !repeat
 }
 
 // bootFixed uses a plan that its caller selected before. It opens the plan before it
@@ -92,17 +150,22 @@ func (o bootOwner) find(v *state.State) (*want, bool) {
 	if !ok || b.Decision != api.DecisionPending {
 		return nil, false
 	}
-	w := &want{
-		request: b.Request, instances: b.Instances, metadata: b.Metadata, least: b.Min, fixed: b.Fixed, call: b.Call,
-		created: b.Created, timeout: b.Timeout, holds: b.Holds, tried: b.Tried(),
-		decidesHere: b.Request.Reserves || b.Again != "",
-	}
+	w := wantOf(&b.BootTerms)
+	w.created, w.holds, w.tried = b.Created, b.Holds, b.Tried()
 	for _, a := range b.Attempts {
 		if !a.Contended {
 			w.vain++
 		}
 	}
 	return w, true
+}
+
+// wantOf returns what a boot wants that has no attempts.
+func wantOf(t *command.BootTerms) *want {
+	return &want{
+		request: t.Request, instances: t.Instances, metadata: t.Metadata, least: t.Min, fixed: t.Fixed, call: t.Call, timeout: t.Timeout,
+		decidesHere: t.Request.Reserves || t.Again != "",
+	}
 }
 
 func (o bootOwner) shortfall(v *state.State) string {

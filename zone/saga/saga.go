@@ -47,7 +47,8 @@ type Saga struct {
 	peers     Peers
 	digests   zone.Digests
 
-	plans plans // sealed plans of boots in flight on this leader
+	plans     plans     // sealed plans of boots in flight on this leader
+	admission admission // new boots on their way into the log
 }
 
 // New returns a saga. Nothing runs until Lead is called.

@@ -1,0 +1,225 @@
+package saga
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/internal/codec"
+	"berth/raftstore/command"
+	"berth/zone/estimate"
+)
+
+// Limits of the admission of boots.
+const (
+	admitMax       = 256             // boots of one batch
+	admitSlotsMax  = api.CountMax    // instances of one batch, or those of one boot
+	admitQueueMax  = 4096            // boots that wait for a batch; others are recorded without a plan
+	admitWait      = 2 * time.Second // after which a boot that waits is recorded without a plan
+	admitSparesMax = 4               // alternates of a hold; few are needed, for a batch has no two claims on one room
+)
+
+// admission plans new boots before they are recorded, so that the record of a boot, its
+// slots and its decision are one log entry. It takes boots in batches: those that arrive
+// while the entries of one batch are on their way wait for the next, which is planned on
+// a view that has them all, and alike boots of a batch share one scan of the hosts. So no
+// two boots are given the same room. What a plan does not cover is left to the loop of
+// undecided boots, as is every boot of a zone with children.
+//
+// It is only memory: a boot that is not recorded has had no answer. Callers do the work:
+// the first one of a batch plans for all of it.
+type admission struct {
+	mu      sync.Mutex    // guards what follows
+	waiting []*ticket     // in order of arrival
+	open    int           // tickets of the batch under way whose entries are not applied yet
+	over    chan struct{} // closed when none of them is left
+}
+
+// ticket is one owner on its way through the admission.
+type ticket struct {
+	owner owner
+	want  *want
+	key   string         // of its caller, "" for none: a repeat has the same
+	turn  chan []*ticket // gets the batch once: to plan it, or nil when it is planned
+	req   api.Request    // that it is planned for
+	plan  *estimate.Plan // nil for none
+}
+
+// enter queues a boot. It returns false if the queue is full.
+func (a *admission) enter(t *ticket) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.waiting) >= admitQueueMax {
+		return false
+	}
+	a.waiting = append(a.waiting, t)
+	a.startBatch()
+	return true
+}
+
+// startBatch hands the next batch to its first boot, unless one is under way. The caller
+// holds the lock.
+func (a *admission) startBatch() {
+	if a.open > 0 || len(a.waiting) == 0 {
+		return
+	}
+	var batch []*ticket
+	batch, a.waiting = nextBatch(a.waiting)
+	a.open, a.over = len(batch), make(chan struct{})
+	batch[0].turn <- batch
+}
+
+// await waits for the turn of a boot. It returns the batch if the boot is the first of it,
+// which is to plan it, and nil for a boot that was planned. It returns false for a boot that
+// has waited for too long, which is in no batch.
+func (a *admission) await(ctx context.Context, t *ticket) ([]*ticket, bool) {
+	ctx, cancel := context.WithTimeout(ctx, admitWait)
+	defer cancel()
+	select {
+	case batch := <-t.turn:
+		return batch, true
+	case <-ctx.Done():
+	}
+	if a.withdraw(t) {
+		return nil, false
+	}
+	return <-t.turn, true
+}
+
+// withdraw takes a boot out of the queue. It returns false if the boot is in a batch.
+func (a *admission) withdraw(t *ticket) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := slices.Index(a.waiting, t)
+	if i >= 0 {
+		a.waiting = slices.Delete(a.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+// leave ends the part of one boot in its batch. It returns a channel that is closed when the
+// entries of all others of the batch are applied.
+func (a *admission) leave() (over <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	over = a.over
+	a.open--
+	if a.open == 0 {
+		close(a.over)
+	}
+	a.startBatch()
+	return over
+}
+
+// nextBatch takes the next batch from a queue: each project has its turn, in the order in
+// which they came, so that one with many boots does not delay the others.
+func nextBatch(waiting []*ticket) (batch, rest []*ticket) {
+	turns := map[api.ProjectID]int{}
+	turn := make(map[*ticket]int, len(waiting))
+	for _, t := range waiting {
+		turn[t] = turns[t.want.request.Project]
+		turns[t.want.request.Project]++
+	}
+	order := slices.Clone(waiting)
+	slices.SortStableFunc(order, func(x, y *ticket) int { return turn[x] - turn[y] })
+	slots, taken := 0, map[*ticket]bool{}
+	for _, t := range order {
+		n := t.want.request.Count()
+		if len(batch) == admitMax || len(batch) > 0 && slots+n > admitSlotsMax {
+			break
+		}
+		batch, slots, taken[t] = append(batch, t), slots+n, true
+	}
+	for _, t := range waiting {
+		if !taken[t] {
+			rest = append(rest, t)
+		}
+	}
+	return batch, rest
+}
+
+// planBatch plans the boots of a batch, and then gives each of the others its turn. A nil
+// batch was planned by another.
+func (s *Saga) planBatch(ctx context.Context, batch []*ticket) {
+	if batch == nil {
+		return
+	}
+	defer func() {
+		for _, t := range batch[1:] {
+			t.turn <- nil
+		}
+	}()
+	v, at := s.zone.View(), s.zone.Instant()
+	for _, alike := range sortByKind(batch, at) {
+		reqs := make([]*api.Request, len(alike))
+		for i, t := range alike {
+			reqs[i] = &t.req
+		}
+		for i, p := range s.estimator.PlanAlike(ctx, v, reqs) {
+			if p != nil {
+				alike[i].plan = p
+				s.estimator.KeepExplanation(v, alike[i].want.call, reqs[i], p)
+			}
+		}
+	}
+}
+
+// sortByKind returns the boots of a batch that one scan of the hosts can serve together, with
+// the requests that they are planned for, made at an instant. A repeat of another of the
+// batch is not planned.
+func sortByKind(batch []*ticket, at api.Instant) [][]*ticket {
+	var out [][]*ticket
+	places, seen := map[string]int{}, map[string]bool{}
+	for i, t := range batch {
+		t.req = t.want.request
+		t.req.Since, t.req.Attempt = at, 1
+		id, key := string(t.req.Project)+"\x00r"+string(t.req.Reservation), string(t.req.Project)+"\x00k"+t.key
+		if seen[id] || t.key != "" && seen[key] {
+			continue
+		}
+		seen[id], seen[key] = true, true
+		kind := kindOf(&t.req, i)
+		at, ok := places[kind]
+		if !ok {
+			at = len(out)
+			places[kind], out = at, append(out, nil)
+		}
+		out[at] = append(out[at], t)
+	}
+	return out
+}
+
+// kindOf returns the same text for requests that one scan can serve. One with rules or with
+// several groups is planned by itself.
+func kindOf(r *api.Request, number int) string {
+	if len(r.Groups) != 1 || len(r.Rules) > 0 {
+		return "alone " + strconv.Itoa(number)
+	}
+	its := *r
+	its.Reservation, its.Since = "", 0
+	its.Groups = []api.Group{r.Groups[0]}
+	its.Groups[0].Count, its.Groups[0].Min = 0, 0
+	b, err := codec.Marshal(its)
+	if err != nil {
+		return "alone " + strconv.Itoa(number)
+	}
+	return "alike " + string(b)
+}
+
+// firstHold returns the hold of all slots of a boot that was planned, which commits it.
+func (s *Saga) firstHold(t *ticket) (command.Hold, bool) {
+	if t.plan == nil {
+		return command.Hold{}, false
+	}
+	groups := t.plan.Layer.Groups
+	for g := range groups {
+		groups[g].Alternates = groups[g].Alternates[:min(admitSparesMax, len(groups[g].Alternates))]
+	}
+	r := newRun(s, t.owner, t.want)
+	r.attempt = 1
+	h, err := r.holdCommand(&t.req, t.plan, r.nextInstances(&t.plan.Layer), true)
+	return h, err == nil
+}

@@ -1,0 +1,134 @@
+package saga
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+func ticketOf(project string, number, count int) *ticket {
+	return &ticket{turn: make(chan []*ticket, 1), want: &want{request: api.Request{
+		Project: api.ProjectID(project), Reservation: api.ReservationID(fmt.Sprint(number)), Groups: []api.Group{{Count: count}},
+	}}}
+}
+
+func namesOf(ts []*ticket) (out []string) {
+	for _, t := range ts {
+		out = append(out, string(t.want.request.Project)+string(t.want.request.Reservation))
+	}
+	return out
+}
+
+// TestNextBatchIsFair: each project has its turn, and what is left keeps its order.
+func TestNextBatchIsFair(t *testing.T) {
+	var waiting []*ticket
+	for n := range admitMax + 2 {
+		waiting = append(waiting, ticketOf("a", n, 1))
+	}
+	waiting = append(waiting, ticketOf("b", 0, 1), ticketOf("b", 1, 1), ticketOf("c", 0, 1))
+	batch, rest := nextBatch(waiting)
+	assert.Len(t, batch, admitMax)
+	assert.Equal(t, []string{"a0", "b0", "c0", "a1", "b1", "a2"}, namesOf(batch[:6]))
+	assert.Equal(t, []string{"a253", "a254", "a255", "a256", "a257"}, namesOf(rest))
+	last, none := nextBatch(rest)
+	assert.Equal(t, rest, last)
+	assert.Empty(t, none)
+}
+
+// TestBatchLimits holds the limit of instances at it and one above, and that a boot is never
+// too large for a batch of its own.
+func TestBatchLimits(t *testing.T) {
+	for _, c := range []struct {
+		counts []int
+		batch  int
+	}{
+		{[]int{admitSlotsMax - 1, 1}, 2},
+		{[]int{admitSlotsMax - 1, 2}, 1},
+		{[]int{admitSlotsMax + 1, 1}, 1},
+	} {
+		var waiting []*ticket
+		for i, n := range c.counts {
+			waiting = append(waiting, ticketOf("a", i, n))
+		}
+		batch, rest := nextBatch(waiting)
+		assert.Len(t, batch, c.batch, "%v", c.counts)
+		assert.Len(t, rest, len(c.counts)-c.batch, "%v", c.counts)
+	}
+}
+
+// TestAdmission: one batch is under way at a time, the first of a batch gets all of it, and
+// the queue is bounded.
+func TestAdmission(t *testing.T) {
+	var a admission
+	first := ticketOf("a", 0, 1)
+	require.True(t, a.enter(first))
+	assert.Equal(t, []*ticket{first}, <-first.turn)
+	var waiting []*ticket
+	for n := range admitQueueMax {
+		one := ticketOf("a", n+1, 1)
+		require.True(t, a.enter(one))
+		waiting = append(waiting, one)
+	}
+	assert.False(t, a.enter(ticketOf("a", 0, 1)), "the queue is full")
+	assert.Empty(t, waiting[0].turn, "the first batch is not over")
+	require.True(t, a.withdraw(waiting[1]))
+	assert.False(t, a.withdraw(waiting[1]))
+	a.leave()
+	batch := <-waiting[0].turn
+	assert.Len(t, batch, admitMax)
+	assert.Equal(t, waiting[2], batch[1])
+	assert.False(t, a.withdraw(batch[1]), "it is in a batch")
+	for range batch {
+		assert.Empty(t, waiting[admitMax+1].turn)
+		a.leave()
+	}
+	assert.Len(t, <-waiting[admitMax+1].turn, admitMax)
+}
+
+// TestAwaitIsBounded: a boot that waits for admitWait goes on alone; one that is in a batch
+// by then waits for its plan.
+func TestAwaitIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a admission
+		first, second, third := ticketOf("a", 0, 1), ticketOf("a", 1, 1), ticketOf("a", 2, 1)
+		require.True(t, a.enter(first))
+		batch, ok := a.await(t.Context(), first)
+		assert.True(t, ok)
+		assert.Equal(t, []*ticket{first}, batch)
+		require.True(t, a.enter(second))
+		_, ok = a.await(t.Context(), second)
+		assert.False(t, ok)
+		require.True(t, a.enter(third))
+		go a.leave()
+		batch, ok = a.await(t.Context(), third)
+		assert.True(t, ok)
+		assert.Equal(t, []*ticket{third}, batch)
+	})
+}
+
+// TestKinds: what differs in more than its reservation, time and count is planned apart, and
+// so is what has rules or several groups; a repeat is not planned at all.
+func TestKinds(t *testing.T) {
+	base := func(n int) *ticket { return ticketOf("a", n, n+1) }
+	other := base(2)
+	other.want.request.Groups[0].Flavor = "large"
+	ruled := base(3)
+	ruled.want.request.Rules = []api.Rule{{Policy: api.AntiAffinity}}
+	two := base(4)
+	two.want.request.Groups = append(two.want.request.Groups, api.Group{Count: 1})
+	repeat, keyed, again := base(1), base(5), base(6)
+	keyed.key, again.key = "k", "k"
+	got := sortByKind([]*ticket{base(0), base(1), other, ruled, two, repeat, keyed, again, ticketOf("b", 0, 1)}, 7)
+	var names [][]string
+	for _, kind := range got {
+		names = append(names, namesOf(kind))
+	}
+	assert.Equal(t, [][]string{{"a0", "a1", "a5"}, {"a2"}, {"a3"}, {"a4"}, {"b0"}}, names)
+	assert.Equal(t, api.Instant(7), got[0][0].req.Since)
+	assert.Equal(t, 1, got[0][0].req.Attempt)
+}
