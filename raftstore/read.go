@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/api"
+	"berth/internal/watch"
 	"berth/raftstore/state"
 )
 
@@ -39,6 +40,12 @@ func (s *Store) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.S
 	default:
 		return st, closedError("raftstore.WaitFor")
 	}
+}
+
+// Feed returns a feed of the topics, among those that wanted accepts, that entries touch, until
+// remove is called. A reader that is woken finds the entry in View.
+func (s *Store) Feed(wanted func(state.Topic) bool) (f *watch.Feed[state.Topic], remove func()) {
+	return s.views.watchers.AddFeed(wanted)
 }
 
 // Linearizable returns a view that holds every change that was acknowledged, by

@@ -560,6 +560,10 @@ func (s *seat) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.St
 	return s.log.waitFor(ctx, topic, ok)
 }
 
+func (s *seat) Feed(wanted func(state.Topic) bool) (f *watch.Feed[state.Topic], remove func()) {
+	return s.log.watchers.AddFeed(wanted)
+}
+
 func (s *seat) Term() uint64 { return s.term }
 
 // Form is the newest, unless a test has set another one.

@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/internal/crash"
+	"berth/internal/watch"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -26,6 +27,9 @@ type Store interface {
 	// WaitFor returns the first state for which ok holds, or the latest state and ctx's
 	// error. It calls ok at once, and again only after entries that touch topic.
 	WaitFor(ctx context.Context, topic state.Topic, ok func(*state.State) bool) (*state.State, error)
+	// Feed returns a feed of the topics, among those that wanted accepts, that entries touch, until
+	// remove is called. A reader that is woken finds the entry in View.
+	Feed(wanted func(state.Topic) bool) (f *watch.Feed[state.Topic], remove func())
 	// Propose appends the commands to the log as one entry and returns the result of
 	// each. It fails with CodeUnavailable when nothing was appended, and with
 	// CodeTimeout when the outcome is unknown.

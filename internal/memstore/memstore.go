@@ -89,6 +89,11 @@ func (s *Store) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.S
 	}
 }
 
+// Feed returns a feed of the topics that commands touch, until remove is called.
+func (s *Store) Feed(wanted func(state.Topic) bool) (f *watch.Feed[state.Topic], remove func()) {
+	return s.watchers.AddFeed(wanted)
+}
+
 // Propose applies the commands as one entry and returns their results. It fails only
 // after Fail.
 func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Result, error) {

@@ -1,4 +1,5 @@
-// Package watch wakes the waiters for one key among many, and no others.
+// Package watch wakes the waiters for one key among many, and no others, and tells readers
+// which keys were woken.
 package watch
 
 import (
@@ -10,8 +11,9 @@ import (
 // waiters. The zero List is empty and ready; it must not be copied. All methods may be
 // called concurrently.
 type List[K comparable] struct {
-	mu      sync.Mutex // guards waiting
+	mu      sync.Mutex // guards waiting and feeds
 	waiting map[K]map[chan struct{}]struct{}
+	feeds   map[*Feed[K]]struct{}
 }
 
 // Add returns a channel that gets a value after k is woken, one value for any number of
@@ -45,6 +47,9 @@ func (l *List[K]) Wake(keys ...K) {
 	var everything K
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for f := range l.feeds {
+		f.put(keys)
+	}
 	if slices.Contains(keys, everything) {
 		for _, all := range l.waiting {
 			signalAll(all)

@@ -40,6 +40,11 @@ func (s *bootsBook) FindBoot(ok func(*Boot) bool) *Boot {
 // UndecidedBoots returns the boots without a decision, by key.
 func (s *bootsBook) UndecidedBoots() []*Boot { return pickRecords(&s.undecided, &s.boots) }
 
+// UndecidedBoot returns the boot with a key, if it has no decision.
+func (s *bootsBook) UndecidedBoot(key string) (*Boot, bool) {
+	return pickRecord(&s.undecided, &s.boots, key)
+}
+
 // BootsPage returns boots of a project by reservation id.
 func (s *bootsBook) BootsPage(p api.ProjectID, page Page) []*Boot {
 	var out []*Boot

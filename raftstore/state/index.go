@@ -49,6 +49,13 @@ func pickRecords[V any](index *table.Set, from *table.Map[V]) []V {
 	return out
 }
 
+func pickRecord[V any](index *table.Set, from *table.Map[V], k string) (v V, ok bool) {
+	if index.Contains(k) {
+		v, ok = from.Get(k)
+	}
+	return v, ok
+}
+
 func firstKeys[V any](t *table.Map[V], limit int, ok func(V) bool) []string {
 	var out []string
 	t.Scan(func(k string, v V) bool {

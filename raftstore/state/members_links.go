@@ -35,6 +35,7 @@ func (s *membersBook) linkPut(c command.LinkPut) Result {
 	}
 	l.Created, l.Updated = c.At, c.At
 	s.links.Set(string(l.ID), &l)
+	s.touchTopic(dueTopic(DueFollows, string(l.ID)))
 	return Result{Link: &l}
 }
 
@@ -140,6 +141,12 @@ func (s *membersBook) Children() []*api.Link {
 		}
 	}
 	return out
+}
+
+// Child returns the link with an id, if it leads to a child.
+func (s *membersBook) Child(id string) (*api.Link, bool) {
+	l, ok := s.links.Get(id)
+	return l, ok && l.Role == api.LinkChild
 }
 
 func (s *membersBook) findLink(ok func(*api.Link) bool) (*api.Link, bool) {

@@ -78,7 +78,10 @@ type planUse struct {
 
 // openOwner marks an owner of this zone as undecided: it may make holds, and they are
 // kept.
-func (s *sagaBook) openOwner(o owner) { s.undecided.Insert(o.ID) }
+func (s *sagaBook) openOwner(o owner) {
+	s.undecided.Insert(o.ID)
+	s.touchTopic(dueTopic(DueBoots, o.ID))
+}
 
 // closeOwner marks an owner of this zone as decided. It decides its holds next.
 func (s *sagaBook) closeOwner(o owner) { s.undecided.Delete(o.ID) }

@@ -191,6 +191,7 @@ func (s *sagaBook) noteUntold(h *Hold, by int) {
 		s.untold.Delete(h.Key())
 	} else {
 		s.untold.Insert(h.Key())
+		s.touchTopic(dueTopic(DueTells, h.Key()))
 	}
 	if is := s.untold.Contains(h.Key()); h.Origin == "" && is != was && h.mayLive() {
 		s.addFact(partsOwed{h.owner(), by})

@@ -213,6 +213,9 @@ func (s *sagaBook) Holds() []*Hold { return s.holds.Values() }
 // UntoldHolds returns decided holds that some child has not confirmed, by key.
 func (s *sagaBook) UntoldHolds() []*Hold { return pickRecords(&s.untold, &s.holds) }
 
+// UntoldHold returns the hold with a key, if it is decided and some child has not confirmed that.
+func (s *sagaBook) UntoldHold(key string) (*Hold, bool) { return pickRecord(&s.untold, &s.holds, key) }
+
 // PreparedHolds returns holds that a parent has not decided, by key.
 func (s *sagaBook) PreparedHolds() []*Hold { return pickRecords(&s.prepared, &s.holds) }
 

@@ -20,6 +20,7 @@ func checkTouched(tb require.TestingT, before, after *State, touched []Topic) {
 	if slices.Contains(touched, Everything) {
 		return
 	}
+	checkDue(tb, before, after, touched)
 	for a, was := range workByScan(before) {
 		if now := workByScan(after)[a]; now != was {
 			require.Contains(tb, touched, WorkTopic(a), "was %s, is %s", was, now)
@@ -51,6 +52,41 @@ func checkTouched(tb require.TestingT, before, after *State, touched []Topic) {
 			require.Contains(tb, touched, BootTopic(b.Request.Project, b.Request.Reservation))
 		}
 	}
+}
+
+// checkDue holds that a command names each record that has work for the leader which it had
+// not before.
+func checkDue(tb require.TestingT, before, after *State, touched []Topic) {
+	was := dueByScan(before)
+	for work, t := range dueByScan(after) {
+		if _, known := was[work]; !known {
+			require.Contains(tb, touched, t, work)
+		}
+	}
+}
+
+// dueByScan returns what is due for a leader, with the topic that names it.
+func dueByScan(s *State) map[string]Topic {
+	out := map[string]Topic{}
+	for _, b := range s.boots.Values() {
+		if b.Decision == api.DecisionPending {
+			out["decide "+b.ID()] = dueTopic(DueBoots, b.ID())
+		}
+	}
+	for _, h := range s.holds.Values() {
+		for _, p := range h.Parts {
+			if h.Decision != api.DecisionPending && !p.Acked {
+				out[fmt.Sprintf("tell %s of %s to %s", p.Link, h.Key(), h.Decision)] = dueTopic(DueTells, h.Key())
+			}
+		}
+	}
+	for _, id := range s.unended.Keys() {
+		out["end "+id] = dueTopic(DueEnds, id)
+	}
+	for _, l := range s.Children() {
+		out["follow "+string(l.ID)] = dueTopic(DueFollows, string(l.ID))
+	}
+	return out
 }
 
 // workByScan returns, by agent, what its poll may depend on.
@@ -111,7 +147,7 @@ func TestWorkOfAgents(t *testing.T) {
 	assert.Empty(t, w.s.WorkAfter("a2", math.MaxUint64))
 
 	w.ok(create(w.stamp(), "r1", 1, 1))
-	assert.Equal(t, []Topic{BootTopic("p", "r1")}, w.s.Touched())
+	assert.Equal(t, []Topic{dueTopic(DueBoots, "p\x00r1"), BootTopic("p", "r1")}, w.s.Touched())
 	h := hold(w.stamp(), "k1", "r1", slots("h1", "i1"))
 	h.Commit = true
 	w.ok(h)

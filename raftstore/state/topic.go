@@ -21,6 +21,7 @@ const (
 	topicEvents
 	topicWebhooks
 	topicLeaseEnds
+	topicDue
 )
 
 // Everything is the zero Topic. A command that replaces the whole state touches it: all who
@@ -54,6 +55,24 @@ func WebhooksTopic() Topic { return Topic{kind: topicWebhooks} }
 
 // LeaseEndsTopic names the ends of leases that the external service is to be told. See LeaseEnds.
 func LeaseEndsTopic() Topic { return Topic{kind: topicLeaseEnds} }
+
+// Due is a kind of work for the leader of a zone.
+type Due string
+
+// The kinds of work. The key of each is that of one record.
+const (
+	DueBoots   Due = "boots"   // a boot is undecided; key Boot.ID
+	DueTells   Due = "tells"   // a child must be told the decision on a hold; key Hold.Key
+	DueEnds    Due = "ends"    // a child must be told to end an instance; key its id
+	DueFollows Due = "follows" // a link was made; key its id
+)
+
+// dueTopic names that work of a kind has arisen for the record with a key.
+func dueTopic(d Due, key string) Topic { return Topic{kind: topicDue, a1: string(d), a2: key} }
+
+// Due returns the kind of work that the topic names, and the key of its record. It returns
+// false for a topic that names no work.
+func (t Topic) Due() (d Due, key string, ok bool) { return Due(t.a1), t.a2, t.kind == topicDue }
 
 // Touched returns the topics that the last command has touched, in order and possibly with
 // repeats. The slice is valid until the next Apply.

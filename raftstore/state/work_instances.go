@@ -165,7 +165,10 @@ func (s *workBook) stayEnded(old *api.Instance, why api.RequeueRefusal) {
 }
 
 // mustEnd lists a remote instance whose zone must be told to end it.
-func (s *workBook) mustEnd(i *api.Instance) { s.unended.Insert(string(i.ID)) }
+func (s *workBook) mustEnd(i *api.Instance) {
+	s.unended.Insert(string(i.ID))
+	s.touchTopic(dueTopic(DueEnds, string(i.ID)))
+}
 
 func (s *workBook) instanceTold(c command.InstanceTold) {
 	for _, id := range c.IDs {

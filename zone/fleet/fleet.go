@@ -22,6 +22,9 @@ const (
 	endsAtOnce  = 32 // instances whose lifetime is over, and lost hosts
 )
 
+// sweepEvery is the time between two looks at what is to be moved, healed or ended.
+const sweepEvery = time.Second
+
 // Fleet manages the hosts of one zone on one node. Its methods may be called
 // concurrently.
 type Fleet struct {
@@ -42,10 +45,15 @@ func New(z *zone.Zone, e *estimate.Estimator) *Fleet {
 func (f *Fleet) Lead(ctx context.Context) {
 	f.beats.resetAll(f.zone.Now())
 	var wg sync.WaitGroup
-	wg.Go(func() { f.zone.RunDue(ctx, movesAtOnce, f.zone.NowAndThen(f.dueDrains)) })
-	wg.Go(func() { f.zone.RunDue(ctx, movesAtOnce, f.zone.NowAndThen(f.dueHeals)) })
-	wg.Go(func() { f.zone.RunDue(ctx, endsAtOnce, f.zone.NowAndThen(f.dueSilences)) })
-	wg.Go(func() { f.zone.RunDue(ctx, endsAtOnce, f.zone.NowAndThen(f.dueExpiries)) })
+	for _, l := range []zone.Loop{
+		{AtOnce: movesAtOnce, All: f.dueDrains},
+		{AtOnce: movesAtOnce, All: f.dueHeals},
+		{AtOnce: endsAtOnce, All: f.dueSilences},
+		{AtOnce: endsAtOnce, All: f.dueExpiries},
+	} {
+		l.Every = sweepEvery
+		wg.Go(func() { f.zone.RunLoop(ctx, l) })
+	}
 	wg.Go(func() { f.watchHosts(ctx) })
 	wg.Wait()
 }

@@ -185,13 +185,12 @@ func (o bootOwner) decision(at command.Stamp, d api.Decision, why cause, last *a
 	}
 }
 
-func (s *Saga) dueBoots(v *state.State) []zone.Job {
-	var out []zone.Job
-	for _, b := range v.UndecidedBoots() {
+// bootsLoop returns the loop that takes undecided boots to their decision.
+func (s *Saga) bootsLoop() zone.Loop {
+	return zone.LoopOf(bootsAtOnce, state.DueBoots, (*state.State).UndecidedBoots, (*state.State).UndecidedBoot, func(b *state.Boot) []zone.Job {
 		o := bootOwner{b.Request.Project, b.Request.Reservation}
-		out = append(out, zone.Job{Key: b.ID(), Run: func(ctx context.Context) error { return s.settleOwner(ctx, o) }})
-	}
-	return out
+		return []zone.Job{{Key: b.ID(), Run: func(ctx context.Context) error { return s.settleOwner(ctx, o) }}}
+	})
 }
 
 // WaitBoot returns the boot once it has an outcome, or its current state when ctx ends,

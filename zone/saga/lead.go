@@ -17,6 +17,7 @@ const (
 	bootsAtOnce = 64              // boots that one leader works on
 	tellsAtOnce = 32              // calls to other zones with decisions
 	followWait  = 3 * time.Second // long poll of a child's changes; a dead gateway is noticed after it
+	sweepEvery  = time.Second     // between two looks at what only time makes due
 	pruneEvery  = time.Minute
 	pruneAfter  = 24 * time.Hour     // how long ended objects are kept, including idempotency keys
 	pruneAbroad = 7 * 24 * time.Hour // the same for objects made for a parent, which may be cut off for days
@@ -36,26 +37,28 @@ const (
 // they read what is due, so they find a failed step again.
 func (s *Saga) Lead(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { s.zone.RunDue(ctx, bootsAtOnce, s.dueBoots) })
-	wg.Go(func() { s.zone.RunDue(ctx, tellsAtOnce, s.dueTells) })
-	wg.Go(func() { s.zone.RunDue(ctx, tellsAtOnce, s.dueEnds) })
-	wg.Go(func() { s.zone.RunDue(ctx, tellsAtOnce, s.dueQuestions) })
-	wg.Go(func() { s.zone.RunDue(ctx, api.LinksMax, s.dueFollows) })
-	wg.Go(func() { s.zone.RunDue(ctx, requeueAtOnce, s.zone.NowAndThen(s.dueRequeued)) })
+	for _, l := range []zone.Loop{
+		s.bootsLoop(),
+		zone.LoopOf(tellsAtOnce, state.DueTells, (*state.State).UntoldHolds, (*state.State).UntoldHold, s.tellsOf),
+		zone.LoopOf(tellsAtOnce, state.DueEnds, (*state.State).UnendedInstances, (*state.State).UnendedInstance, s.endOf),
+		zone.LoopOf(api.LinksMax, state.DueFollows, (*state.State).Children, (*state.State).Child, s.followOf),
+		{AtOnce: tellsAtOnce, All: s.dueQuestions, Every: sweepEvery},
+		{AtOnce: requeueAtOnce, All: s.dueRequeued, Every: sweepEvery},
+	} {
+		wg.Go(func() { s.zone.RunLoop(ctx, l) })
+	}
 	wg.Go(func() { s.watchChildren(ctx) })
 	wg.Go(func() { s.zone.Every(ctx, pruneEvery, s.pruneRecords) })
 	wg.Wait()
 }
 
-// dueTells returns the jobs that send decisions on holds to children, until they have
+// tellsOf returns the jobs that send the decision on a hold to children, until they have
 // answered.
-func (s *Saga) dueTells(v *state.State) []zone.Job {
+func (s *Saga) tellsOf(h *state.Hold) []zone.Job {
 	var out []zone.Job
-	for _, h := range v.UntoldHolds() {
-		for _, p := range h.Parts {
-			if !p.Acked {
-				out = append(out, zone.Job{Key: h.Key() + "\x00" + string(p.Link) + string(h.Decision), Run: func(ctx context.Context) error { return s.tellDecision(ctx, h, p) }})
-			}
+	for _, p := range h.Parts {
+		if !p.Acked {
+			out = append(out, zone.Job{Key: h.Key() + "\x00" + string(p.Link) + string(h.Decision), Run: func(ctx context.Context) error { return s.tellDecision(ctx, h, p) }})
 		}
 	}
 	return out
@@ -91,13 +94,9 @@ func (s *Saga) tellDecision(ctx context.Context, h *state.Hold, p state.Part) er
 	return err
 }
 
-// dueEnds returns the jobs that tell children to end single instances.
-func (s *Saga) dueEnds(v *state.State) []zone.Job {
-	var out []zone.Job
-	for _, i := range v.UnendedInstances() {
-		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return s.endAtChild(ctx, i) }})
-	}
-	return out
+// endOf returns the job that tells a child to end an instance.
+func (s *Saga) endOf(i *api.Instance) []zone.Job {
+	return []zone.Job{{Key: string(i.ID), Run: func(ctx context.Context) error { return s.endAtChild(ctx, i) }}}
 }
 
 func (s *Saga) endAtChild(ctx context.Context, i *api.Instance) error {
@@ -156,13 +155,9 @@ func (s *Saga) askDecision(ctx context.Context, h *state.Hold) error {
 	return err
 }
 
-// dueFollows returns the jobs that follow the children's reports on their instances.
-func (s *Saga) dueFollows(v *state.State) []zone.Job {
-	var out []zone.Job
-	for _, l := range v.Children() {
-		out = append(out, zone.Job{Key: string(l.ID), Run: func(ctx context.Context) error { return s.followLink(ctx, l.ID) }})
-	}
-	return out
+// followOf returns the job that follows a child's reports on its instances.
+func (s *Saga) followOf(l *api.Link) []zone.Job {
+	return []zone.Job{{Key: string(l.ID), Run: func(ctx context.Context) error { return s.followLink(ctx, l.ID) }}}
 }
 
 func (s *Saga) pruneRecords(ctx context.Context) error {
