@@ -235,7 +235,13 @@ func (r *run) takeHold(ctx context.Context, req *api.Request, p *estimate.Plan, 
 	if !asksFor(res.Hold, slices.Concat(ids...)) {
 		return nil, api.Errorf(api.CodeUnavailable, "attempt %d was logged by an earlier try after all", r.attempt)
 	}
-	h, err := r.s.askParts(ctx, res.Hold, &p.Layer)
+	var commit func() command.Command
+	if enough {
+		commit = func() command.Command {
+			return r.owner.decision(r.s.zone.Stamp(), api.DecisionCommit, cause{}, nil)
+		}
+	}
+	h, err := r.s.askParts(ctx, res.Hold, &p.Layer, commit)
 	if err != nil {
 		return nil, err
 	}

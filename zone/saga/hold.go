@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/api"
@@ -61,7 +62,7 @@ func (s *Saga) holdForParent(ctx context.Context, parent *api.Link, r *api.HoldR
 	} else if h.Plan != layer.Plan && h.Plan != "" {
 		return nil, s.estimator.RefusePlan(&r.Request, errors.New("the hold took another plan before"))
 	}
-	h, err = s.askParts(ctx, h, layer)
+	h, err = s.askParts(ctx, h, layer, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -177,8 +178,9 @@ func sparesOf(g *buildplan.LayerGroup) []api.HostID {
 // askParts asks the children of a hold that have not answered yet, all at once, and
 // records their answers in one entry. A child that does not answer within holdTimeout
 // is recorded as holding nothing, and later told to release. If the caller gives up
-// first, missing answers stay open for its next try.
-func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) (*state.Hold, error) {
+// first, missing answers stay open for its next try. commit, if not nil, returns the command
+// that commits the owner of the hold: it shares the entry of the answers if all is held.
+func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer, commit func() command.Command) (*state.Hold, error) {
 	if h.State != api.HoldAsking {
 		return h, nil
 	}
@@ -199,15 +201,40 @@ func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer) 
 		}
 	}
 	c.Stamp = s.zone.Stamp()
+	cmds := []command.Command{c}
+	if commit != nil && !h.Commit && holdsAll(h, c.Answers) {
+		cmds = append(cmds, commit())
+	}
 	// Answers must be recorded even if the caller is gone, so its deadline does not
 	// apply.
 	rec, stop := context.WithTimeout(context.WithoutCancel(ctx), peerTimeout)
 	defer stop()
-	res, err := s.zone.Propose(rec, c)
+	rs, err := s.zone.ProposeAll(rec, cmds...)
+	if err == nil {
+		err = rs[0].Err
+	}
 	if err == nil && ctx.Err() != nil && len(c.Answers) < asked {
 		err = api.Wrap(api.CodeTimeout, "saga.Hold", "not every zone below has answered yet; ask again", ctx.Err())
 	}
-	return res.Hold, err
+	if err != nil {
+		return nil, err
+	}
+	if now, ok := s.zone.View().Hold(h.Origin, h.ID); ok { // with the decision
+		return now, nil
+	}
+	return rs[0].Hold, nil
+}
+
+// holdsAll reports whether children hold all that a hold wants of them, by their answers, and
+// nothing was refused here.
+func holdsAll(h *state.Hold, answers []command.PartAnswer) bool {
+	held := map[api.LinkID]int{}
+	for _, a := range answers {
+		held[a.Link] = len(a.Held)
+	}
+	return len(h.Refused) == 0 && !slices.ContainsFunc(h.Parts, func(p state.Part) bool {
+		return !p.Answered && held[p.Link] < len(p.Instances)
+	})
 }
 
 // partAnswer is the answer of a child, or that it is unknown.
