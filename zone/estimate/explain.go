@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"container/list"
 	"slices"
 	"sync"
 
@@ -13,8 +14,9 @@ import (
 // and by reservation. They are only in memory: the record of a boot has the lasting
 // ones.
 type explanations struct {
-	mu   sync.Mutex // guards list
-	list []explanation
+	mu   sync.Mutex                  // guards what follows
+	list list.List                   // of explanation, in the order in which they were stored
+	of   map[explained]*list.Element // the place of each
 }
 
 // explanation is one of them. abroad is true if a parent asked: its projects are not
@@ -24,20 +26,39 @@ type explanation struct {
 	abroad bool
 }
 
+// explained names what an explanation is of.
+type explained struct {
+	request     api.RequestID
+	project     api.ProjectID
+	reservation api.ReservationID
+	abroad      bool
+}
+
+func (e explanation) key() explained { return explained{e.Request, e.Project, e.Reservation, e.abroad} }
+
 // keepExplanation stores an explanation in place of an earlier one of the same request
 // and reservation, and drops old and excess ones.
 func (t *explanations) keepExplanation(e *api.Explanation, abroad bool) {
+	x := explanation{e, abroad}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := e.At.Add(-api.ExplainKept)
-	t.list = slices.DeleteFunc(t.list, func(o explanation) bool {
-		return o.At < before ||
-			o.abroad == abroad && o.Request == e.Request && o.Reservation == e.Reservation && o.Project == e.Project
-	})
-	if n := len(t.list) - (api.ExplainMax - 1); n > 0 {
-		t.list = slices.Delete(t.list, 0, n)
+	if t.of == nil {
+		t.of = map[explained]*list.Element{}
 	}
-	t.list = append(t.list, explanation{e, abroad})
+	if was, again := t.of[x.key()]; again {
+		t.list.Remove(was)
+	}
+	t.of[x.key()] = t.list.PushBack(x)
+	before := e.At.Add(-api.ExplainKept)
+	for {
+		first := t.list.Front()
+		oldest := first.Value.(explanation) //nolint:forcetypeassert // as the list says
+		if oldest.At >= before && t.list.Len() <= api.ExplainMax {
+			return
+		}
+		t.list.Remove(first)
+		delete(t.of, oldest.key())
+	}
 }
 
 // findExplanation returns the latest explanation that ok accepts and that is not too
@@ -45,7 +66,8 @@ func (t *explanations) keepExplanation(e *api.Explanation, abroad bool) {
 func (t *explanations) findExplanation(now api.Instant, ok func(explanation) bool) *api.Explanation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, e := range slices.Backward(t.list) {
+	for at := t.list.Back(); at != nil; at = at.Prev() {
+		e := at.Value.(explanation) //nolint:forcetypeassert // as the list says
 		if e.At >= now.Add(-api.ExplainKept) && ok(e) {
 			return e.Explanation
 		}

@@ -1,0 +1,41 @@
+package estimate
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+)
+
+// TestExplanationsAreBounded: one of a kind is kept, the latest; beyond ExplainMax the oldest
+// goes, and so does what is too old.
+func TestExplanationsAreBounded(t *testing.T) {
+	var all explanations
+	keep := func(n int, at api.Instant, abroad bool) {
+		all.keepExplanation(&api.Explanation{Request: api.RequestID(fmt.Sprint(n)), At: at}, abroad)
+	}
+	find := func(n int, at api.Instant) *api.Explanation {
+		return all.findExplanation(at, func(e explanation) bool { return string(e.Request) == fmt.Sprint(n) && !e.abroad })
+	}
+	for n := range api.ExplainMax {
+		keep(n, 1, false)
+	}
+	assert.NotNil(t, find(0, 1))
+	keep(api.ExplainMax, 1, false)
+	assert.Nil(t, find(0, 1))
+	assert.NotNil(t, find(1, 1))
+	keep(1, 2, false)
+	assert.Equal(t, api.ExplainMax, all.list.Len(), "in place of the earlier one")
+	assert.Equal(t, api.Instant(2), find(1, 2).At)
+	keep(1, 3, true)
+	assert.Equal(t, api.Instant(2), find(1, 3).At, "that of another zone is another")
+
+	late := api.Instant(2).Add(api.ExplainKept)
+	assert.NotNil(t, find(1, late))
+	assert.Nil(t, find(1, late+1))
+	keep(7, late+1, false)
+	assert.Equal(t, 2, all.list.Len(), "the others are too old")
+	assert.Len(t, all.of, 2)
+}
