@@ -65,8 +65,8 @@ func WithForm(newest func() api.Form) func(http.Handler) http.Handler {
 // CBOR writes v with a status. An answer in a newer form than the caller reads is
 // refused with CodeUnavailable instead.
 func CBOR(w http.ResponseWriter, r *http.Request, status int, v any) {
-	reads, need := api.ParseForm(r.Header.Get(api.HeaderForm)), api.Form(codec.NeededForm(v))
-	if need > reads {
+	reads := api.ParseForm(r.Header.Get(api.HeaderForm))
+	if need := neededForm(v, reads); need > reads {
 		Refuse(w, r, api.Errorf(api.CodeUnavailable, "the answer needs form %d, and the caller reads forms up to %d: it needs a newer release", need, reads))
 		return
 	}
@@ -78,6 +78,14 @@ func CBOR(w http.ResponseWriter, r *http.Request, status int, v any) {
 	w.Header().Set("Content-Type", api.MediaCBOR)
 	w.WriteHeader(status)
 	_, _ = w.Write(b) // fails only if the caller is gone
+}
+
+// neededForm returns the form that a reader of v needs, or an older one if it reads all.
+func neededForm(v any, reads api.Form) api.Form {
+	if reads >= api.FormNewest {
+		return api.FormFirst
+	}
+	return api.Form(codec.NeededForm(v))
 }
 
 // Refuse writes err in the error format, as CBOR to callers that accept it and
