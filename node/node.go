@@ -387,7 +387,7 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) adminDoor() http.Handler {
 	h := admin.New(admin.Config{
 		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
-		Watching: n.watching, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
+		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
 	})
 	if n.opts.Admin != nil {
 		h = n.opts.Admin(h)

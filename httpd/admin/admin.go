@@ -30,6 +30,8 @@ type Config struct {
 	Now    func() api.Instant
 	// Watching returns what this process does for those who watch events; nil for nothing.
 	Watching func() Watching
+	// Admission returns what this process does to admit boots; nil for nothing.
+	Admission func() Admission
 }
 
 // Routes returns every call of the listener with its kind of read. Each call reports on
@@ -114,7 +116,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag} {
 		ch <- d
 	}
-	for _, d := range slices.Concat(preemptDescs, bindingDescs) {
+	for _, d := range slices.Concat(preemptDescs, bindingDescs, admissionDescs) {
 		ch <- d
 	}
 }
@@ -142,6 +144,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(instances, float64(n), string(st))
 	}
 	c.collectWatching(ch, v, gauge)
+	c.collectAdmission(ch)
 	c.collectLeases(ch, v, gauge)
 	gauge(requeued, float64(v.CountRequeued()))
 	gauge(undecided, float64(len(v.UndecidedBoots())))

@@ -64,6 +64,9 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 		View:  func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
 		Form: func() api.Form { return api.FormNewest },
 		Now:  func() api.Instant { return 100_000 },
+		Admission: func() Admission {
+			return Admission{Waiting: 1, Batches: 2, Planned: 7, Alone: 3, Conflicts: 3, Planning: 1500 * time.Millisecond, Logging: 2 * time.Second}
+		},
 		Watching: func() Watching {
 			return Watching{
 				Delivered: 7, Failed: 2, Lag: 90 * time.Second, Streams: 3,
@@ -98,6 +101,8 @@ func TestMetrics(t *testing.T) {
 	assert.Equal(t, map[string]float64{
 		"berth_applied_index": 6, "berth_raft_term": 7, "berth_form_written": 1, "berth_form_readable": float64(api.FormNewest), "berth_leader": 1,
 		"berth_hosts up": 1, "berth_hosts down": 1, "berth_instances BUILD": 1,
+		"berth_admission_waiting": 1, "berth_admission_batches_total": 2, "berth_admission_boots_total yes": 7, "berth_admission_boots_total no": 3,
+		"berth_admission_conflicts_total": 3, "berth_admission_seconds_total plan": 1.5, "berth_admission_seconds_total log": 2,
 		"berth_boots_undecided": 1, "berth_requeued_instances": 0, "berth_holds_untold": 0, "berth_holds_prepared": 0,
 		"berth_capacity_free VCPU": 1, "berth_capacity_total VCPU": 4,
 		"berth_webhooks active": 0, "berth_webhooks failing": 0, "berth_webhooks paused": 0, "berth_event_streams": 3,

@@ -36,6 +36,35 @@ type admission struct {
 	waiting []*ticket     // in order of arrival
 	open    int           // tickets of the batch under way whose entries are not applied yet
 	over    chan struct{} // closed when none of them is left
+	counts  Admission     // but for Waiting
+}
+
+// Admission is what the admission of boots has done since this process started, and what waits.
+type Admission struct {
+	Waiting   int           // boots that wait for a batch
+	Batches   uint64        // that were planned
+	Planned   uint64        // boots of them that were recorded with their slots
+	Alone     uint64        // boots of them that were recorded without, for want of room for all of it
+	Conflicts uint64        // boots that were recorded with their slots and refused some of them
+	Planning  time.Duration // for which batches were planned, summed up
+	Logging   time.Duration // for which boots with their slots were on their way into the log, summed up
+}
+
+// Admission returns what the admission of boots has done, and what waits.
+func (s *Saga) Admission() Admission {
+	a := &s.admission
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := a.counts
+	out.Waiting = len(a.waiting)
+	return out
+}
+
+// count changes the counts.
+func (a *admission) count(change func(*Admission)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(&a.counts)
 }
 
 // ticket is one owner on its way through the admission.
@@ -147,7 +176,11 @@ func (s *Saga) planBatch(ctx context.Context, batch []*ticket) {
 	if batch == nil {
 		return
 	}
+	began := s.zone.Now()
 	defer func() {
+		s.admission.count(func(c *Admission) {
+			c.Batches, c.Planning = c.Batches+1, c.Planning+s.zone.Now().Sub(began)
+		})
 		for _, t := range batch[1:] {
 			t.turn <- nil
 		}

@@ -41,6 +41,7 @@ func (s *Saga) bootPlanned(ctx context.Context, c command.BootCreate) (*state.Bo
 	if hold, ok := s.firstHold(t); ok {
 		return s.recordWithHold(ctx, c, hold)
 	}
+	s.admission.count(func(n *Admission) { n.Alone++ })
 	select { // it is planned beside what the others of the batch have then
 	case <-leave():
 	case <-ctx.Done():
@@ -50,6 +51,7 @@ func (s *Saga) bootPlanned(ctx context.Context, c command.BootCreate) (*state.Bo
 
 // recordWithHold records a boot and its first hold in one entry.
 func (s *Saga) recordWithHold(ctx context.Context, c command.BootCreate, h command.Hold) (*state.Boot, error) {
+	began := s.zone.Now()
 	rs, err := s.zone.ProposeAll(ctx, c, h)
 	if err == nil {
 		err = rs[0].Err
@@ -57,6 +59,12 @@ func (s *Saga) recordWithHold(ctx context.Context, c command.BootCreate, h comma
 	if err != nil {
 		return nil, err
 	}
+	s.admission.count(func(n *Admission) {
+		n.Planned, n.Logging = n.Planned+1, n.Logging+s.zone.Now().Sub(began)
+		if rs[1].Err != nil || len(rs[1].Hold.Refused) > 0 {
+			n.Conflicts++
+		}
+	})
 	b := rs[0].Boot
 	if now, found := s.zone.View().Boot(c.Request.Project, b.Request.Reservation); found { // with its hold
 		b = now
