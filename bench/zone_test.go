@@ -14,6 +14,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/dev"
+	"berth/node"
 )
 
 // hostsEach is how many hosts each zone has.
@@ -33,12 +34,18 @@ func start(b *testing.B, tree dev.Spec, nodes int) (*dev.Zone, *client.Client) {
 // startAll runs a federation until the benchmark ends.
 func startAll(b *testing.B, tree dev.Spec, nodes int) *dev.Federation {
 	b.Helper()
+	return startTapped(b, tree, nodes, nil)
+}
+
+// startTapped is startAll with a tap on the connections between zones.
+func startTapped(b *testing.B, tree dev.Spec, nodes int, tap node.Tap) *dev.Federation {
+	b.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
 	shape, err := agent.ParseShape("vcpus=64,memory_mb=262144,disk_gb=2000")
 	require.NoError(b, err)
 	f, err := dev.Start(ctx, dev.Options{
 		Dir: b.TempDir(), Tree: tree, Nodes: nodes, Hosts: hostsEach, Shape: shape,
-		Version: "bench", Insecure: true, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Version: "bench", Insecure: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Tap: tap,
 	})
 	if err != nil {
 		stop()

@@ -34,6 +34,7 @@ type Options struct {
 	Insecure bool
 	Log      *slog.Logger
 	Now      func() time.Time
+	Tap      node.Tap // sees the connections between zones; nil for none
 }
 
 // Federation is a tree of running zones, the root first.
@@ -153,7 +154,7 @@ func (f *Federation) startZone(ctx context.Context, z *Zone) error {
 		}
 		p := &Process{dir: dir, opts: node.Options{
 			Dir: dir, Version: f.opts.Version, Plain: true, Insecure: f.opts.Insecure, Log: f.opts.Log, Now: f.opts.Now,
-			Fatal: func(err error) { f.fail(err) },
+			Fatal: func(err error) { f.fail(err) }, Tap: f.opts.Tap,
 		}}
 		if err := f.startNode(ctx, p); err != nil {
 			return err
