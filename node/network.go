@@ -63,6 +63,16 @@ func dialTLS(network Network, conf *tls.Config) dialer {
 	}
 }
 
+// keptConnsMax is how many unused connections to one address are kept, for idleTimeout: as
+// many as calls may be under way at once, or each call above that number would need a new
+// handshake, which costs more than most calls. A leader has up to 64 boots and 32 decisions under way.
+const keptConnsMax = 128
+
+// newTransport returns a transport for the calls to other nodes, or to one linked zone.
+func newTransport(dial dialer) *http.Transport {
+	return &http.Transport{DialTLSContext: dial, MaxIdleConnsPerHost: keptConnsMax, IdleConnTimeout: idleTimeout}
+}
+
 // Crossing describes a connection with another zone to a Tap.
 type Crossing struct {
 	ALPN    string   // the protocol

@@ -169,22 +169,14 @@ func Open(o Options) (n *Node, err error) {
 
 // buildZone builds the zone and its handlers around the store.
 func (n *Node) buildZone() error {
-	n.toNodes = &http.Transport{
-		DialTLSContext:      n.dialNode(api.ALPNHTTP),
-		MaxIdleConnsPerHost: 64, IdleConnTimeout: idleTimeout,
-	}
+	n.toNodes = newTransport(n.dialNode(api.ALPNHTTP))
 	p, err := newPools(n)
 	if err != nil {
 		return err
 	}
 	n.pools = p
 	n.peers = client.NewPeers(client.PeerConfig{
-		Transport: func(l *api.Link) http.RoundTripper {
-			return &http.Transport{
-				DialTLSContext:      n.dialZone(l, api.ALPNHTTP),
-				MaxIdleConnsPerHost: 16, IdleConnTimeout: idleTimeout,
-			}
-		},
+		Transport: func(l *api.Link) http.RoundTripper { return newTransport(n.dialZone(l, api.ALPNHTTP)) },
 		Depth: zone.Depth, Request: requestid.Of, Now: n.now, Form: n.opts.Form,
 	})
 	n.zone = zone.New(zone.Config{Store: n.store, Now: n.now, Log: n.log, Crash: n.opts.Crash})
