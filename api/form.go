@@ -16,7 +16,8 @@ const (
 	FormSecond Form = 2 // silence of links, needs of hosts, codes of decisions
 	FormThird  Form = 3 // events of a zone
 	FormFourth Form = 4 // leases
-	FormNewest      = FormFourth
+	FormFifth  Form = 5 // many decisions in one call
+	FormNewest      = FormFifth
 )
 
 // String returns the number in the format of HeaderForm.

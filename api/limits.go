@@ -52,6 +52,7 @@ const (
 	HostsPerAgentMax  = 10_000            // hosts that one agent may serve
 	ReportsMax        = 5_000             // instance reports in one agent call
 	ChangesMax        = 2_000             // changes in one answer to a parent
+	DecisionsMax      = 128               // decisions on holds in one call of a parent
 	WaitMax           = 5 * time.Minute   // ?wait= of any call
 	WindowMax         = 10 * 365 * 24 * time.Hour
 	HoldsPerLinkMax   = 10_000 // undecided instances that one parent may hold

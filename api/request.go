@@ -545,6 +545,23 @@ const (
 	DecisionAbort   Decision = "abort"
 )
 
+// Decisions are the decisions on several holds, which a parent sends to a child in one call.
+type Decisions struct {
+	Holds []HoldDecision `cbor:"1,keyasint" form:"5"` // 1 to DecisionsMax
+}
+
+// HoldDecision is the decision on one hold: to commit it, or to abort it.
+type HoldDecision struct {
+	ID       HoldID   `cbor:"1,keyasint"`
+	Decision Decision `cbor:"2,keyasint"`
+}
+
+// DecisionsAnswer answers Decisions: for each, in order, "" if it is in the log of the
+// child, else why it is refused.
+type DecisionsAnswer struct {
+	Codes []Code `cbor:"1,keyasint"`
+}
+
 // DecisionAnswer answers a child that asks for the decision of a hold.
 type DecisionAnswer struct {
 	Decision Decision `cbor:"1,keyasint"`

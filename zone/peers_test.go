@@ -81,6 +81,22 @@ func (p peers) Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.Dec
 	})
 }
 
+func (p peers) DecideAll(ctx context.Context, l *api.Link, ds []api.HoldDecision) ([]error, error) {
+	a, err := ask(ctx, p, l, "decisions", &api.Decisions{Holds: ds}, func(ctx context.Context, z *conduct, back *api.Link, q *api.Decisions) (*api.DecisionsAnswer, error) {
+		return z.DecideAll(ctx, back, q.Holds)
+	})
+	if err != nil {
+		return nil, err
+	}
+	refusals := make([]error, len(ds))
+	for i, code := range a.Codes {
+		if code != "" {
+			refusals[i] = api.Errorf(code, "refused")
+		}
+	}
+	return refusals, nil
+}
+
 func (p peers) Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.Decision, error) {
 	a, err := ask(ctx, p, l, "decision", &id, func(ctx context.Context, z *conduct, back *api.Link, id *api.HoldID) (*api.DecisionAnswer, error) {
 		d, err := z.Decision(ctx, back, *id)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,4 +57,66 @@ func TestAZoneGetsNoBodyThatItDoesNotRead(t *testing.T) {
 	require.NoError(t, send(body{New: 1}))
 	assert.Equal(t, []string{"/body", "/zones/info", "/zones/info", "/body", "/body"}, to.paths)
 	assert.Equal(t, api.FormNewest.String(), to.heads[0].Get(api.HeaderForm))
+}
+
+// decidedZone is a transport to a zone that reads forms up to a number, and refuses some
+// decisions.
+type decidedZone struct {
+	form    api.Form
+	answers []api.Code // to a call with several decisions
+
+	mu    sync.Mutex // guards paths
+	paths []string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (z *decidedZone) RoundTrip(r *http.Request) (*http.Response, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.paths = append(z.paths, r.Method+" "+r.URL.Path)
+	status, said := http.StatusOK, any(api.HoldAnswer{})
+	switch r.URL.Path {
+	case "/zones/decisions":
+		said = api.DecisionsAnswer{Codes: z.answers}
+	case "/zones/holds/b/commit":
+		status, said = http.StatusConflict, api.ErrorBody{Error: api.ErrorDetail{Code: api.CodeConflict}}
+	}
+	b, err := codec.Marshal(said)
+	head := http.Header{"Content-Type": {api.MediaCBOR}, api.HeaderForm: {z.form.String()}}
+	return &http.Response{StatusCode: status, Header: head, Body: io.NopCloser(bytes.NewReader(b)), Request: r}, err
+}
+
+// TestDecisionsShareACallIfTheZoneReadsIt: else, and before the zone has answered anything,
+// each is a call of its own. An answer of another length is none.
+func TestDecisionsShareACallIfTheZoneReadsIt(t *testing.T) {
+	ds := []api.HoldDecision{{ID: "a", Decision: api.DecisionAbort}, {ID: "b", Decision: api.DecisionCommit}}
+	each := []string{"DELETE /zones/holds/a", "POST /zones/holds/b/commit"}
+	to := &decidedZone{form: api.FormFourth, answers: []api.Code{"", api.CodeConflict}}
+	p := NewPeers(PeerConfig{
+		Transport: func(*api.Link) http.RoundTripper { return to },
+		Depth:     func(context.Context) int { return 0 }, Request: func(context.Context) api.RequestID { return "" }, Now: time.Now,
+	})
+	l := &api.Link{ID: "l", Name: "east", Endpoints: []string{"a"}}
+	send := func(paths []string) {
+		to.paths = nil
+		refusals, err := p.DecideAll(t.Context(), l, ds)
+		require.NoError(t, err)
+		require.Len(t, refusals, 2)
+		require.NoError(t, refusals[0])
+		assert.Equal(t, api.CodeConflict, api.CodeOf(refusals[1]))
+		assert.ElementsMatch(t, paths, to.paths)
+	}
+	send(each)
+	to.form = api.FormFifth
+	send(each) // nobody has heard yet that it reads more
+	send([]string{"POST /zones/decisions"})
+	to.form = api.FormFourth // it is turned back
+	send([]string{"POST /zones/decisions"})
+	send(each)
+
+	to.form, to.answers = api.FormFifth, []api.Code{""}
+	_, err := p.Info(t.Context(), l)
+	require.NoError(t, err)
+	_, err = p.DecideAll(t.Context(), l, ds)
+	assert.Equal(t, api.CodeInternal, api.CodeOf(err))
 }

@@ -89,6 +89,43 @@ func (p *Peers) Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.De
 	return peerCall[api.HoldAnswer](ctx, p, l, question{method: http.MethodDelete, path: path}, nil)
 }
 
+// DecideAll sends a child the decisions of at most api.DecisionsMax holds in one call. It
+// returns for each why the child refused it, or nil. It may be repeated. To a child that
+// does not read api.FormFifth, or that has not answered a call yet, it sends one call each.
+func (p *Peers) DecideAll(ctx context.Context, l *api.Link, ds []api.HoldDecision) ([]error, error) {
+	refusals := make([]error, len(ds))
+	if p.formOf(l) < api.FormFifth {
+		var wg sync.WaitGroup
+		room := make(chan struct{}, decidesAtOnce)
+		for i, d := range ds {
+			room <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-room }()
+				_, refusals[i] = p.Decide(ctx, l, d.ID, d.Decision)
+			})
+		}
+		wg.Wait()
+		return refusals, nil
+	}
+	a, err := peerCall[api.DecisionsAnswer](ctx, p, l, question{method: http.MethodPost, path: "/zones/decisions"}, &api.Decisions{Holds: ds})
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Codes) != len(ds) {
+		return nil, api.Errorf(api.CodeInternal, "the zone answered %d decisions of %d", len(a.Codes), len(ds))
+	}
+	for i, code := range a.Codes {
+		if code != "" {
+			refusals[i] = api.Errorf(code, "the zone refused the decision")
+		}
+	}
+	return refusals, nil
+}
+
+// decidesAtOnce is how many decisions are sent at the same time to a child that takes one
+// in a call.
+const decidesAtOnce = 16
+
 // Decision asks the parent for the decision of a hold.
 func (p *Peers) Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.Decision, error) {
 	a, err := peerCall[api.DecisionAnswer](ctx, p, l, question{method: http.MethodGet, path: "/zones/holds/" + url.PathEscape(string(id)) + "/decision"}, nil)

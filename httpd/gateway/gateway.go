@@ -90,6 +90,7 @@ func (d *peerDoor) listRoutes() []route {
 		{door.Route{Method: http.MethodPost, Path: "/zones/holds", Read: api.ReadLog}, true, d.postHold},
 		{door.Route{Method: http.MethodPost, Path: "/zones/holds/{id}/commit", Read: api.ReadLog}, true, d.postCommit},
 		{door.Route{Method: http.MethodDelete, Path: "/zones/holds/{id}", Read: api.ReadLog}, true, d.postAbort},
+		{door.Route{Method: http.MethodPost, Path: "/zones/decisions", Read: api.ReadLog}, true, d.postDecisions},
 		{door.Route{Method: http.MethodGet, Path: "/zones/holds/{id}/decision", Read: api.ReadLinearizable}, true, d.getDecision},
 		{door.Route{Method: http.MethodGet, Path: "/zones/changes", Read: api.ReadLocal}, true, d.getChanges},
 		{door.Route{Method: http.MethodPost, Path: "/servers", Read: api.ReadLog}, true, d.postHold},
@@ -400,6 +401,31 @@ func (d *peerDoor) postDecision(w http.ResponseWriter, r *http.Request, l *api.L
 		return api.Errorf(api.CodeInvalid, "a hold id is 1 to %d characters", api.NameMaxBytes)
 	}
 	a, err := d.Saga.Decide(r.Context(), l, api.HoldID(id), dec)
+	if err != nil {
+		return err
+	}
+	wire.CBOR(w, r, http.StatusOK, a)
+	return nil
+}
+
+// postDecisions carries out the decisions of a parent on several holds.
+func (d *peerDoor) postDecisions(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := requireParent(l); err != nil {
+		return err
+	}
+	var q api.Decisions
+	if err := wire.ReadCBOR(r, api.BodyMaxBytes, &q); err != nil {
+		return err
+	}
+	if n := len(q.Holds); n < 1 || n > api.DecisionsMax {
+		return api.Errorf(api.CodeInvalid, "a call has 1 to %d decisions", api.DecisionsMax)
+	}
+	for _, h := range q.Holds {
+		if !api.ValidName(string(h.ID)) || h.Decision != api.DecisionCommit && h.Decision != api.DecisionAbort {
+			return api.Errorf(api.CodeInvalid, "a decision is %s or %s, and a hold id 1 to %d characters", api.DecisionCommit, api.DecisionAbort, api.NameMaxBytes)
+		}
+	}
+	a, err := d.Saga.DecideAll(r.Context(), l, q.Holds)
 	if err != nil {
 		return err
 	}

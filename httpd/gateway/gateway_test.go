@@ -44,6 +44,7 @@ var rows = map[string]row{
 	"POST /zones/holds":              {target: "/zones/holds", body: api.HoldRequest{}, parent: true, leader: true, code: api.CodeInvalid},
 	"POST /zones/holds/{id}/commit":  {target: "/zones/holds/h/commit", parent: true, leader: true, code: api.CodeNotFound},
 	"DELETE /zones/holds/{id}":       {target: "/zones/holds/h", parent: true, leader: true},
+	"POST /zones/decisions":          {target: "/zones/decisions", body: api.Decisions{Holds: []api.HoldDecision{{ID: "h", Decision: api.DecisionAbort}}}, parent: true, leader: true},
 	"GET /zones/holds/{id}/decision": {target: "/zones/holds/h/decision", leader: true},
 	"GET /zones/changes":             {target: "/zones/changes?after=0", parent: true, leader: true},
 	"POST /servers":                  {target: "/servers", body: api.HoldRequest{}, parent: true, leader: true, code: api.CodeInvalid},
@@ -515,4 +516,51 @@ func TestAPanicTellsNothing(t *testing.T) {
 	*w.store = memstore.Store{} // a bug: it has no state
 	rec := w.do(t, call{method: "GET", target: "/zones/info", peer: "zone-up"})
 	assert.Equal(t, http.StatusInternalServerError, rec.Code)
+}
+
+// decisions returns a call with one decision.
+func decisions(id api.HoldID, d api.Decision) api.Decisions {
+	return api.Decisions{Holds: []api.HoldDecision{{ID: id, Decision: d}}}
+}
+
+// TestDecisionsOfOneCall: each is carried out or refused by itself, in one entry, and a
+// repeat gets the same answer.
+func TestDecisionsOfOneCall(t *testing.T) {
+	w := newWorld(t)
+	w.answered(t, call{method: "POST", target: "/zones/holds", peer: "zone-up", body: w.plan(t, 1)}, http.StatusOK, nil)
+	before := w.store.View().Index()
+	ask := call{method: "POST", target: "/zones/decisions", peer: "zone-up", body: api.Decisions{Holds: []api.HoldDecision{
+		{ID: "unknown", Decision: api.DecisionCommit}, {ID: "hold-1", Decision: api.DecisionCommit}, {ID: "late", Decision: api.DecisionAbort},
+	}}}
+	for range 2 {
+		var a api.DecisionsAnswer
+		w.answered(t, ask, http.StatusOK, &a)
+		assert.Equal(t, []api.Code{api.CodeNotFound, "", ""}, a.Codes)
+	}
+	assert.LessOrEqual(t, w.store.View().Index(), before+2, "an entry for a call")
+	l, _ := w.store.View().LinkByName("up")
+	h, _ := w.store.View().Hold(l.ID, "hold-1")
+	assert.Equal(t, api.DecisionCommit, h.Decision)
+	h, _ = w.store.View().Hold(l.ID, "late")
+	assert.Equal(t, api.DecisionAbort, h.Decision, "remembered, for a hold that comes late")
+}
+
+// TestDecisionsAreSoMany: the limit of a call, and one more; and each must be a decision.
+func TestDecisionsAreSoMany(t *testing.T) {
+	w := newWorld(t)
+	var q api.Decisions
+	for n := range api.DecisionsMax {
+		q.Holds = append(q.Holds, api.HoldDecision{ID: api.HoldID(strconv.Itoa(n)), Decision: api.DecisionAbort})
+	}
+	ask := func(q api.Decisions) call {
+		return call{method: "POST", target: "/zones/decisions", peer: "zone-up", body: q}
+	}
+	var a api.DecisionsAnswer
+	w.answered(t, ask(q), http.StatusOK, &a)
+	assert.Len(t, a.Codes, api.DecisionsMax)
+	q.Holds = append(q.Holds, api.HoldDecision{ID: "more", Decision: api.DecisionAbort})
+	w.refused(t, ask(q), api.CodeInvalid)
+	w.refused(t, ask(api.Decisions{}), api.CodeInvalid)
+	w.refused(t, ask(decisions("", api.DecisionAbort)), api.CodeInvalid)
+	w.refused(t, ask(decisions("h", api.DecisionPending)), api.CodeInvalid)
 }

@@ -50,6 +50,7 @@ func TestNothingIsGoneInThePast(t *testing.T) {
 		"a decision":        {call: call{method: "GET", target: "/zones/holds/hold-1/decision", peer: "zone-east"}, status: http.StatusOK},
 		"a hold to commit":  {call: call{method: "POST", target: "/zones/holds/hold-1/commit", peer: "zone-up"}, status: http.StatusOK},
 		"a hold to abort":   {call: call{method: "DELETE", target: "/zones/holds/hold-2", peer: "zone-up"}, status: http.StatusOK},
+		"decisions":         {call: call{method: "POST", target: "/zones/decisions", peer: "zone-up", body: decisions("hold-1", api.DecisionCommit)}, status: http.StatusOK},
 		"a repeated hold":   {call: call{method: "POST", target: "/servers", peer: "zone-up"}, plan: true, status: http.StatusOK},
 		"a link":            {call: call{method: "DELETE", target: "/servers/i-0", peer: "zone-up"}, status: http.StatusNoContent, past: func(t *testing.T, _ *state.State) *state.State { t.Helper(); return nameAlone(t) }},
 		"a link of a child": {call: call{method: "GET", target: "/zones/holds/hold-1/decision", peer: "zone-east"}, status: http.StatusOK, past: func(t *testing.T, _ *state.State) *state.State { t.Helper(); return nameAlone(t) }},

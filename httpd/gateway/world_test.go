@@ -62,6 +62,10 @@ func (*below) Decide(context.Context, *api.Link, api.HoldID, api.Decision) (*api
 	return nil, errAway
 }
 
+func (*below) DecideAll(context.Context, *api.Link, []api.HoldDecision) ([]error, error) {
+	return nil, errAway
+}
+
 func (*below) Decision(context.Context, *api.Link, api.HoldID) (api.Decision, error) {
 	return "", errAway
 }

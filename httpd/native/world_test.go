@@ -54,6 +54,10 @@ func (lonely) Decide(context.Context, *api.Link, api.HoldID, api.Decision) (*api
 	return nil, errAway
 }
 
+func (lonely) DecideAll(context.Context, *api.Link, []api.HoldDecision) ([]error, error) {
+	return nil, errAway
+}
+
 func (lonely) Decision(context.Context, *api.Link, api.HoldID) (api.Decision, error) {
 	return "", errAway
 }

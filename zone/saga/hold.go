@@ -318,6 +318,35 @@ func mayRepeat(err error) bool {
 		errors.Is(err, context.DeadlineExceeded)
 }
 
+// DecideAll carries out a parent's decisions on holds, in one log entry, as Decide does
+// with one. It returns for each why it is refused.
+func (s *Saga) DecideAll(ctx context.Context, parent *api.Link, ds []api.HoldDecision) (*api.DecisionsAnswer, error) {
+	v, at := s.zone.View(), s.zone.Stamp()
+	out := &api.DecisionsAnswer{Codes: make([]api.Code, len(ds))}
+	var cmds []command.Command
+	var of []int // which decision each command is for
+	for i, d := range ds {
+		if h, ok := v.Hold(parent.ID, d.ID); ok && d.Decision == api.DecisionAbort && h.Decision == d.Decision {
+			continue
+		}
+		cmds = append(cmds, command.HoldDecide{Stamp: at, ID: d.ID, Origin: parent.ID, Decision: d.Decision})
+		of = append(of, i)
+	}
+	if len(cmds) == 0 {
+		return out, nil
+	}
+	results, err := s.zone.ProposeAll(ctx, cmds...)
+	if err != nil {
+		return nil, err
+	}
+	for n, r := range results {
+		if r.Err != nil {
+			out.Codes[of[n]] = api.CodeOf(r.Err)
+		}
+	}
+	return out, nil
+}
+
 // Decide carries out a parent's decision on its hold. It answers once the decision is
 // in this zone's log; children are told afterwards. An abort is final, so a repeat is
 // answered from any view that has it.

@@ -14,14 +14,15 @@ import (
 
 // Limits of the leader's loops.
 const (
-	bootsAtOnce = 64              // boots that one leader works on
-	tellsAtOnce = 32              // calls to other zones with decisions
-	followWait  = 3 * time.Second // long poll of a child's changes; a dead gateway is noticed after it
-	sweepEvery  = time.Second     // between two looks at what only time makes due
-	pruneEvery  = time.Minute
-	pruneAfter  = 24 * time.Hour     // how long ended objects are kept, including idempotency keys
-	pruneAbroad = 7 * 24 * time.Hour // the same for objects made for a parent, which may be cut off for days
-	pruneLimit  = 10_000
+	bootsAtOnce     = 64              // boots that one leader works on
+	tellsAtOnce     = 32              // calls to other zones, about one object each
+	decisionsAtOnce = 1024            // decisions on their way to children; those for one child share calls
+	followWait      = 3 * time.Second // long poll of a child's changes; a dead gateway is noticed after it
+	sweepEvery      = time.Second     // between two looks at what only time makes due
+	pruneEvery      = time.Minute
+	pruneAfter      = 24 * time.Hour     // how long ended objects are kept, including idempotency keys
+	pruneAbroad     = 7 * 24 * time.Hour // the same for objects made for a parent, which may be cut off for days
+	pruneLimit      = 10_000
 
 	// pruneDead is how long the abort of a hold that never arrived is kept. The hold
 	// may still arrive, and a committing one would start instances; its plan was sealed
@@ -39,7 +40,7 @@ func (s *Saga) Lead(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, l := range []zone.Loop{
 		s.bootsLoop(),
-		zone.LoopOf(tellsAtOnce, state.DueTells, (*state.State).UntoldHolds, (*state.State).UntoldHold, s.tellsOf),
+		zone.LoopOf(decisionsAtOnce, state.DueTells, (*state.State).UntoldHolds, (*state.State).UntoldHold, s.tellsOf),
 		zone.LoopOf(tellsAtOnce, state.DueEnds, (*state.State).UnendedInstances, (*state.State).UnendedInstance, s.endOf),
 		zone.LoopOf(api.LinksMax, state.DueFollows, (*state.State).Children, (*state.State).Child, s.followOf),
 		{AtOnce: tellsAtOnce, All: s.dueQuestions, Every: sweepEvery},
@@ -64,34 +65,101 @@ func (s *Saga) tellsOf(h *state.Hold) []zone.Job {
 	return out
 }
 
+// tell is a decision that one child has not acknowledged.
+type tell struct {
+	hold *state.Hold
+	part state.Part
+}
+
+// tellDecision sends a decision to a child, together with others that are due for it.
 func (s *Saga) tellDecision(ctx context.Context, h *state.Hold, p state.Part) error {
-	v := s.zone.View()
-	if now, ok := v.Hold(h.Origin, h.ID); !ok || now.Decision != h.Decision || now.PartAcked(p.Link) {
-		return nil
-	}
-	link, ok := v.Link(p.Link)
+	return s.tells.sendItem(ctx, p.Link, &tell{h, p}, api.DecisionsMax, func(ctx context.Context, ts []*tell) ([]error, error) {
+		return s.tellDecisions(ctx, p.Link, ts)
+	})
+}
+
+// tellDecisions sends decisions to one child in one call, and logs in one entry which of
+// them it has carried out. It returns an error for each that is still due.
+func (s *Saga) tellDecisions(ctx context.Context, to api.LinkID, ts []*tell) ([]error, error) {
+	out, v := make([]error, len(ts)), s.zone.View()
+	link, ok := v.Link(to)
 	if !ok {
-		return api.Errorf(api.CodeInternal, "link %s of a hold is gone", string(p.Link))
+		return nil, api.Errorf(api.CodeInternal, "link %s of a hold is gone", string(to))
 	}
+	var due []int // of ts
+	var ds []api.HoldDecision
+	for i, t := range ts {
+		if now, ok := v.Hold(t.hold.Origin, t.hold.ID); ok && now.Decision == t.hold.Decision && !now.PartAcked(to) {
+			due, ds = append(due, i), append(ds, api.HoldDecision{ID: t.hold.ID, Decision: t.hold.DecisionFor(t.part)})
+		}
+	}
+	if len(due) == 0 {
+		return out, nil
+	}
+	refusals, err := s.sendDecisions(ctx, link, ds)
+	if err != nil {
+		return nil, err
+	}
+	var acks []command.Command
+	var acked []int // of ts
+	for n, i := range due {
+		lost, again := s.isLost(link, ds[n], refusals[n])
+		if again {
+			out[i] = refusals[n]
+			continue
+		}
+		h := ts[i].hold
+		acks = append(acks, command.PartAck{Stamp: s.zone.Stamp(), ID: h.ID, Origin: h.Origin, Link: to, Decision: h.Decision, Lost: lost})
+		acked = append(acked, i)
+	}
+	if len(acks) == 0 {
+		return out, nil
+	}
+	results, err := s.zone.ProposeAll(ctx, acks...)
+	for n, i := range acked {
+		if err != nil {
+			out[i] = err
+			continue
+		}
+		out[i] = results[n].Err
+	}
+	return out, nil
+}
+
+// sendDecisions makes the call. It returns for each decision why the child refused it, or
+// an error if it is not known what became of them. One decision alone takes a call that
+// every release knows.
+func (s *Saga) sendDecisions(ctx context.Context, link *api.Link, ds []api.HoldDecision) (refusals []error, err error) {
 	call, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
-	d := h.DecisionFor(p)
-	s.zone.Reach(crash.DecisionTelling)
-	_, err := s.peers.Decide(call, link, h.ID, d)
-	s.zone.Reach(crash.DecisionTold)
-	lost := false
-	switch code := api.CodeOf(err); {
-	case err == nil:
-	case d == api.DecisionCommit && (code == api.CodeNotFound || code == api.CodeConflict):
-		s.zone.Log().Warn("child gave a hold up before it was told to commit", "link", link.Name, "hold", h.ID)
-		lost = true
-	default:
-		return err
+	for range ds {
+		s.zone.Reach(crash.DecisionTelling)
 	}
-	_, err = s.zone.Propose(ctx, command.PartAck{
-		Stamp: s.zone.Stamp(), ID: h.ID, Origin: h.Origin, Link: p.Link, Decision: h.Decision, Lost: lost,
-	})
-	return err
+	if len(ds) == 1 {
+		_, err = s.peers.Decide(call, link, ds[0].ID, ds[0].Decision)
+		if refusals = []error{err}; err != nil && mayRepeat(err) {
+			return nil, err
+		}
+	} else if refusals, err = s.peers.DecideAll(call, link, ds); err != nil {
+		return nil, err
+	}
+	for range ds {
+		s.zone.Reach(crash.DecisionTold)
+	}
+	return refusals, nil
+}
+
+// isLost reports whether a child gave a hold up before it was told to commit, and if not,
+// whether its refusal leaves the decision due.
+func (s *Saga) isLost(link *api.Link, d api.HoldDecision, refusal error) (lost, again bool) {
+	switch code := api.CodeOf(refusal); {
+	case refusal == nil:
+		return false, false
+	case d.Decision == api.DecisionCommit && (code == api.CodeNotFound || code == api.CodeConflict):
+		s.zone.Log().Warn("child gave a hold up before it was told to commit", "link", link.Name, "hold", d.ID)
+		return true, false
+	}
+	return false, true
 }
 
 // endOf returns the job that tells a child to end an instance.

@@ -24,6 +24,9 @@ const BootTimeout = 60 * time.Second
 type Peers interface {
 	Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error)
 	Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error)
+	// DecideAll sends the decisions on at most api.DecisionsMax holds, and returns for each
+	// why it was refused, or nil.
+	DecideAll(ctx context.Context, l *api.Link, ds []api.HoldDecision) ([]error, error)
 	Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.Decision, error)
 	Changes(ctx context.Context, l *api.Link, after uint64, wait time.Duration) (*api.Changes, error)
 	EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) error
@@ -47,8 +50,9 @@ type Saga struct {
 	peers     Peers
 	digests   zone.Digests
 
-	plans     plans     // sealed plans of boots in flight on this leader
-	admission admission // new boots on their way into the log
+	plans     plans        // sealed plans of boots in flight on this leader
+	admission admission    // new boots on their way into the log
+	tells     joint[*tell] // decisions that are due at the same time
 }
 
 // New returns a saga. Nothing runs until Lead is called.
