@@ -44,7 +44,7 @@ func startTapped(b *testing.B, tree dev.Spec, nodes int, tap node.Tap) *dev.Fede
 	shape, err := agent.ParseShape("vcpus=64,memory_mb=262144,disk_gb=2000")
 	require.NoError(b, err)
 	f, err := dev.Start(ctx, dev.Options{
-		Dir: b.TempDir(), Tree: tree, Nodes: nodes, Hosts: hostsEach, Shape: shape,
+		Dir: b.TempDir(), Tree: tree, Nodes: nodes, Hosts: hostsEach, Shape: shape, StartDelay: dev.StartDelayDefault,
 		Version: "bench", Insecure: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Tap: tap,
 	})
 	if err != nil {

@@ -30,6 +30,8 @@ type Options struct {
 	Nodes    int             // default per zone; 1, 3 or 5
 	Hosts    int             // default per zone
 	Shape    agent.Inventory // of every host
+	// StartDelay is how long a simulated host takes to start or stop an instance, at least 0.
+	StartDelay time.Duration
 	Version  string
 	Insecure bool
 	Log      *slog.Logger
@@ -92,8 +94,7 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 	if err := o.Tree.Validate(); err != nil {
 		return nil, err
 	}
-	every := Spec{Name: "every-zone", Nodes: o.Nodes, Hosts: &o.Hosts}
-	if err := every.Validate(); err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
 	ctx, fail := context.WithCancelCause(ctx)
@@ -103,6 +104,15 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 		return nil, errors.Join(err, f.Wait())
 	}
 	return f, nil
+}
+
+// check returns an invalid-input error unless the numbers for every zone are in range.
+func (o *Options) check() error {
+	if o.StartDelay < 0 || o.StartDelay > startDelayMax {
+		return api.Errorf(api.CodeInvalid, "the start delay must be 0s to %s, got %s", startDelayMax, o.StartDelay)
+	}
+	every := Spec{Name: "every-zone", Nodes: o.Nodes, Hosts: &o.Hosts}
+	return every.Validate()
 }
 
 // Wait returns when everything that Start started has stopped, with the error that
@@ -296,7 +306,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
 	if err != nil {
 		return err
 	}
-	drv := fake.New(fake.Options{StartDelay: startDelay, StopDelay: startDelay})
+	drv := fake.New(fake.Options{StartDelay: f.opts.StartDelay, StopDelay: f.opts.StartDelay})
 	described := agent.FakeHosts(z.Name+"-host", hosts, f.opts.Shape)
 	if err = z.spec.describeHosts(described); err != nil {
 		return err
@@ -321,9 +331,6 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
 	})
 	return hostsUp(ctx, z, hosts)
 }
-
-// startDelay is how long a simulated host takes to start or stop an instance.
-const startDelay = 20 * time.Millisecond
 
 // hostsUp waits until a zone knows all of its hosts, and all are up.
 func hostsUp(ctx context.Context, z *Zone, want int) error {

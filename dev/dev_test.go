@@ -104,7 +104,7 @@ func start(t *testing.T, dir string, tree Spec, hosts int) *running {
 	r := &running{t: t, ctx: ctx, log: &journal{}}
 	withPorts(t, func() (err error) {
 		r.Federation, err = Start(ctx, Options{
-			Dir: dir, Tree: tree, Hosts: hosts, Version: "test", Now: time.Now,
+			Dir: dir, Tree: tree, Hosts: hosts, StartDelay: StartDelayDefault, Version: "test", Now: time.Now,
 			Shape: agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 100}},
 			Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		})
@@ -229,6 +229,14 @@ func TestDefaultTreeIsKept(t *testing.T) {
 func TestStartRefusesABadTree(t *testing.T) {
 	_, err := Start(t.Context(), Options{Dir: t.TempDir(), Tree: Spec{Name: "-"}})
 	assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+}
+
+// TestStartDelay is at its bounds and beyond.
+func TestStartDelay(t *testing.T) {
+	for delay, ok := range map[time.Duration]bool{0: true, startDelayMax: true, -1: false, startDelayMax + 1: false} {
+		err := (&Options{StartDelay: delay}).check()
+		assert.Equal(t, ok, err == nil, "%s: %v", delay, err)
+	}
 }
 
 // chain returns a tree of one zone a level.

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"slices"
+	"time"
 
 	"berth/agent"
 	"berth/api"
@@ -11,8 +12,14 @@ import (
 const (
 	zonesMax     = 32
 	nodesMax     = 5
-	hostsMax     = 10_000
+	hostsMax     = 100_000
 	HostsDefault = 10
+)
+
+// Bounds of Options.StartDelay.
+const (
+	StartDelayDefault = 20 * time.Millisecond // long enough to see states change
+	startDelayMax     = time.Minute
 )
 
 // Spec is a zone of the tree and the zones below it.

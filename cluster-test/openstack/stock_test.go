@@ -99,7 +99,7 @@ func startZone(t *testing.T, nodes, hosts int, insecure bool) *dev.Zone {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	f, err := dev.Start(ctx, dev.Options{
-		Dir: t.TempDir(), Tree: dev.Spec{Name: "root", Nodes: nodes, Hosts: &hosts}, Version: "test", Now: time.Now, Insecure: insecure,
+		Dir: t.TempDir(), Tree: dev.Spec{Name: "root", Nodes: nodes, Hosts: &hosts}, Version: "test", Now: time.Now, Insecure: insecure, StartDelay: dev.StartDelayDefault,
 		Shape: agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}},
 		Log:   slog.New(slog.DiscardHandler),
 	})

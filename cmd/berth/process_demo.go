@@ -49,7 +49,7 @@ the instances, and clean up. It takes about ten seconds and leaves nothing behin
 			log = slog.New(untilDone{log.Handler(), ctx})
 			d := &demo{env: e, start: readClock()}
 			return d.runDemo(ctx, stop, dev.Options{
-				Dir: dir, Hosts: 4, Shape: shape, Version: version, Log: log, Now: readClock,
+				Dir: dir, Hosts: 4, Shape: shape, StartDelay: dev.StartDelayDefault, Version: version, Log: log, Now: readClock,
 				Tree: dev.Spec{Name: "root", Nodes: 3, Children: []dev.Spec{
 					{Name: "west", Children: []dev.Spec{{Name: "edge"}}}, {Name: "east"},
 				}},

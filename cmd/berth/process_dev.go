@@ -78,6 +78,7 @@ may differ:
 	f.StringVar(&o.Dir, "data-dir", "", "directory for all data (default: a temporary one)")
 	f.IntVar(&o.Hosts, "hosts", dev.HostsDefault, "number of simulated hosts of each zone without its own")
 	f.StringVar(&shape, "shape", devShape, "resources of each simulated host")
+	f.DurationVar(&o.StartDelay, "start-delay", dev.StartDelayDefault, "how long a simulated host takes to start or stop an instance")
 	f.StringVar(&ready, "ready-file", "", "file to write when all zones are up, in JSON")
 	f.BoolVar(&o.Insecure, "insecure-dev", false, "require no tokens")
 	logs.addFlags(c, "error")
