@@ -19,13 +19,14 @@ type Program struct {
 	Now         func() time.Time
 	Version     string
 	Processes   []*cobra.Command // commands that run a process of a zone, or prepare one
+	Federate    Federate         // for berth bench; nil if it can only measure a zone that runs
 }
 
 // Run carries out one command line, given without the name of the program. Pass its
 // error to ReportError.
 func (p *Program) Run(ctx context.Context, args []string) error {
 	e := newEnv(p.Getenv, p.In, p.Out, p.ErrOut)
-	e.version, e.processes, e.now = p.Version, p.Processes, p.Now
+	e.version, e.processes, e.federate, e.now = p.Version, p.Processes, p.Federate, p.Now
 	return e.executeArgs(ctx, args)
 }
 
@@ -39,6 +40,7 @@ type env struct {
 	errTTY      bool // a line on errOut can be overwritten
 	version     string
 	processes   []*cobra.Command
+	federate    Federate
 	now         func() time.Time // for dates that are given as distances
 
 	conn      connection

@@ -73,22 +73,31 @@ func callerCommands(e *env, cmds ...*cobra.Command) []*cobra.Command {
 
 // newClient returns a client for the zone in the settings.
 func (e *env) newClient() (*client.Client, error) {
-	s, err := e.readSettings()
+	cfg, err := e.clientConfig()
 	if err != nil {
 		return nil, err
-	}
-	e.calling = cmp.Or(s["addr"], addrDefault)
-	cfg := client.Config{Addr: e.calling, Token: strings.TrimSpace(s["token"])}
-	if path := s["cacert"]; path != "" {
-		if cfg.CACert, err = os.ReadFile(path); err != nil {
-			return nil, exitError(exitUsage, "see: berth help settings", "reading the CA certificate: %w", err)
-		}
 	}
 	c, err := client.New(cfg)
 	if err == nil && e.conn.linearizable {
 		c = c.Linearizable()
 	}
 	return c, err
+}
+
+// clientConfig returns the configuration of a client for the zone in the settings.
+func (e *env) clientConfig() (client.Config, error) {
+	s, err := e.readSettings()
+	if err != nil {
+		return client.Config{}, err
+	}
+	e.calling = cmp.Or(s["addr"], addrDefault)
+	cfg := client.Config{Addr: e.calling, Token: strings.TrimSpace(s["token"])}
+	if path := s["cacert"]; path != "" {
+		if cfg.CACert, err = os.ReadFile(path); err != nil {
+			return cfg, exitError(exitUsage, "see: berth help settings", "reading the CA certificate: %w", err)
+		}
+	}
+	return cfg, nil
 }
 
 // readSettings returns the settings by key, from the file, the environment and the

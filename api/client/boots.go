@@ -27,6 +27,14 @@ func (c *Client) Boot(ctx context.Context, s rest.ServerCreate, key string) (api
 	return placementValue[api.ReservationID](ctx, c, bootCall("client.Boot", "POST /zones/boot", s, key), "reservation_id")
 }
 
+// BootAndWait is Boot, and returns the boot once it has reached an outcome or wait has
+// passed, at most api.WaitMax. The end of wait is not an error.
+func (c *Client) BootAndWait(ctx context.Context, s rest.ServerCreate, key string, wait time.Duration) (rest.Boot, error) {
+	q := bootCall("client.BootAndWait", "POST /zones/boot", s, key)
+	q.wait = wait
+	return placementValue[rest.Boot](ctx, c, q, "boot")
+}
+
 // bootCall returns a call that boots.
 func bootCall(op, route string, s rest.ServerCreate, key string) call {
 	q := routeCall(op, route).withBody(rest.BootBody{Server: s}).withRepeat(true)

@@ -44,6 +44,7 @@ type Config struct {
 	CACert  []byte        // PEM of the CA to trust instead of the system's; not together with HTTP
 	Timeout time.Duration // of one attempt; 0 means TimeoutDefault
 	HTTP    *http.Client  // optional; it must not follow redirects
+	Idle    int           // connections kept without a call, for many calls at once; 0 means http.DefaultMaxIdleConnsPerHost
 }
 
 // Client calls one zone. It is safe for concurrent use.
@@ -105,6 +106,7 @@ func New(cfg Config) (*Client, error) {
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true,
 			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
+			MaxIdleConnsPerHost: cfg.Idle,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

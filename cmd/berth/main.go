@@ -39,6 +39,7 @@ func main() {
 func runCommand(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
 	e := &env{in: stdin, out: stdout, errOut: stderr}
 	p := cli.Program{In: stdin, Out: stdout, ErrOut: stderr, Getenv: getenv, Now: time.Now, Version: version}
+	p.Federate = federate
 	p.Processes = processCommands(e) //nolint:contextcheck // cobra hands ctx to what it runs
 	return p.Run(ctx, args)
 }

@@ -23,12 +23,13 @@ var layers = [][]string{
 	{"zone/events"},
 	{"zone/estimate", "zone/hooks", "zone/intake", "zone/leasecheck", "zone/resources", "federation"},
 	{"zone/fleet", "zone/leases", "zone/saga"},
-	{"httpd/wire", "agent"},
+	{"httpd/wire", "agent", "bench/load"},
 	{"httpd/door", "httpd/events"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	{"httpd/placement", "httpd/reservation", "httpd/tricircle"},
 	{"node"},
 	{"dev", "cli"},
+	{"bench/zones"},
 	{"cmd/berth"},
 	{"cluster-test/check/promise"},
 	{"cluster-test/check/model"},
@@ -61,29 +62,30 @@ var independent = map[string][]string{
 // doors says which packages may import a library, by the start of its import
 // path. A library without a door here may not be imported at all.
 var doors = map[string][]string{
-	"github.com/fxamacker/cbor":          {"internal/codec"},
-	"github.com/getkin/kin-openapi":      tools,
-	"github.com/go-chi/chi":              {"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
-	"github.com/goccy/go-yaml":           {"cli", "cmd/berth"},
-	"github.com/hashicorp/go-hclog":      {"raftstore"},
-	"github.com/hashicorp/memberlist":    {"gossip"},
-	"github.com/hashicorp/raft":          {"raftstore"}, // and raft-boltdb
-	"github.com/prometheus":              {"httpd/admin"},
-	"github.com/spf13/cobra":             {"cli", "cmd/berth"},
-	"github.com/tidwall/btree":           {"raftstore/state/table"},
-	"go.etcd.io/bbolt":                   {"raftstore"},
-	"golang.org/x/crypto":                {"buildplan/seal", "identity"},
-	"golang.org/x/net":                   {"node"},
-	"golang.org/x/sync":                  {"zone", "gossip", "agent", "node"},
-	"golang.org/x/sys":                   {"internal/sysinfo", "agent/driver/process"},
-	"golang.org/x/term":                  {"cli"},
-	"testing":                            tools,
-	"github.com/stretchr/testify":        tools,
-	"go.uber.org/goleak":                 tools,
-	"pgregory.net/rapid":                 tools,
-	"github.com/stretchr/testify/mock":   nil, // fakes are written by hand
-	"github.com/stretchr/testify/suite":  nil, // plain tests and helpers
-	"github.com/hashicorp/go-multierror": nil, // errors.Join
+	"github.com/HdrHistogram/hdrhistogram-go": {"bench/load"},
+	"github.com/fxamacker/cbor":               {"internal/codec"},
+	"github.com/getkin/kin-openapi":           tools,
+	"github.com/go-chi/chi":                   {"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
+	"github.com/goccy/go-yaml":                {"cli", "cmd/berth"},
+	"github.com/hashicorp/go-hclog":           {"raftstore"},
+	"github.com/hashicorp/memberlist":         {"gossip"},
+	"github.com/hashicorp/raft":               {"raftstore"}, // and raft-boltdb
+	"github.com/prometheus":                   {"httpd/admin"},
+	"github.com/spf13/cobra":                  {"cli", "cmd/berth"},
+	"github.com/tidwall/btree":                {"raftstore/state/table"},
+	"go.etcd.io/bbolt":                        {"raftstore"},
+	"golang.org/x/crypto":                     {"buildplan/seal", "identity"},
+	"golang.org/x/net":                        {"node"},
+	"golang.org/x/sync":                       {"zone", "gossip", "agent", "node"},
+	"golang.org/x/sys":                        {"internal/sysinfo", "agent/driver/process"},
+	"golang.org/x/term":                       {"cli"},
+	"testing":                                 tools,
+	"github.com/stretchr/testify":             tools,
+	"go.uber.org/goleak":                      tools,
+	"pgregory.net/rapid":                      tools,
+	"github.com/stretchr/testify/mock":        nil, // fakes are written by hand
+	"github.com/stretchr/testify/suite":       nil, // plain tests and helpers
+	"github.com/hashicorp/go-multierror":      nil, // errors.Join
 }
 
 // impure lists what pure packages must not import, by the start of its path up

@@ -1,5 +1,5 @@
-// Package sysinfo reads the processors, memory, disk and boot id of a Linux machine. It
-// has no state, and every function may be called from several goroutines.
+// Package sysinfo reads the processors, memory, disk and boot id of a Linux machine, and
+// what this process has used of them. It has no state, and every function may be called from several goroutines.
 package sysinfo
 
 import (
@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -63,4 +64,14 @@ func BootID() (string, error) {
 		return "", fmt.Errorf("reading the boot id: %w", err)
 	}
 	return strings.TrimSpace(string(text)), nil
+}
+
+// ProcessTime returns what this process has used of its processors since it began, in user
+// and system mode.
+func ProcessTime() (time.Duration, error) {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0, fmt.Errorf("reading the processor time: %w", err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }

@@ -21,6 +21,9 @@ func TestThisMachine(t *testing.T) {
 	again, err := BootID()
 	require.NoError(t, err)
 	assert.Equal(t, boot, again)
+	used, err := ProcessTime()
+	require.NoError(t, err)
+	assert.Positive(t, used)
 }
 
 func TestDiskOfNowhere(t *testing.T) {

@@ -1,0 +1,175 @@
+package load
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"berth/internal/backoff"
+)
+
+// LateAfter is how long after it was due an operation of an open loop counts as late. Timers
+// are a millisecond late themselves.
+const LateAfter = 5 * time.Millisecond
+
+// Outcome is what one operation came to.
+type Outcome struct {
+	Work Work
+	Size int   // instances that it booted
+	Err  error // nil if it succeeded
+	// Undo releases what the operation made, also if it failed; nil if it made nothing. It may
+	// be repeated.
+	Undo func(context.Context) error
+}
+
+// Operation does operation n. It is called from several goroutines, once for each n, and
+// returns when it is done or ctx has ended.
+type Operation func(ctx context.Context, n int64) Outcome
+
+// Meter reads what a measurement needs of its process.
+type Meter struct {
+	Now func() time.Time
+	CPU func() (time.Duration, error) // processor time that the process has used
+	// Progress, if set, is called about once a second, from one goroutine.
+	Progress func(Progress)
+}
+
+// Progress is how far a measurement is.
+type Progress struct {
+	Elapsed, Total time.Duration // with the warm-up; of the schedule
+	Done, Failed   int64         // operations that were measured
+}
+
+// progressEvery is the time between two calls of Meter.Progress.
+const progressEvery = time.Second
+
+// Measure puts load p on do and returns what was measured, and everything that undoes what
+// was made, also in the warm-up and also if it returns an error. The error is that of ctx, if
+// it ended before the last operation.
+func Measure(ctx context.Context, p *Plan, m *Meter, do Operation) (*Result, []func(context.Context) error, error) {
+	if err := p.Check(); err != nil {
+		return nil, nil, err
+	}
+	r := &run{plan: p, now: m.Now, do: do, records: newRecorder(), begin: m.Now()}
+	r.measured, r.end = r.begin.Add(p.Warmup), r.begin.Add(p.Warmup+p.Duration)
+	var callers sync.WaitGroup
+	for range p.Callers {
+		callers.Go(func() { r.call(ctx) })
+	}
+	done := make(chan struct{})
+	go func() { // ends with the callers
+		callers.Wait()
+		close(done)
+	}()
+	backoff.Sleep(ctx, p.Warmup)
+	before, err := m.CPU()
+	if err == nil {
+		r.showProgress(m, done)
+	}
+	<-done
+	after, err2 := m.CPU()
+	for _, failed := range []error{err, err2, ctx.Err()} {
+		if failed != nil {
+			return nil, r.undo, failed
+		}
+	}
+	return r.records.result(p, r.measured, after-before), r.undo, nil
+}
+
+// run is one measurement under way.
+type run struct {
+	plan                 *Plan
+	now                  func() time.Time
+	do                   Operation
+	records              *recorder
+	begin, measured, end time.Time // of the load, of what is measured, and of the schedule
+	next                 atomic.Int64
+
+	mu   sync.Mutex // guards undo
+	undo []func(context.Context) error
+}
+
+// call is one caller: it makes one operation after the other until the schedule or ctx ends.
+func (r *run) call(ctx context.Context) {
+	for {
+		n := r.next.Add(1) - 1
+		due, late, ok := r.awaitTurn(ctx, n)
+		if !ok {
+			return
+		}
+		limited, cancel := context.WithTimeout(ctx, r.plan.Timeout)
+		o := r.do(limited, n)
+		cancel()
+		ended := r.now()
+		if o.Undo != nil {
+			r.mu.Lock()
+			r.undo = append(r.undo, o.Undo)
+			r.mu.Unlock()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if !due.Before(r.measured) {
+			r.records.addOperation(&o, due, late, ended)
+		}
+	}
+}
+
+// awaitTurn waits until operation n is due and returns when that was and whether it is late
+// already; ok is false when there is no such operation any more.
+func (r *run) awaitTurn(ctx context.Context, n int64) (due time.Time, late, ok bool) {
+	now := r.now()
+	if r.plan.Rate == 0 {
+		return now, false, now.Before(r.end) && ctx.Err() == nil
+	}
+	due = r.begin.Add(r.plan.intended(n))
+	if !due.Before(r.end) {
+		return due, false, false
+	}
+	if wait := due.Sub(now); wait > 0 && !backoff.Sleep(ctx, wait) {
+		return due, false, false
+	}
+	return due, r.now().Sub(due) > LateAfter, ctx.Err() == nil
+}
+
+// showProgress reports progress until done.
+func (r *run) showProgress(m *Meter, done <-chan struct{}) {
+	if m.Progress == nil {
+		return
+	}
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			p := Progress{Elapsed: r.now().Sub(r.begin), Total: r.end.Sub(r.begin)}
+			p.Done, p.Failed = r.records.count()
+			m.Progress(p)
+		}
+	}
+}
+
+// CallAll makes every call, so many at once, and returns the first error.
+func CallAll(ctx context.Context, callers int, calls []func(context.Context) error) error {
+	var next atomic.Int64
+	var first error
+	var once sync.Once
+	var wg sync.WaitGroup
+	for range min(callers, len(calls)) {
+		wg.Go(func() {
+			for n := next.Add(1) - 1; n < int64(len(calls)) && ctx.Err() == nil; n = next.Add(1) - 1 {
+				if err := calls[n](ctx); err != nil {
+					once.Do(func() { first = err })
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if first == nil {
+		return ctx.Err()
+	}
+	return first
+}
