@@ -4,6 +4,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,18 +27,20 @@ import (
 
 // Options describe the federation that Start makes.
 type Options struct {
-	Dir      string // kept: a second start continues where the first one stopped
-	Tree     Spec
-	Nodes    int             // default per zone; 1, 3 or 5
-	Hosts    int             // default per zone
-	Shape    agent.Inventory // of every host
+	Dir   string // kept: a second start continues where the first one stopped
+	Tree  Spec
+	Nodes int             // default per zone; 1, 3 or 5
+	Hosts int             // default per zone
+	Shape agent.Inventory // of every host
 	// StartDelay is how long a simulated host takes to start or stop an instance, at least 0.
 	StartDelay time.Duration
-	Version  string
-	Insecure bool
-	Log      *slog.Logger
-	Now      func() time.Time
-	Tap      node.Tap // sees the connections between zones; nil for none
+	Version    string
+	Insecure   bool
+	Log        *slog.Logger
+	Now        func() time.Time
+	Tap        node.Tap // sees the connections between zones; nil for none
+
+	agentHosts int // of one agent, at most; 0 means api.HostsPerAgentMax
 }
 
 // Federation is a tree of running zones, the root first.
@@ -286,16 +290,40 @@ func (f *Federation) furnishZone(ctx context.Context, z *Zone) error {
 	if hosts == 0 {
 		return nil
 	}
-	return f.startAgent(ctx, z, hosts)
+	if err := f.startAgents(ctx, z, hosts); err != nil {
+		return err
+	}
+	return hostsUp(ctx, z, hosts)
 }
 
-// startAgent runs one agent that serves all simulated hosts of a zone.
-func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
-	dir := filepath.Join(f.zoneDir(z), "agent")
+// startAgents runs the agents of a zone: one that serves all simulated hosts, or as many as
+// these need.
+func (f *Federation) startAgents(ctx context.Context, z *Zone, hosts int) error {
+	described := agent.FakeHosts(z.Name+"-host", hosts, f.opts.Shape)
+	if err := z.spec.describeHosts(described); err != nil {
+		return err
+	}
+	n := 1
+	for part := range slices.Chunk(described, cmp.Or(f.opts.agentHosts, api.HostsPerAgentMax)) {
+		if err := f.startAgent(ctx, z, n, part); err != nil {
+			return err
+		}
+		n++
+	}
+	return nil
+}
+
+// startAgent runs the n-th agent of a zone.
+func (f *Federation) startAgent(ctx context.Context, z *Zone, n int, hosts []api.AgentHost) error {
+	name := fmt.Sprintf("agent-%d", n)
+	dir := filepath.Join(f.zoneDir(z), name)
+	if n == 1 {
+		dir = filepath.Join(f.zoneDir(z), "agent")
+	}
 	home, creds, err := node.LoadAgent(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		var token string
-		if token, err = z.leaderNode().Federation().JoinToken(ctx, api.JoinAgent, "agent-1", time.Minute); err != nil {
+		if token, err = z.leaderNode().Federation().JoinToken(ctx, api.JoinAgent, name, time.Minute); err != nil {
 			return err
 		}
 		if _, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: f.opts.Now}); err != nil {
@@ -307,12 +335,8 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
 		return err
 	}
 	drv := fake.New(fake.Options{StartDelay: f.opts.StartDelay, StopDelay: f.opts.StartDelay})
-	described := agent.FakeHosts(z.Name+"-host", hosts, f.opts.Shape)
-	if err = z.spec.describeHosts(described); err != nil {
-		return err
-	}
 	var list []agent.Host
-	for _, h := range described {
+	for _, h := range hosts {
 		list = append(list, agent.Host{AgentHost: h, Driver: drv})
 	}
 	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
@@ -329,7 +353,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, hosts int) error {
 			f.fail(err)
 		}
 	})
-	return hostsUp(ctx, z, hosts)
+	return nil
 }
 
 // hostsUp waits until a zone knows all of its hosts, and all are up.

@@ -100,14 +100,19 @@ func withPorts(t *testing.T, do func() error) {
 // start runs a federation in dir until the test or stop ends it.
 func start(t *testing.T, dir string, tree Spec, hosts int) *running {
 	t.Helper()
+	return startWith(t, Options{Dir: dir, Tree: tree, Hosts: hosts, StartDelay: StartDelayDefault})
+}
+
+// startWith runs a federation as o says until the test or stop ends it.
+func startWith(t *testing.T, o Options) *running {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{t: t, ctx: ctx, log: &journal{}}
+	o.Version, o.Now = "test", time.Now
+	o.Shape = agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 100}}
+	o.Log = slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	withPorts(t, func() (err error) {
-		r.Federation, err = Start(ctx, Options{
-			Dir: dir, Tree: tree, Hosts: hosts, StartDelay: StartDelayDefault, Version: "test", Now: time.Now,
-			Shape: agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 100}},
-			Log:   slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		})
+		r.Federation, err = Start(ctx, o)
 		return err
 	})
 	var once sync.Once
@@ -223,6 +228,27 @@ func TestDefaultTreeIsKept(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, api.BootReleased, end.State)
 	second.stop()
+}
+
+// TestHostsOfSeveralAgents boots on all hosts of a zone, which are more than one agent serves, before and
+// after a restart.
+func TestHostsOfSeveralAgents(t *testing.T) {
+	dir := t.TempDir()
+	for n := range 2 {
+		r := startWith(t, Options{Dir: dir, Tree: Spec{Name: "root"}, Hosts: 5, agentHosts: 2})
+		b := r.boot(r.client("root"), fmt.Sprint("wide", n), 20, 20)
+		assert.Equal(t, api.BootActive, b.State)
+		hosts, err := r.client("root").Hosts(t.Context(), client.ListOptions{})
+		require.NoError(t, err)
+		require.Len(t, hosts.Items, 5)
+		for _, h := range hosts.Items {
+			assert.Equal(t, 4, h.Instances, h.Name)
+		}
+		b, err = r.client("root").Release(t.Context(), b.Reservation, time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, api.BootReleased, b.State)
+		r.stop()
+	}
 }
 
 // TestStartRefusesABadTree changes nothing.
