@@ -2,7 +2,7 @@
 # POSIX shell, git, and for race a C compiler.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint golden tidy bench demo fuzz cluster openstack sim chaos preempt soak mutants mutate check
+.PHONY: help build test race lint golden tidy bench bench-report bench-check demo fuzz cluster openstack sim chaos preempt soak mutants mutate check
 
 # What can be set on the command line.
 BENCH     ?= .
@@ -17,6 +17,8 @@ SEED      ?= 1
 N         ?= 200
 LEDGER    ?=
 GATES     ?=
+SHORT     ?=
+FRESH     ?=
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -55,6 +57,12 @@ tidy: ## fail if go.mod or go.sum is not tidy
 
 bench: ## run the benchmarks matching BENCH, COUNT times
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count $(COUNT) -timeout 60m ./...
+
+bench-report: ## measure the table, its floors and the curves of docs/performance.md in one run, ten to fifteen minutes; SHORT=1 for a quick pass
+	$(GO) run ./bench/report $(if $(SHORT),-short) -commit $$(git rev-parse --short HEAD)
+
+bench-check: ## measure the table again, or read FRESH, and fail if a ratio to a floor fell by more than 15 %
+	$(GO) run ./bench/report -check $(if $(SHORT),-short) $(if $(FRESH),-fresh $(FRESH)) -commit $$(git rev-parse --short HEAD)
 
 demo: build ## build a small federation on this machine and boot into it
 	./bin/berth demo

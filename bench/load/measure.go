@@ -91,13 +91,16 @@ type run struct {
 }
 
 // call is one caller: it makes one operation after the other until the schedule or ctx ends.
+// In a closed loop it begins at least one that is measured, also if the one before took longer
+// than the schedule.
 func (r *run) call(ctx context.Context) {
-	for {
+	for last := (time.Time{}); ; {
 		n := r.next.Add(1) - 1
-		due, late, ok := r.awaitTurn(ctx, n)
+		due, late, ok := r.awaitTurn(ctx, n, last.Before(r.measured))
 		if !ok {
 			return
 		}
+		last = due
 		limited, cancel := context.WithTimeout(ctx, r.plan.Timeout)
 		o := r.do(limited, n)
 		cancel()
@@ -117,11 +120,12 @@ func (r *run) call(ctx context.Context) {
 }
 
 // awaitTurn waits until operation n is due and returns when that was and whether it is late
-// already; ok is false when there is no such operation any more.
-func (r *run) awaitTurn(ctx context.Context, n int64) (due time.Time, late, ok bool) {
+// already; ok is false when there is no such operation any more. In a closed loop there is
+// always a first one.
+func (r *run) awaitTurn(ctx context.Context, n int64, first bool) (due time.Time, late, ok bool) {
 	now := r.now()
 	if r.plan.Rate == 0 {
-		return now, false, now.Before(r.end) && ctx.Err() == nil
+		return now, false, (first || now.Before(r.end)) && ctx.Err() == nil
 	}
 	due = r.begin.Add(r.plan.intended(n))
 	if !due.Before(r.end) {

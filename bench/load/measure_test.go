@@ -54,6 +54,17 @@ func TestClosedLoop(t *testing.T) {
 	})
 }
 
+// TestClosedLoopMeasuresSomething has a warm-up that lasts beyond the schedule.
+func TestClosedLoopMeasuresSomething(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := sound()
+		p.Callers, p.Warmup, p.Duration, p.Timeout = 3, time.Second, time.Second, time.Minute
+		r := measure(t, p, taking(5*time.Second))
+		assert.EqualValues(t, 3, r.Operations, "one of each caller")
+		assert.InDelta(t, 9, r.Seconds, 0.01, "from the begin of measuring")
+	})
+}
+
 // TestOpenLoopCountsFromTheIntendedTime stalls one operation of a single caller: all that were due meanwhile are
 // slow, though each took no time.
 func TestOpenLoopCountsFromTheIntendedTime(t *testing.T) {

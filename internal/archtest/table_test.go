@@ -29,8 +29,8 @@ var layers = [][]string{
 	{"httpd/placement", "httpd/reservation", "httpd/tricircle"},
 	{"node"},
 	{"dev", "cli"},
-	{"bench/zones"},
-	{"cmd/berth"},
+	{"bench/zones", "bench/score"},
+	{"cmd/berth", "bench/report"},
 	{"cluster-test/check/promise"},
 	{"cluster-test/check/model"},
 	{"cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/simnet"},
@@ -47,7 +47,7 @@ var free = []string{
 // pure packages have no clock, no randomness, no I/O, no goroutine, no lock and no log.
 var pure = []string{
 	"api", "api/rest", "binding", "capacity", "capacity/queue", "lease", "lease/recur", "preempt", "quota", "filters/query", "filters", "costs", "candidates",
-	"buildplan", "buildplan/seal", "raftstore/command", "raftstore/state/table", "raftstore/state",
+	"buildplan", "buildplan/seal", "raftstore/command", "raftstore/state/table", "raftstore/state", "bench/score",
 }
 
 // tools serve tests alone: they may use test libraries, and no package that is
@@ -79,6 +79,7 @@ var doors = map[string][]string{
 	"golang.org/x/sync":                       {"zone", "gossip", "agent", "node"},
 	"golang.org/x/sys":                        {"internal/sysinfo", "agent/driver/process"},
 	"golang.org/x/term":                       {"cli"},
+	"gonum.org/v1/plot":                       {"bench/report"},
 	"testing":                                 tools,
 	"github.com/stretchr/testify":             tools,
 	"go.uber.org/goleak":                      tools,

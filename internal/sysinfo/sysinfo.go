@@ -75,3 +75,40 @@ func ProcessTime() (time.Duration, error) {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
+
+// MachineTime returns how long the processors of the machine, all together, have worked and
+// have been idle since it started, from /proc/stat.
+func MachineTime() (busy, idle time.Duration, err error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading the machine's processor time: %w", err)
+	}
+	return machineTime(text)
+}
+
+// statTick is the unit of /proc/stat.
+const statTick = 10 * time.Millisecond
+
+// statColumns are the columns of /proc/stat that are counted: user, nice, system, idle,
+// iowait, irq, softirq and steal. Those behind are in user already.
+const statColumns = 8
+
+func machineTime(stat []byte) (busy, idle time.Duration, err error) {
+	line, _, _ := strings.Cut(string(stat), "\n")
+	fields := strings.Fields(line)
+	if len(fields) < statColumns+1 || fields[0] != "cpu" {
+		return 0, 0, fmt.Errorf("reading the machine's processor time: no line of all processors in %d bytes", len(stat))
+	}
+	for i, field := range fields[1 : statColumns+1] {
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil || ticks < 0 {
+			return 0, 0, fmt.Errorf("reading the machine's processor time: column %d is %q", i+1, field)
+		}
+		if i == 3 || i == 4 { // idle, and idle while a disk works
+			idle += time.Duration(ticks) * statTick
+		} else {
+			busy += time.Duration(ticks) * statTick
+		}
+	}
+	return busy, idle, nil
+}

@@ -2,6 +2,7 @@ package sysinfo
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -48,5 +49,28 @@ func TestMemoryMB(t *testing.T) {
 		}
 		require.NoError(t, err, text)
 		assert.Equal(t, want, got, text)
+	}
+}
+
+func TestMachineTime(t *testing.T) {
+	busy, idle, err := MachineTime()
+	require.NoError(t, err)
+	assert.Positive(t, busy)
+	assert.GreaterOrEqual(t, idle, time.Duration(0))
+	for text, ok := range map[string]bool{
+		"cpu  1 2 4 100 200 8 16 32 5 5\ncpu0 9 9 9\n": true,
+		"cpu  1 2 4 100 200 8 16 32":                   true,
+		"cpu  1 2 4 100 200 8 16\n":                    false,
+		"cpu  1 2 4 100 200 8 16 x\n":                  false,
+		"cpu  1 2 4 100 -1 8 16 32\n":                  false,
+		"cpu0 1 2 4 100 200 8 16 32\n":                 false,
+		"":                                             false,
+	} {
+		busy, idle, err := machineTime([]byte(text))
+		assert.Equal(t, ok, err == nil, text)
+		if ok {
+			assert.Equal(t, 630*time.Millisecond, busy)
+			assert.Equal(t, 3*time.Second, idle)
+		}
 	}
 }
