@@ -1,0 +1,116 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+// fullHosts is how many hosts the instances of a full zone are on.
+const fullHosts = 10_000
+
+// BenchmarkFull fills a zone of 10,000 hosts with running instances, in boots of 100, and measures what
+// they cost: live memory for each host and instance (B/host, B/instance), the bytes of the snapshot for an
+// instance (B/saved), the longest time that one boot has to wait beside a snapshot that is written
+// (pause-ms), and how long it takes to load that again, as at a restart (load-s).
+func BenchmarkFull(b *testing.B) {
+	for _, instances := range []int{10_000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) { benchmarkFull(b, instances) })
+	}
+}
+
+func benchmarkFull(b *testing.B, instances int) {
+	b.Helper()
+	empty := liveBytes()
+	f := &fullZone{s: New()}
+	f.s.Apply(1, initial())
+	for i := range fullHosts {
+		f.s.Apply(1, hostPut(at(start), "a1", hostNamed(i), int64(2*instances)))
+	}
+	hosts := liveBytes()
+	for range instances / benchInstances {
+		f.boot(b)
+	}
+	full := liveBytes()
+	var saved bytes.Buffer
+	var pause, load time.Duration
+	for b.Loop() {
+		saved.Reset()
+		view := f.s.Clone()
+		done := make(chan error, 1)
+		go func() { done <- view.Save(&saved) }()
+		for waiting := true; waiting; {
+			begun := time.Now()
+			f.boot(b)
+			pause = max(pause, time.Since(begun))
+			select {
+			case err := <-done:
+				require.NoError(b, err)
+				waiting = false
+			default:
+			}
+		}
+		begun := time.Now()
+		again, err := Load(&saved, api.FormNewest)
+		require.NoError(b, err)
+		load += time.Since(begun)
+		require.Equal(b, view.Index(), again.Index())
+		b.StopTimer()
+		require.NoError(b, view.Save(&saved)) // for its length; Load has read it
+		b.StartTimer()
+	}
+	b.ReportMetric((hosts-empty)/fullHosts, "B/host")
+	b.ReportMetric((full-hosts)/float64(instances), "B/instance")
+	b.ReportMetric(float64(saved.Len())/float64(instances), "B/saved")
+	b.ReportMetric(float64(pause.Microseconds())/1000, "pause-ms")
+	b.ReportMetric(load.Seconds()/float64(b.N), "load-s")
+	runtime.KeepAlive(f)
+}
+
+// fullZone is a zone that boots.
+type fullZone struct {
+	s     *State
+	index uint64
+	boots int
+}
+
+// boot boots on the next hosts, reports all instances running, and publishes a view.
+func (f *fullZone) boot(b *testing.B) {
+	b.Helper()
+	res := fmt.Sprintf("r%d", f.boots)
+	ids := numbered(res, benchInstances)
+	h := hold(at(start), "k-"+res, res, nil)
+	h.Commit = true
+	active := reports(at(start), "a1", "", api.StatusActive)
+	for i, id := range ids {
+		host := hostNamed((f.boots*benchInstances + i) % fullHosts)
+		h.Slots = append(h.Slots, slots(host, id)...)
+		active.Items = append(active.Items, reports(at(start), "a1", host, api.StatusActive, id).Items...)
+	}
+	f.boots++
+	f.index += 3
+	f.s.Apply(f.index, create(at(start), res, benchInstances, benchInstances))
+	if r := f.s.Apply(f.index+1, h); r.Err != nil || len(r.Hold.Refused) > 0 {
+		b.Fatal(r.Err, r.Hold)
+	}
+	if r := f.s.Apply(f.index+2, active); r.Err != nil {
+		b.Fatal(r.Err)
+	}
+	f.s.Clone()
+}
+
+func hostNamed(i int) string { return fmt.Sprintf("h%05d", i) }
+
+// liveBytes returns how much memory is in use after a collection.
+func liveBytes() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
