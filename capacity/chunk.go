@@ -62,6 +62,30 @@ type column struct {
 	now      *block[int64]
 	closed   *block[int64] // closed to preemptibles now, beside what is in use; nil is all 0
 	odd      mask          // hosts whose unit rules must be checked: not plain 1 to capacity
+	soft     mask          // hosts on which preemptibles use something now; on all others free <= now
+	low      wordBounds    // of free in each word of hosts, holes included
+	high     wordBounds
+}
+
+// wordBounds is one bound for each word of hosts of a chunk.
+type wordBounds [chunkHosts / wordBits]int64
+
+// setFree sets the free of host i and updates the bounds of its word. That costs a look at the
+// word only if the host had the lowest or the highest.
+func (c *column) setFree(i int, free int64, epoch uint64) {
+	at, n := ownBlock(&c.free, epoch), i/wordBits
+	was := at[i]
+	at[i] = free
+	if was == c.low[n] && free > was || was == c.high[n] && free < was {
+		word := at[n*wordBits:][:wordBits]
+		c.low[n], c.high[n] = slices.Min(word), slices.Max(word)
+	}
+	c.low[n], c.high[n] = min(c.low[n], free), max(c.high[n], free)
+}
+
+// refreshSoft updates the bit of host i in soft.
+func (c *column) refreshSoft(i int) {
+	c.soft.set(i, c.capacity.at[i]-c.firm.at[i] != c.now.at[i])
 }
 
 // The numbers of hidden classes: they count claims instead of amounts, and no inventory has
@@ -273,7 +297,7 @@ func (c *chunk) freeDuring(i, class int, start, end api.Instant, kind api.Class,
 		return 0
 	}
 	free := col.free.at[i]
-	if c.timed.has(i) {
+	if c.timed.has(i) && (start > now || end != api.Forever) {
 		free = col.capacity.at[i] - c.timelines.at[i].peakUse(class, col.firm.at[i], max(start, now), end)
 	}
 	if start <= now && kind != api.Preempting {

@@ -186,6 +186,9 @@ func (c *chunk) addEdge(i int, e edge, epoch uint64) {
 	if e.firm != 0 {
 		ownBlock(&col.firm, epoch)[i] += e.firm
 	}
+	if e.pre != 0 {
+		col.refreshSoft(i)
+	}
 	if e.closing != 0 {
 		ownBlock(&col.closed, epoch)[i] += e.closing
 	}
@@ -196,7 +199,7 @@ func (c *chunk) refreshFree(line timeline, class, i int, epoch uint64) {
 	col := c.column(class)
 	peak := line.peakUse(class, col.firm.at[i], 0, api.Forever)
 	if free := col.capacity.at[i] - peak; free != col.free.at[i] {
-		ownBlock(&col.free, epoch)[i] = free
+		col.setFree(i, free, epoch)
 	}
 	if class == wholeClass {
 		c.exclusive.set(i, peak > 0)

@@ -8,6 +8,10 @@
 // blocks of a chunk that it touches, and only if a view may still see them, so
 // taking a view costs a copy of the chunk pointers and readers never wait.
 //
+// Each class of each chunk has bounds of what is free for every 64 rows, one word of a Set. They
+// are exact, and kept where something is written, so that a question about all rows looks at
+// those of a word only if its bounds do not decide. See Free.
+//
 // Rules, per provider and resource class:
 //
 //   - At every instant from now on, firm use <= capacity.

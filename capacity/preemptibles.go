@@ -72,15 +72,11 @@ func (v View) PreemptibleColumn(class api.ResourceClass) []int64 {
 		if col == nil {
 			continue
 		}
-		for i := range chunkHosts {
-			use := col.capacity.at[i] - col.now.at[i] - col.firm.at[i]
-			if use == 0 {
-				continue
-			}
+		for i := range (Set{col.soft[:]}).All() {
 			if out == nil {
 				out = make([]int64, v.Rows())
 			}
-			out[n*chunkHosts+i] = use
+			out[n*chunkHosts+i] = col.capacity.at[i] - col.now.at[i] - col.firm.at[i]
 		}
 	}
 	if out != nil {

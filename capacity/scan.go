@@ -145,12 +145,13 @@ func (v View) KeepFittingAlone(pass *Set, r api.Resources, w api.Window, kind ap
 // keepFitting keeps the rows that have want of a class themselves, even if they are wholly
 // claimed. The window has not passed.
 func (v View) keepFitting(pass *Set, name api.ResourceClass, want int64, w api.Window, kind api.Class) {
+	f := v.Free(name, w, kind)
 	v.eachChunk(pass, name, func(c *chunk, class int, words []uint64) {
 		if c.column(class) == nil {
 			clear(words)
 			return
 		}
-		c.clearUnfit(words, class, want, w, kind, v.data())
+		c.clearUnfit(words, class, want, &f)
 	})
 }
 
@@ -172,8 +173,7 @@ func (v View) keepLarge(pass *Set, name api.ResourceClass, want int64) {
 		}
 		for n, word := range words {
 			if word != 0 {
-				at := (*[wordBits]int64)(col.capacity.at[n*wordBits:])
-				words[n] = word & fittingBits(at, at, want)
+				words[n] = word & fittingBits(wordOf(col.capacity, n), want)
 			}
 		}
 	})
@@ -297,56 +297,70 @@ func (v View) AnyAggregate(ids []string) Set {
 	return out
 }
 
-// clearUnfit clears in words the hosts of c that cannot give want of class.
-func (c *chunk) clearUnfit(words []uint64, class int, want int64, w api.Window, kind api.Class, d *data) {
+// clearUnfit clears in words the hosts of c that cannot give want of class. It looks at the hosts
+// of a word only if the bounds of the word do not decide.
+func (c *chunk) clearUnfit(words []uint64, class int, want int64, f *Free) {
 	col := c.column(class)
-	first, second := col.roomBlocks(w, kind, d.now)
+	soft := f.kind == api.Preemptible
 	for n, word := range words {
 		if word == 0 {
 			continue
 		}
-		at := n * wordBits
-		fit := word & fittingBits((*[wordBits]int64)(first.at[at:]), (*[wordBits]int64)(second.at[at:]), want)
-		// Over a part of its timeline a host has no less than over all of it.
-		slow := word & (c.timed[n]&^fit | col.odd[n])
+		two := soft || f.begun && col.soft[n] != 0
+		timed := c.timed[n] & word
+		if f.whole || soft {
+			timed = 0 // the columns say it all
+		}
+		odd := col.odd[n] & word
+		switch {
+		case !two && odd == 0 && want <= col.low[n]: // over a part of its timeline a host has no less than over all of it
+			continue
+		case !soft && timed == 0 && want > col.high[n]:
+			words[n] = 0
+			continue
+		}
+		fit := word
+		switch {
+		case soft && col.closed != nil:
+			fit &= fittingOpen(wordOf(col.now, n), wordOf(col.closed, n), want)
+		case soft:
+			fit &= fittingBits(wordOf(col.now, n), want)
+		case two:
+			fit &= fittingBits(wordOf(col.free, n), want) & fittingBits(wordOf(col.now, n), want)
+		default:
+			fit &= fittingBits(wordOf(col.free, n), want)
+		}
+		slow := timed&^fit | odd
 		words[n] = fit &^ slow
 		for ; slow != 0; slow &= slow - 1 {
-			i := bits.TrailingZeros64(slow)
-			if want <= c.freeBeside(at+i, class, w, kind, d.now) &&
-				(!col.odd.has(at+i) || c.specs.at[at+i].Inventory[d.classes.list[class]].Admits(want)) {
-				words[n] |= 1 << i
+			i := n*wordBits + bits.TrailingZeros64(slow)
+			if want <= c.freeBeside(i, class, f.w, f.kind, f.d.now) &&
+				(!col.odd.has(i) || c.specs.at[i].Inventory[f.d.classes.list[class]].Admits(want)) {
+				words[n] |= 1 << (i % wordBits)
 			}
 		}
 	}
 }
 
-// roomBlocks returns the columns whose lesser value is the room of a host without a
-// timeline, for a window that has not passed.
-func (c *column) roomBlocks(w api.Window, kind api.Class, now api.Instant) (first, second *block[int64]) {
-	switch {
-	case kind == api.Preemptible && c.closed == nil:
-		return c.now, c.now
-	case kind == api.Preemptible:
-		open := *c.now
-		for i, n := range c.closed.at {
-			open.at[i] -= n
-		}
-		return &open, &open
-	case w.Start <= now && kind != api.Preempting:
-		return c.free, c.now
+// fittingBits returns a word with a bit for each of 64 hosts where a is at least want. It does
+// not branch: the sign of a difference is the answer. Four of them at a time do not wait for each
+// other.
+func fittingBits(a *[wordBits]int64, want int64) uint64 {
+	const sign = wordBits - 1
+	var less uint64
+	for i := 0; i < wordBits; i += 4 {
+		less |= (uint64(a[i]-want)>>sign | uint64(a[i+1]-want)>>sign<<1 | uint64(a[i+2]-want)>>sign<<2 | uint64(a[i+3]-want)>>sign<<3) << i
 	}
-	return c.free, c.free
+	return ^less
 }
 
-// fittingBits returns a word with a bit for each of 64 hosts where both a and b are
-// at least want. It does not branch: the sign of a difference is the answer, and
-// it is shifted in from the top.
-func fittingBits(a, b *[wordBits]int64, want int64) uint64 {
-	var out uint64
-	for i := range a {
-		out = out>>1 | uint64(^((a[i]-want)|(b[i]-want)))&(1<<(wordBits-1))
+// fittingOpen is fittingBits of now less closed.
+func fittingOpen(now, closed *[wordBits]int64, want int64) uint64 {
+	var open [wordBits]int64
+	for i := range open {
+		open[i] = now[i] - closed[i]
 	}
-	return out
+	return fittingBits(&open, want)
 }
 
 // FreeColumn returns FreeOver for every row, in one pass over the columns; the
@@ -354,28 +368,12 @@ func fittingBits(a, b *[wordBits]int64, want int64) uint64 {
 // slots there may draw from, at most the largest int64, what is over-full counting
 // as 0.
 func (v View) FreeColumn(class api.ResourceClass, w api.Window, kind api.Class) []int64 {
-	d := v.data()
 	out := make([]int64, v.Rows())
-	number := d.classes.numberOf(class)
-	if w.End <= d.now {
-		return out
-	}
-	for n, c := range d.chunks {
-		col := c.column(number)
-		if col == nil {
-			continue
-		}
-		part := out[n*chunkHosts:][:chunkHosts]
-		first, second := col.roomBlocks(w, kind, d.now)
-		for i := range part {
-			part[i] = min(first.at[i], second.at[i])
-		}
-		slow := c.timed
-		for n := range slow {
-			slow[n] |= c.exclusive[n]
-		}
-		for i := range (Set{slow[:]}).All() {
-			part[i] = c.freeOver(i, number, w, kind, d.now)
+	f := v.Free(class, w, kind)
+	for n := range len(out) / WordRows {
+		room := (*[WordRows]int64)(out[n*WordRows:])
+		if at := f.Word(n, room); at != room {
+			*room = *at
 		}
 	}
 	v.addReached(out)

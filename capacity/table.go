@@ -199,7 +199,7 @@ func (t *Table) setCapacity(c *chunk, i, class int, delta int64, odd bool) {
 		return
 	}
 	ownBlock(&col.capacity, t.epoch)[i] += delta
-	ownBlock(&col.free, t.epoch)[i] += delta
+	col.setFree(i, col.free.at[i]+delta, t.epoch)
 	ownBlock(&col.now, t.epoch)[i] += delta
 }
 
@@ -247,8 +247,9 @@ func (t *Table) Remove(id api.HostID) {
 		col.odd.set(i, false)
 		ownBlock(&col.capacity, t.epoch)[i] = 0
 		ownBlock(&col.firm, t.epoch)[i] = 0
-		ownBlock(&col.free, t.epoch)[i] = 0
+		col.setFree(i, 0, t.epoch)
 		ownBlock(&col.now, t.epoch)[i] = 0
+		col.soft.set(i, false)
 		if col.closed != nil {
 			ownBlock(&col.closed, t.epoch)[i] = 0
 		}

@@ -102,8 +102,7 @@ func (v View) KeepStocked(pass *Set) {
 	for n, c := range d.chunks {
 		for col := range c.allColumns {
 			for at := range c.live {
-				capacities := (*[wordBits]int64)(col.capacity.at[at*wordBits:])
-				stocked.words[n*len(c.live)+at] |= fittingBits(capacities, capacities, 1)
+				stocked.words[n*len(c.live)+at] |= fittingBits(wordOf(col.capacity, at), 1)
 			}
 		}
 	}
