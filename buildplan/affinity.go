@@ -181,7 +181,7 @@ func (p *planner) slotsTogether(tasks []*task, rows capacity.Set) []int64 {
 		pass.And(rows)
 		t.look.Placed = p.placedMembers
 		for i := range p.rooms {
-			p.rooms[i].Keep(t.look, &pass)
+			p.rooms[i].Apply(t.look, &pass)
 		}
 		slots := make([]int64, len(sum))
 		for row := range pass.All() {

@@ -192,7 +192,7 @@ func (p *planner) keptRows(list []Keep, look *filters.Look, fs []filters.Filter)
 		}
 	}
 	for i := range fs {
-		fs[i].Keep(look, &pass)
+		fs[i].Apply(look, &pass)
 	}
 	return pass
 }

@@ -407,7 +407,7 @@ func (p *planner) recheckAlternates(group int, g *GroupPlan) {
 		pass.Add(row)
 	}
 	for l, i := p.filterView(group), 0; i < len(p.rooms); i++ {
-		p.rooms[i].Keep(l, &pass)
+		p.rooms[i].Apply(l, &pass)
 	}
 	g.Alternates = slices.DeleteFunc(g.Alternates, func(s Slot) bool {
 		row, _ := p.view.Row(s.Host)

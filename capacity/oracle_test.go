@@ -425,9 +425,15 @@ func (m *model) check(t *rapid.T, v View) {
 		require.Equal(t, !s.Passive, v.Hosts().Has(row))
 		require.Equal(t, s.Up && !s.Passive, v.Up().Has(row))
 		require.Equal(t, s.Enabled && !s.Passive, v.Enabled().Has(row))
-		require.Equal(t, s.NeedsCommand && !s.Passive, v.NeedsCommand().Has(row))
+		free := v.Hosts()
+		v.DropCommanded(&free)
+		require.Equal(t, !s.NeedsCommand && !s.Passive, free.Has(row))
 		for _, p := range pools {
-			require.Equal(t, s.Pool == p && !s.Passive, v.Pool(p).Has(row))
+			one, two := v.Hosts(), v.Hosts()
+			v.KeepPools(&one, p, "none")
+			v.KeepPools(&two, p, api.PoolShared)
+			require.Equal(t, s.Pool == p && !s.Passive, one.Has(row))
+			require.Equal(t, (s.Pool == p || s.Pool == api.PoolShared) && !s.Passive, two.Has(row))
 		}
 		for _, name := range testTraits {
 			require.Equal(t, slices.Contains(s.Traits, name), v.Trait(name).Has(row))
@@ -521,7 +527,7 @@ func fingerprint(v View) string {
 	for row := range v.Providers().All() {
 		out += fmt.Sprint(v.Hosts().Has(row), v.Compound(row), v.Parent(row), v.Root(row), v.Tree(row), v.Sharers(row), v.TreeTrait("SSD").Has(row))
 		out += fmt.Sprintln(row, v.ID(row), v.Spec(row), v.Generation(row), v.Usage(v.ID(row)),
-			v.Up().Has(row), v.Enabled().Has(row), v.NeedsCommand().Has(row), v.Trait("SSD").Has(row),
+			v.Up().Has(row), v.Enabled().Has(row), v.Trait("SSD").Has(row),
 			v.Aggregate("SSD").Has(row), v.AZ("az1").Has(row), v.Maintenance().Has(row), v.Failures(row), v.Instances(row),
 			v.Attribute("arch").At(row), v.Attribute("price").At(row))
 		named, ok := v.Named("one-" + string(v.ID(row)))

@@ -20,16 +20,31 @@ func (v View) Up() Set { return v.gatherMask(func(c *chunk) *mask { return &c.up
 // Enabled returns the hosts that are enabled for work.
 func (v View) Enabled() Set { return v.gatherMask(func(c *chunk) *mask { return &c.enabled }) }
 
-// NeedsCommand returns the hosts that run only flavors with a command.
-func (v View) NeedsCommand() Set { return v.gatherMask(func(c *chunk) *mask { return &c.needs }) }
-
-// Pool returns the hosts of pool p.
-func (v View) Pool(p api.Pool) Set {
-	k := slices.Index(pools[:], p)
-	if k < 0 {
-		return NewSet(v.Rows())
+// DropCommanded removes from pass the hosts that run only flavors with a command.
+func (v View) DropCommanded(pass *Set) {
+	for n, c := range v.data().chunks {
+		words := pass.wordsOf(n)
+		for i := range words {
+			words[i] &^= c.needs[i]
+		}
 	}
-	return v.gatherMask(func(c *chunk) *mask { return &c.pools[k] })
+}
+
+// KeepPools removes from pass every row that is not a host of pool a or of pool b.
+func (v View) KeepPools(pass *Set, a, b api.Pool) {
+	var none mask
+	pick := func(c *chunk, p api.Pool) *mask {
+		if k := slices.Index(pools[:], p); k >= 0 {
+			return &c.pools[k]
+		}
+		return &none
+	}
+	for n, c := range v.data().chunks {
+		words, first, second := pass.wordsOf(n), pick(c, a), pick(c, b)
+		for i := range words {
+			words[i] &= first[i] | second[i]
+		}
+	}
 }
 
 // Maintenance returns the hosts in maintenance.
@@ -37,10 +52,19 @@ func (v View) Maintenance() Set { return v.gatherMask(func(c *chunk) *mask { ret
 
 // Serving returns the hosts that may take new work: up, enabled and not in maintenance.
 func (v View) Serving() Set {
-	s := v.Up()
-	s.And(v.Enabled())
-	s.AndNot(v.Maintenance())
+	s := v.Hosts()
+	v.KeepServing(&s)
 	return s
+}
+
+// KeepServing removes from pass every row that is not one of Serving.
+func (v View) KeepServing(pass *Set) {
+	for n, c := range v.data().chunks {
+		words := pass.wordsOf(n)
+		for i := range words {
+			words[i] &= c.up[i] & c.enabled[i] &^ c.maintenance[i]
+		}
+	}
 }
 
 // Trait returns the providers that have the trait themselves; see TreeTrait.
@@ -230,8 +254,7 @@ func (v View) eachChunk(pass *Set, name api.ResourceClass, do func(c *chunk, cla
 	d := v.data()
 	class := d.classes.numberOf(name)
 	for n, c := range d.chunks {
-		words := pass.words[min(n*len(c.live), len(pass.words)):]
-		do(c, class, words[:min(len(words), len(c.live))])
+		do(c, class, pass.wordsOf(n))
 	}
 }
 

@@ -101,6 +101,22 @@ func (s Set) Keep(keep func(row int) bool) {
 	}
 }
 
+// wordsOf returns the words of chunk n, as far as s has room.
+func (s Set) wordsOf(n int) []uint64 {
+	const each = chunkHosts / wordBits
+	words := s.words[min(n*each, len(s.words)):]
+	return words[:min(len(words), each)]
+}
+
+// Words returns the number of words that s has room for.
+func (s Set) Words() int { return len(s.words) }
+
+// Word returns word n: a bit for each of its WordRows rows, the lowest first.
+func (s Set) Word(n int) uint64 { return s.words[n] }
+
+// Copy makes words from to to-1 of s those of o.
+func (s Set) Copy(o Set, from, to int) { copy(s.words[from:to], o.words[from:to]) }
+
 // Clone returns a copy that shares nothing with s.
 func (s Set) Clone() Set { return Set{slices.Clone(s.words)} }
 

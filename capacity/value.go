@@ -108,8 +108,7 @@ func (c Column) At(row int) Value {
 // and must not be written or kept.
 func (c Column) Keep(pass *Set, match func(v *Value) bool) {
 	for n, k := range c.chunks {
-		words := pass.words[min(n*len(k.live), len(pass.words)):]
-		part := Set{words[:min(len(words), len(k.live))]}
+		part := Set{pass.wordsOf(n)}
 		switch {
 		case c.number < 0:
 			part.Keep(func(i int) bool {

@@ -25,7 +25,7 @@ func Advise(fs []Filter, l *Look) []api.Advice {
 	pass := l.View.Hosts()
 	for i := range fs {
 		before[i] = pass.Clone()
-		fs[i].Keep(l, &pass)
+		fs[i].Apply(l, &pass)
 	}
 	if pass.Empty() {
 		out = adviseAmounts(fs, l, before)
@@ -37,7 +37,7 @@ func Advise(fs []Filter, l *Look) []api.Advice {
 		}
 		without := before[i].Clone()
 		for j := i + 1; j < len(fs); j++ {
-			fs[j].Keep(l, &without)
+			fs[j].Apply(l, &without)
 		}
 		if without.Len() > offering {
 			out = append(out, api.Advice{Change: api.AdviceDrop, Name: fs[i].Name})
@@ -63,7 +63,7 @@ func adviseAmounts(fs []Filter, l *Look, before []capacity.Set) []api.Advice {
 	}
 	rest := before[at].Clone() // what passes all but capacity
 	for j := at + 1; j < len(fs); j++ {
-		fs[j].Keep(l, &rest)
+		fs[j].Apply(l, &rest)
 	}
 	r := l.Group().Resources
 	var out []api.Advice

@@ -118,11 +118,7 @@ func Guard(fs []Filter) []Filter {
 		if stated == nil || slices.ContainsFunc(fs, func(f Filter) bool { return f.Name == k.name }) {
 			continue
 		}
-		out = append(out, Filter{Name: k.name, Tier: api.TierNotAllowed, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
-			if stated(l) {
-				clearSet(pass)
-			}
-		}})
+		out = append(out, Filter{Name: k.name, Tier: api.TierNotAllowed, Demand: true, Asks: stated, Keep: func(_ *Look, pass *capacity.Set) { clearSet(pass) }})
 	}
 	return append(out, fs...)
 }

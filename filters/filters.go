@@ -48,6 +48,11 @@ type Look struct {
 	// means none.
 	Placed func(row, rule int) int
 
+	// Split runs part for all of 0 to n-1, in parts of its choice, each once, and returns when
+	// they have ended. Parts may run at the same time. What is found does not depend on them.
+	// Nil means one part.
+	Split func(n int, part func(from, to int))
+
 	rules []members // of the group, read on first use
 }
 
@@ -77,9 +82,12 @@ type Filter struct {
 	// Demand is true if the filter drops hosts only because of an optional demand of
 	// the request, which advice may name.
 	Demand bool
+	// Asks reports whether the request, the world or the configuration gives the filter something
+	// to do. If not, Keep keeps every row and is not called. Nil means always.
+	Asks func(l *Look) bool
 	// Keep clears in pass every row of l.View that must not take a slot. It adds no
-	// rows and keeps nothing between calls. A filter without a matching demand returns
-	// at once.
+	// rows and keeps nothing between calls. What it does to one row does not depend on
+	// the others in pass.
 	Keep func(l *Look, pass *capacity.Set)
 	// Room returns the maximum number of slots of the group that a row may take under
 	// this filter, in addition to placed ones: 1 or more for a row that Keep kept. A
@@ -114,50 +122,92 @@ type Part struct {
 	Rows capacity.Set
 }
 
+// asks reports whether f has something to do for l.
+func (f *Filter) asks(l *Look) bool { return f.Asks == nil || f.Asks(l) }
+
+// Apply clears in pass every row that must not take a slot, if f has something to do for l.
+func (f *Filter) Apply(l *Look, pass *capacity.Set) {
+	if f.asks(l) {
+		f.Keep(l, pass)
+	}
+}
+
 // Run applies fs in order to every host of the look, and returns the hosts that passed
 // all and the counts by reason of the others. Always Considered == Offering + the sum
-// of Filters, because a host is counted by the first filter that drops it.
-func Run(fs []Filter, l *Look) (capacity.Set, api.Refusals) { return runFilters(fs, l, 0) }
+// of Filters, because a host is counted by the first filter that drops it. Filters that
+// are not asked for cost nothing. From SplitHostsMin hosts on it goes through them in the
+// parts of l.Split.
+func Run(fs []Filter, l *Look) (capacity.Set, api.Refusals) {
+	if l.Split != nil && l.View.Len() >= SplitHostsMin {
+		return runParts(fs, l)
+	}
+	pass := l.View.Hosts()
+	out := api.Refusals{Considered: pass.Len()}
+	out.Filters = countsOf(runOn(fs, l, &pass, 0))
+	out.Offering = pass.Len()
+	return pass, out
+}
 
 // Explain is Run that also names, for each reason, up to most of its hosts, at
 // most api.ExplainNamesMax: those with the lowest names.
 func Explain(fs []Filter, l *Look, most int) (capacity.Set, api.Refusals) {
-	return runFilters(fs, l, min(max(most, 0), api.ExplainNamesMax))
+	pass := l.View.Hosts()
+	out := api.Refusals{Considered: pass.Len()}
+	out.Filters = countsOf(runOn(fs, l, &pass, min(max(most, 0), api.ExplainNamesMax)))
+	out.Offering = pass.Len()
+	return pass, out
 }
 
-func runFilters(fs []Filter, l *Look, most int) (capacity.Set, api.Refusals) {
-	pass := l.View.Hosts()
+// count is the hosts that a filter dropped for one reason.
+type count struct {
+	filter, part int // indexes of the filter, and of the part that Sort made
+	api.FilterCount
+}
+
+// countsOf returns the counts alone.
+func countsOf(list []count) []api.FilterCount {
+	var out []api.FilterCount
+	for _, c := range list {
+		out = append(out, c.FilterCount)
+	}
+	return out
+}
+
+// runOn applies fs to pass, and returns what it counted, in order.
+func runOn(fs []Filter, l *Look, pass *capacity.Set, most int) []count {
 	left := pass.Len()
-	out := api.Refusals{Considered: left}
+	var out []count
 	for i := range fs {
 		f := &fs[i]
+		if !f.asks(l) { // before anything of the set is read
+			continue
+		}
 		var dropped capacity.Set
 		if f.Sort != nil || most > 0 {
 			dropped = pass.Clone()
 		}
-		f.Keep(l, &pass)
+		f.Keep(l, pass)
 		now := pass.Len()
 		if now == left {
 			continue
 		}
-		dropped.AndNot(pass)
+		dropped.AndNot(*pass)
 		parts := []Part{{f.Name, f.Tier, dropped}}
 		if f.Sort != nil {
 			parts = f.Sort(l, dropped)
 		}
-		for _, p := range parts {
+		for k, p := range parts {
 			n := left - now
 			if f.Sort != nil {
 				n = p.Rows.Len()
 			}
 			if n > 0 {
-				out.Filters = append(out.Filters, api.FilterCount{Filter: p.Name, Hosts: n, Tier: p.Tier, Names: hostNames(l.View, p.Rows, most)})
+				out = append(out, count{i, k, api.FilterCount{Filter: p.Name, Hosts: n, Tier: p.Tier, Names: hostNames(l.View, p.Rows, most)}})
 			}
 		}
 		left = now
 	}
-	out.Offering = left
-	return pass, out
+	return out
 }
 
 // hostNames returns the lowest names of some rows, at most most of them. A host without

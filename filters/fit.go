@@ -10,10 +10,8 @@ import (
 // newAvailabilityZone returns the filter that passes hosts of the availability zone that the group names, if
 // it names one.
 func newAvailabilityZone() Filter {
-	return Filter{Name: NameAvailabilityZone, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
-		if az := l.Group().AZ; az != "" {
-			pass.And(l.View.AZ(az))
-		}
+	return Filter{Name: NameAvailabilityZone, Tier: api.TierNeverFits, Demand: true, Asks: demands[NameAvailabilityZone].stated, Keep: func(l *Look, pass *capacity.Set) {
+		pass.And(l.View.AZ(l.Group().AZ))
 	}}
 }
 
@@ -22,21 +20,21 @@ func newAvailabilityZone() Filter {
 // none; if it reserves room, it is not known yet what will run there, and all pass. Volumes have a trait for
 // that, api.TraitVolumes.
 func newDriver() Filter {
-	return Filter{Name: nameDriver, Tier: api.TierNeverFits, Keep: func(l *Look, pass *capacity.Set) {
+	asks := func(l *Look) bool {
 		if l.Req.Reserves && l.Group().Flavor == "" || l.Group().Volume != "" {
-			return
+			return false
 		}
-		if has := l.World.HasCommand; has == nil || !has(l.Group().Flavor) {
-			pass.AndNot(l.View.NeedsCommand())
-		}
-	}}
+		has := l.World.HasCommand
+		return has == nil || !has(l.Group().Flavor)
+	}
+	return Filter{Name: nameDriver, Tier: api.TierNeverFits, Asks: asks, Keep: func(l *Look, pass *capacity.Set) { l.View.DropCommanded(pass) }}
 }
 
 // newTraits returns the filter that passes hosts that have every required trait of the group, no forbidden
 // one, and of each list of any_of at least one. A host has the traits of the
 // providers below it too, but not those of others that share with it.
 func newTraits() Filter {
-	return Filter{Name: NameTraits, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+	return Filter{Name: NameTraits, Tier: api.TierNeverFits, Demand: true, Asks: demands[NameTraits].stated, Keep: func(l *Look, pass *capacity.Set) {
 		want := &l.Group().Traits
 		for _, name := range want.Required {
 			pass.And(l.View.TreeTrait(name))
@@ -68,7 +66,8 @@ var imageProperties = [...]struct{ property, attribute string }{
 // that the image lacks asks nothing; an attribute that the host lacks fails.
 // Other properties ask nothing.
 func newImageProperties() Filter {
-	return Filter{Name: NameImageProperties, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+	asks := func(l *Look) bool { return len(l.Group().Image.Properties) > 0 }
+	return Filter{Name: NameImageProperties, Tier: api.TierNeverFits, Demand: true, Asks: asks, Keep: func(l *Look, pass *capacity.Set) {
 		for _, p := range imageProperties {
 			want := l.Group().Image.Properties[p.property]
 			if want == "" {

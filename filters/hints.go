@@ -10,26 +10,23 @@ import (
 
 // newAllHosts returns the filter that passes every host. It is there for a list that is to have no filter.
 func newAllHosts() Filter {
-	return Filter{Name: NameAllHosts, Tier: api.TierNotAsked, Keep: func(*Look, *capacity.Set) {}}
+	never := func(*Look) bool { return false }
+	return Filter{Name: NameAllHosts, Tier: api.TierNotAsked, Asks: never, Keep: func(*Look, *capacity.Set) {}}
 }
 
 // newForcedHosts returns the filter that passes exactly the hosts that the hint force_hosts names, if it
 // names any. It forces the choice and nothing else: a forced host must pass all
 // other filters too, because capacity, state and rules are promises to others.
 func newForcedHosts() Filter {
-	return Filter{Name: NameForcedHosts, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
-		if list := l.Group().Hints.ForceHosts; len(list) > 0 {
-			pass.And(rowsByName(l.View, list))
-		}
+	return Filter{Name: NameForcedHosts, Tier: api.TierNotAsked, Demand: true, Asks: demands[NameForcedHosts].stated, Keep: func(l *Look, pass *capacity.Set) {
+		pass.And(rowsByName(l.View, l.Group().Hints.ForceHosts))
 	}}
 }
 
 // newIgnoredHosts returns the filter that drops the hosts that the hint ignore_hosts names.
 func newIgnoredHosts() Filter {
-	return Filter{Name: NameIgnoredHosts, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
-		if list := l.Group().Hints.IgnoreHosts; len(list) > 0 {
-			pass.AndNot(rowsByName(l.View, list))
-		}
+	return Filter{Name: NameIgnoredHosts, Tier: api.TierNotAsked, Demand: true, Asks: demands[NameIgnoredHosts].stated, Keep: func(l *Look, pass *capacity.Set) {
+		pass.AndNot(rowsByName(l.View, l.Group().Hints.IgnoreHosts))
 	}}
 }
 
@@ -47,20 +44,16 @@ func rowsByName(v capacity.View, list []string) capacity.Set {
 // newSameHost returns the filter that passes the hosts that one of the instances of the hint same_host is
 // on; none, if none of them is in this zone.
 func newSameHost() Filter {
-	return Filter{Name: NameSameHost, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
-		if list := l.Group().Hints.SameHost; len(list) > 0 {
-			pass.And(hostsOf(l, list))
-		}
+	return Filter{Name: NameSameHost, Tier: api.TierNotAsked, Demand: true, Asks: demands[NameSameHost].stated, Keep: func(l *Look, pass *capacity.Set) {
+		pass.And(hostsOf(l, l.Group().Hints.SameHost))
 	}}
 }
 
 // newDifferentHost returns the filter that drops the hosts that an instance of the hint different_host is
 // on.
 func newDifferentHost() Filter {
-	return Filter{Name: NameDifferentHost, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
-		if list := l.Group().Hints.DifferentHost; len(list) > 0 {
-			pass.AndNot(hostsOf(l, list))
-		}
+	return Filter{Name: NameDifferentHost, Tier: api.TierNotAsked, Demand: true, Asks: demands[NameDifferentHost].stated, Keep: func(l *Look, pass *capacity.Set) {
+		pass.AndNot(hostsOf(l, l.Group().Hints.DifferentHost))
 	}}
 }
 
@@ -88,12 +81,8 @@ const attributeIP = "ip"
 // newNear returns the filter that passes hosts whose own address, the attribute ip, lies in the network of
 // the hint near. A host without a well-formed address is dropped.
 func newNear() Filter {
-	return Filter{Name: NameNear, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
-		near := l.Group().Hints.Near
-		if near == "" {
-			return
-		}
-		network, err := netip.ParsePrefix(near)
+	return Filter{Name: NameNear, Tier: api.TierNotAsked, Demand: true, Asks: demands[NameNear].stated, Keep: func(l *Look, pass *capacity.Set) {
+		network, err := netip.ParsePrefix(l.Group().Hints.Near)
 		if err != nil {
 			clearSet(pass) // nothing is near what is nowhere; the request was not validated
 			return
@@ -109,12 +98,8 @@ func newNear() Filter {
 // filters/query. A query that does not compile passes none: whoever takes the
 // request refuses it before.
 func newQuery() Filter {
-	return Filter{Name: NameQuery, Tier: api.TierNotAsked, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
-		text := l.Group().Hints.Query
-		if text == "" {
-			return
-		}
-		q, err := query.Compile(text)
+	return Filter{Name: NameQuery, Tier: api.TierNotAsked, Demand: true, Asks: demands[NameQuery].stated, Keep: func(l *Look, pass *capacity.Set) {
+		q, err := query.Compile(l.Group().Hints.Query)
 		if err != nil {
 			clearSet(pass)
 			return

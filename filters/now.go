@@ -8,11 +8,8 @@ import (
 // newHostState returns the filter that passes hosts that are up, enabled and not in maintenance. Whether a
 // silent host is down is decided by the zone's leader, not here. Maintenance takes hosts in any state.
 func newHostState() Filter {
-	return Filter{Name: nameHostState, Tier: api.TierNotNow, Keep: func(l *Look, pass *capacity.Set) {
-		if !l.Req.Maintains() {
-			pass.And(l.View.Serving())
-		}
-	}}
+	asks := func(l *Look) bool { return !l.Req.Maintains() }
+	return Filter{Name: nameHostState, Tier: api.TierNotNow, Asks: asks, Keep: func(l *Look, pass *capacity.Set) { l.View.KeepServing(pass) }}
 }
 
 // members is who is where already under one hard rule of the group.
@@ -67,7 +64,7 @@ func (m *members) countFrom(l *Look, c Census) {
 // Slots of earlier groups of the same request count as members.
 func newServerGroup() Filter {
 	return Filter{
-		Name: NameServerGroup, Tier: api.TierNotNow, Demand: true,
+		Name: NameServerGroup, Tier: api.TierNotNow, Demand: true, Asks: hasHardRule,
 		Keep: func(l *Look, pass *capacity.Set) {
 			for _, m := range l.hardRules() {
 				if m.most == 0 {

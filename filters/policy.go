@@ -13,17 +13,13 @@ import (
 // goes to on_demand and shared hosts, whether its window is open or bounded by a lifetime. What
 // is within a reservation goes wherever its slots are, and maintenance to the hosts that it names.
 func newPool() Filter {
-	return Filter{Name: namePool, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
-		if l.Req.Within != "" || l.Req.Maintains() {
-			return
-		}
+	asks := func(l *Look) bool { return l.Req.Within == "" && !l.Req.Maintains() }
+	return Filter{Name: namePool, Tier: api.TierNotAllowed, Asks: asks, Keep: func(l *Look, pass *capacity.Set) {
 		own := api.PoolOnDemand
 		if l.Req.Reserves || l.Req.Class == api.Preemptible {
 			own = api.PoolReservable
 		}
-		takes := l.View.Pool(own)
-		takes.Or(l.View.Pool(api.PoolShared))
-		pass.And(takes)
+		l.View.KeepPools(pass, own, api.PoolShared)
 	}}
 }
 
@@ -33,7 +29,8 @@ func newPool() Filter {
 // strict, a project that any aggregate names also takes no other host. A parent's
 // projects are none that an aggregate of this zone names.
 func newProjectIsolation(strict bool) Filter {
-	return Filter{Name: nameProjectIsolation, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
+	asks := func(l *Look) bool { return slices.ContainsFunc(l.World.Aggregates, isClosed) }
+	return Filter{Name: nameProjectIsolation, Tier: api.TierNotAllowed, Asks: asks, Keep: func(l *Look, pass *capacity.Set) {
 		var isolated, mine []string
 		for _, a := range l.World.Aggregates {
 			is, names := isIsolated(a, string(l.Req.Project))
@@ -44,9 +41,6 @@ func newProjectIsolation(strict bool) Filter {
 				mine = append(mine, string(a.ID))
 			}
 		}
-		if len(isolated) == 0 {
-			return
-		}
 		allowed := l.View.AnyAggregate(mine)
 		if strict && len(mine) > 0 {
 			pass.And(allowed)
@@ -56,6 +50,16 @@ func newProjectIsolation(strict bool) Filter {
 		closed.AndNot(allowed)
 		pass.AndNot(closed)
 	}}
+}
+
+// isClosed reports whether an aggregate is for some projects alone.
+func isClosed(a *api.Aggregate) bool {
+	for key := range a.Metadata { // in any order: each is looked at alone
+		if strings.HasPrefix(key, api.MetaProjects) {
+			return true
+		}
+	}
+	return false
 }
 
 // isIsolated reports whether an aggregate is for some projects alone, and whether
@@ -85,11 +89,11 @@ func splitWords(list string) []string {
 // newIsolated returns the filter that keeps some images to some hosts, both by name: these images run on
 // these hosts only. If restrict, these hosts run these images only.
 func newIsolated(images, hosts []string, restrict bool) Filter {
-	return Filter{Name: nameIsolated, Tier: api.TierNotAllowed, Keep: func(l *Look, pass *capacity.Set) {
-		switch ref := l.Group().Image.Ref; {
-		case slices.Contains(images, ref):
+	asks := func(l *Look) bool { return restrict || slices.Contains(images, l.Group().Image.Ref) }
+	return Filter{Name: nameIsolated, Tier: api.TierNotAllowed, Asks: asks, Keep: func(l *Look, pass *capacity.Set) {
+		if slices.Contains(images, l.Group().Image.Ref) {
 			pass.And(rowsByName(l.View, hosts))
-		case restrict:
+		} else {
 			pass.AndNot(rowsByName(l.View, hosts))
 		}
 	}}

@@ -36,10 +36,10 @@ const (
 // ComputeCapabilitiesFilter, and > and < beside them.
 // Keys in Group.Met ask nothing, either: the zone meets them as a whole.
 func newExtraSpecs() Filter {
-	return Filter{Name: NameExtraSpecs, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+	return Filter{Name: NameExtraSpecs, Tier: api.TierNeverFits, Demand: true, Asks: asksSpecs(readAttributeKey), Keep: func(l *Look, pass *capacity.Set) {
 		for key, want := range l.Group().ExtraSpecs { // in any order: all must match
-			name, scoped := strings.CutPrefix(key, scopeCapabilities)
-			if !scoped && strings.Contains(name, ":") || slices.Contains(l.Group().Met, key) {
+			name, asks := readAttributeKey(l, key)
+			if !asks {
 				continue
 			}
 			if name == attributeIP {
@@ -52,15 +52,41 @@ func newExtraSpecs() Filter {
 	}}
 }
 
+// readKey returns what the key of an extra spec names, and whether it asks a filter anything.
+type readKey func(l *Look, key string) (name string, asks bool)
+
+// readAttributeKey is readKey for attributes of hosts.
+func readAttributeKey(l *Look, key string) (string, bool) {
+	name, scoped := strings.CutPrefix(key, scopeCapabilities)
+	return name, (scoped || !strings.Contains(name, ":")) && !slices.Contains(l.Group().Met, key)
+}
+
+// readAggregateKey is readKey for metadata of aggregates.
+func readAggregateKey(_ *Look, key string) (string, bool) {
+	return strings.CutPrefix(key, ScopeAggregate)
+}
+
+// asksSpecs returns Filter.Asks of a filter that reads extra specs.
+func asksSpecs(read readKey) func(*Look) bool {
+	return func(l *Look) bool {
+		for key := range l.Group().ExtraSpecs { // in any order: each is looked at alone
+			if _, asks := read(l, key); asks {
+				return true
+			}
+		}
+		return false
+	}
+}
+
 // newAggregateExtraSpecs returns the filter that passes hosts that, for each extra spec of the group behind
 // ScopeAggregate, are in an aggregate whose metadata of that name matches. The
 // metadata may be a comma separated list, one part of which must match. Values
 // are read as ExtraSpecs reads them.
 func newAggregateExtraSpecs() Filter {
-	return Filter{Name: NameAggregateExtraSpecs, Tier: api.TierNeverFits, Demand: true, Keep: func(l *Look, pass *capacity.Set) {
+	return Filter{Name: NameAggregateExtraSpecs, Tier: api.TierNeverFits, Demand: true, Asks: asksSpecs(readAggregateKey), Keep: func(l *Look, pass *capacity.Set) {
 		for key, want := range l.Group().ExtraSpecs { // in any order: all must match
-			name, scoped := strings.CutPrefix(key, ScopeAggregate)
-			if !scoped {
+			name, asks := readAggregateKey(l, key)
+			if !asks {
 				continue
 			}
 			match := compileMatcher(want)
