@@ -4,19 +4,19 @@ import (
 	"berth/api"
 	"berth/capacity"
 	"berth/capacity/queue"
+	"berth/costs"
 )
 
 // findDrawingHosts finds the hosts whose slots may draw from the same providers as slots of
 // other hosts: compound hosts, and hosts that share their inventory. The draft computes their
 // room. All other hosts are independent of each other, and their room can be divided.
 func (p *planner) findDrawingHosts() {
-	compound := p.view.Compounds()
-	if compound.Empty() {
+	if !p.view.HasCompounds() {
 		return
 	}
 	p.drawing = p.view.Trait(api.TraitShares)
 	p.drawing.And(p.view.Hosts())
-	p.drawing.Or(compound)
+	p.drawing.Or(p.view.Compounds())
 	p.draft = p.view.Draft(p.window, p.req.ClaimClass())
 }
 
@@ -62,7 +62,7 @@ func (p *planner) dropDrained(t *task) {
 func (p *planner) takeFromDrawingHosts(t *task, sum, limit int64) int64 {
 	pass := t.pass.Clone()
 	pass.And(p.drawing)
-	q := cheapestFirst{Queue: queue.New(p.view, 0), pass: pass, prices: make([]int64, p.view.Rows())}
+	q := cheapestFirst{Queue: queue.New(p.view, 0), pass: pass, prices: &costs.Prices{}}
 	q.admitPriced(0, 0)
 	for o := q.firstHost(); o != nil && sum < limit; o = q.firstHost() {
 		row := int(o.Row)

@@ -62,7 +62,8 @@ type task struct {
 	group *api.Group
 	look  *filters.Look
 	need  []amount
-	pass  capacity.Set // hosts that may take a slot
+	free  []capacity.Free // of the classes in need
+	pass  capacity.Set    // hosts that may take a slot
 }
 
 // amount is how much of a class one slot takes; above 0.
@@ -86,6 +87,10 @@ func amountsOf(g *api.Group) []amount {
 func (p *planner) findHosts(group int) (*task, api.Refusals) {
 	g := &p.req.Groups[group]
 	t := &task{index: group, group: g, look: p.filterView(group), need: amountsOf(g)}
+	t.free = make([]capacity.Free, len(t.need))
+	for i := range t.need {
+		t.free[i] = p.view.Free(t.need[i].class, p.window, p.req.ClaimClass())
+	}
 	pass, why := filters.Run(p.inputs.Filters, t.look)
 	t.pass = pass
 	p.dropFull(t, &why)
@@ -204,9 +209,9 @@ func (p *planner) freeSlots(t *task, row int) int64 {
 	case t.group.Whole:
 		return 1
 	}
-	for _, a := range t.need {
-		free := p.view.FreeOver(row, a.class, p.window, p.req.ClaimClass()) - p.usedOf(row, a.class)
-		room = min(room, max(free, 0)/a.n)
+	for i := range t.need {
+		free := t.free[i].At(row) - p.usedOf(row, t.need[i].class)
+		room = min(room, max(free, 0)/t.need[i].n)
 	}
 	return room
 }
@@ -321,23 +326,37 @@ func (p *planner) pricesOf(t *task) costs.Prices {
 func (p *planner) placeSlots(t *task, prices *costs.Prices, spare int) (GroupPlan, []taking) {
 	q := p.cheapestHosts(t.pass, prices, t.group.Count+spare)
 	var out GroupPlan
-	var hosts []taking
-	for o := q.firstHost(); o != nil && len(out.Slots) < t.group.Count; o = q.firstHost() {
+	hosts := make([]taking, 0, min(t.group.Count, q.Len()))
+	for len(out.Slots) < t.group.Count {
+		o := q.firstHost()
+		if o == nil {
+			break
+		}
 		if o.Mark == none {
 			o.Mark = int32(len(hosts))
-			hosts = append(hosts, taking{row: int(o.Row), room: p.roomFor(t, int(o.Row))})
+			hosts = append(hosts, taking{row: int(o.Row), room: 1})
 		}
 		h := &hosts[o.Mark]
+		if h.slots == 1 { // there was room for one; most hosts never get a second
+			h.room = p.roomFor(t, h.row)
+		}
 		if h.slots >= h.room || p.drawing.Has(h.row) && draftTake(p.draft, t.group, h.row, 1) < 1 {
 			q.Pop() // for good: room only falls
 			continue
+		}
+		if out.Slots == nil {
+			out.Slots = make([]Slot, 0, cap(hosts))
 		}
 		out.Slots = append(out.Slots, p.slotOf(o))
 		h.slots++
 		o.Cost = prices.Of(h.row, h.slots)
 		q.Fix()
 	}
-	for o := q.firstHost(); o != nil && len(out.Alternates) < spare; o = q.firstHost() {
+	for len(out.Alternates) < spare {
+		o := q.firstHost()
+		if o == nil {
+			break
+		}
 		if o.Mark == none && p.hasRoomForOne(t, int(o.Row)) {
 			out.Alternates = append(out.Alternates, p.slotOf(o))
 		}
@@ -349,7 +368,7 @@ func (p *planner) placeSlots(t *task, prices *costs.Prices, spare int) (GroupPla
 // taking is the slots that one group has taken on one host.
 type taking struct {
 	row   int
-	room  int64 // slots that fitted at first; of a row that draws, that filters allow
+	room  int64 // slots that fitted at first; of a row that draws, that filters allow; 1 until a second is tried
 	slots int64 // slots taken
 }
 

@@ -2,9 +2,11 @@ package buildplan
 
 import (
 	"math"
+	"math/bits"
 
 	"berth/capacity"
 	"berth/capacity/queue"
+	"berth/costs"
 )
 
 // none marks a host without slots taken.
@@ -14,9 +16,9 @@ const none = -1
 // none.
 type cheapestFirst struct {
 	queue.Queue
-	// Hosts of pass whose price at first, by row, is above dearest are outside.
+	// Hosts of pass whose price at first is above dearest are outside.
 	pass    capacity.Set
-	prices  []int64
+	prices  *costs.Prices
 	dearest int64
 	outside bool // there are some
 }
@@ -36,10 +38,22 @@ func (q *cheapestFirst) firstHost() *queue.Item {
 
 // admitPriced puts the hosts of pass with prices from low to high in.
 func (q *cheapestFirst) admitPriced(low, high int64) {
-	for row := range q.pass.All() {
-		if cost := q.prices[row]; low <= cost && cost <= high {
-			q.Add(row, cost, none)
+	for n := range q.pass.Words() {
+		if q.pass.Word(n) != 0 {
+			q.admitWord(n, low, high)
 		}
 	}
 	q.Sort()
+}
+
+// admitWord puts the hosts of a word of pass with prices from low to high in.
+func (q *cheapestFirst) admitWord(n int, low, high int64) {
+	var prices [capacity.WordRows]int64
+	q.prices.Word(n, &prices)
+	for word := q.pass.Word(n); word != 0; word &= word - 1 {
+		i := bits.TrailingZeros64(word)
+		if cost := prices[i]; low <= cost && cost <= high {
+			q.Add(n*capacity.WordRows+i, cost, none)
+		}
+	}
 }

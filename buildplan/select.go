@@ -96,7 +96,8 @@ func groupOrder(req *api.Request) []int {
 // It changes nothing and never offers what does not fit, whatever the filters pass. In
 // the refusals of each group, Considered == Offering + the sum of Filters; a group of
 // which nothing is wanted is not looked at.
-// It costs a scan of the columns for each group, and a step of a heap for each slot.
+// It costs a scan of the columns for each group, as far as bounds do not decide, and a step of a
+// heap for each slot.
 //
 // Slots of an earlier request are kept before anything is placed; see Keep.
 func Select(s *Inputs, req *api.Request) Plan {

@@ -261,6 +261,9 @@ func (t *Table) setReach(row int, r *reach) {
 // of their tree, or from sharing ones.
 func (v View) Compounds() Set { return v.gatherMask(func(c *chunk) *mask { return &c.compound }) }
 
+// HasCompounds reports whether there are compound hosts.
+func (v View) HasCompounds() bool { return v.data().compounds > 0 }
+
 // Compound reports whether the host in row is one of Compounds.
 func (v View) Compound(row int) bool {
 	c, i := v.data().chunkOf(row)

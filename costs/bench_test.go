@@ -26,6 +26,7 @@ func BenchmarkCosts(b *testing.B) {
 		}
 	}
 	l := s.look()
+	var out [capacity.WordRows]int64
 	for _, name := range costs.Names() {
 		w := weight(name, 1)
 		if name == "attribute" {
@@ -37,7 +38,9 @@ func BenchmarkCosts(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				p := set.For(l)
-				p.Column(l.View.Rows())
+				for n := range l.Pass.Words() {
+					p.Word(n, &out)
+				}
 			}
 		})
 	}

@@ -10,15 +10,18 @@ import (
 func constantLine(*Look, options, int64) line { return line{flat: 1} }
 
 // fillLine counts units of the class, so that nothing overflows: a host may have
-// more of them than ScaleMax points are worth.
+// more of them than ScaleMax points are worth. Where the view says it all, no column is made.
 func fillLine(l *Look, o options, _ int64) line {
+	unit, step := Points(o.class), -l.Req.Groups[l.Index].Resources[o.class]
+	if len(l.Earlier) == 0 && !l.View.HasCompounds() {
+		return line{free: l.View.Free(o.class, l.Window, l.Req.ClaimClass()), live: true, step: step, unit: unit, top: ScaleMax / unit}
+	}
 	free := l.View.FreeColumn(o.class, l.Window, l.Req.ClaimClass())
 	for i := range l.Earlier {
 		t := &l.Earlier[i]
 		free[t.Row] -= t.Of(l.Req, o.class)
 	}
-	unit := Points(o.class)
-	return line{column: free, step: -l.Req.Groups[l.Index].Resources[o.class], unit: unit, top: ScaleMax / unit}
+	return line{column: free, step: step, unit: unit, top: ScaleMax / unit}
 }
 
 func spreadLine(l *Look, o options, weight int64) line {

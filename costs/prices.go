@@ -59,16 +59,55 @@ func (t *Taken) Under(req *api.Request, rule int) int64 {
 }
 
 // line is one cost of every host: with n slots of the group on row, it is
-// flat + unit * min(max(column[row]+n*step, 0), top), which is in [0, ScaleMax].
+// flat + unit * min(max(have(row)+n*step, 0), top), which is in [0, ScaleMax].
 type line struct {
 	flat      int64
-	column    []int64 // nil if the cost is flat
+	column    []int64       // of what rows have
+	free      capacity.Free // in place of a column, if live
+	live      bool
 	step, top int64
 	unit      int64
 }
 
+// priceAt returns the price of row with some slots, without flat.
 func (n *line) priceAt(row int, slots int64) int64 {
-	return n.unit * min(max(n.column[row]+slots*n.step, 0), n.top)
+	have := int64(0)
+	if n.live {
+		have = n.free.At(row)
+	} else {
+		have = n.column[row]
+	}
+	return n.unit * n.cut(have+slots*n.step)
+}
+
+// cut returns have, cut off at both ends.
+func (n *line) cut(have int64) int64 { return min(max(have, 0), n.top) }
+
+// addWord adds the price of each row of a word of rows to out.
+func (n *line) addWord(word int, out *[capacity.WordRows]int64) {
+	var room [capacity.WordRows]int64
+	have := &room
+	if n.live {
+		have = n.free.Word(word, &room)
+	} else {
+		have = (*[capacity.WordRows]int64)(n.column[word*capacity.WordRows:])
+	}
+	unit, top := n.unit, n.top
+	for i, h := range have {
+		out[i] += unit * min(max(h, 0), top)
+	}
+}
+
+// bounds returns a lower and an upper bound of the prices of the rows of a word.
+func (n *line) bounds(word int) (low, high int64) {
+	if n.live {
+		low, high = n.free.Bounds(word)
+	} else {
+		column := n.column[word*capacity.WordRows:][:capacity.WordRows]
+		low, high = slices.Min(column), slices.Max(column)
+	}
+	low, high = n.unit*n.cut(low), n.unit*n.cut(high)
+	return min(low, high), max(low, high)
 }
 
 // Prices are the prices of all hosts of a view for one group of a request.
@@ -77,13 +116,14 @@ type Prices struct {
 	flat  int64  // for every host
 }
 
-// For reads the hosts' columns once, and returns their prices.
+// For reads the hosts' columns once, and returns their prices. What the view has as it is
+// needed is not read before it is asked for.
 func (s Set) For(l *Look) Prices {
 	var p Prices
 	for _, t := range s.terms {
 		n := t.line(l, t.options, t.weight)
 		p.flat += t.weight * n.flat
-		if n.column != nil {
+		if n.live || n.column != nil {
 			n.unit *= t.weight
 			p.lines = append(p.lines, n)
 		}
@@ -101,17 +141,23 @@ func (p *Prices) Of(row int, slots int64) int64 {
 	return sum
 }
 
-// Column returns Of(row, 0) for rows 0 to rows-1 of the view.
-func (p *Prices) Column(rows int) []int64 {
-	out := make([]int64, rows)
-	for row := range out {
-		out[row] = p.flat
+// Word writes Of(row, 0) for the rows of a word of sets of the view to out.
+func (p *Prices) Word(word int, out *[capacity.WordRows]int64) {
+	for i := range out {
+		out[i] = p.flat
 	}
 	for i := range p.lines {
-		n := &p.lines[i]
-		for row, have := range n.column[:rows] {
-			out[row] += n.unit * min(max(have, 0), n.top)
-		}
+		p.lines[i].addWord(word, out)
 	}
-	return out
+}
+
+// Bounds returns a lower and an upper bound of Of(row, 0) for the rows of a word. It looks at
+// the rows only where the view does not keep bounds of its own.
+func (p *Prices) Bounds(word int) (low, high int64) {
+	low, high = p.flat, p.flat
+	for i := range p.lines {
+		l, h := p.lines[i].bounds(word)
+		low, high = low+l, high+h
+	}
+	return low, high
 }

@@ -27,6 +27,9 @@ func (q *Queue) Add(row int, cost int64, mark int32) {
 	q.items = append(q.items, Item{cost, q.view.IDPrefix(row), int32(row), mark})
 }
 
+// Len returns the number of rows.
+func (q *Queue) Len() int { return len(q.items) }
+
 // Sort makes a heap of what was added.
 func (q *Queue) Sort() {
 	for i := len(q.items)/2 - 1; i >= 0; i-- {
