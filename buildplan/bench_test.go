@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,11 +73,17 @@ func order(shape string, count int) *api.Request {
 func BenchmarkSelect(b *testing.B) {
 	for _, hosts := range []int{1_000, 10_000, 100_000} {
 		v := fleet(hosts)
-		for _, shape := range []string{"plain", "demanding", "groups", "affinity"} {
+		for _, shape := range []string{"plain", "demanding", "groups", "affinity", "demanding_in_parts"} {
 			for _, count := range []int{1, 100, 1000} {
+				if shape == "demanding_in_parts" && hosts < filters.SplitHostsMin {
+					continue // it is the same
+				}
 				b.Run(fmt.Sprintf("%s/hosts=%d/count=%d", shape, hosts, count), func(b *testing.B) {
-					req := order(shape, count)
+					req := order(strings.TrimSuffix(shape, "_in_parts"), count)
 					s := &buildplan.Inputs{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
+					if shape == "demanding_in_parts" {
+						s.Split = halves
+					}
 					require.NotEmpty(b, buildplan.Select(s, req).Groups[0].Slots)
 					b.ReportAllocs()
 					for b.Loop() {
@@ -83,6 +91,29 @@ func BenchmarkSelect(b *testing.B) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// halves runs two parts at the same time.
+func halves(n int, part func(from, to int)) {
+	var wg sync.WaitGroup
+	wg.Go(func() { part(n/2, n) })
+	part(0, n/2)
+	wg.Wait()
+}
+
+// In two parts at the same time the plan is the same, whatever is asked for.
+func TestSelectInParts(t *testing.T) {
+	v := fleet(filters.SplitHostsMin)
+	for _, shape := range []string{"plain", "demanding", "groups", "bundle", "affinity"} {
+		for _, most := range []int64{2, 40, 1000} {
+			req := order(shape, 20)
+			req.Groups[0].Resources[api.VCPU] = most
+			s := &buildplan.Inputs{View: v, Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
+			want := buildplan.Select(s, req)
+			s.Split = halves
+			require.Equal(t, want, buildplan.Select(s, req), "%s of %d", shape, most)
 		}
 	}
 }

@@ -100,6 +100,7 @@ func (p *planner) findHosts(group int) (*task, api.Refusals) {
 // filterView returns the input of filters for a group.
 func (p *planner) filterView(group int) *filters.Look {
 	l := filters.NewLook(p.view, p.inputs.World, p.req, group)
+	l.Split = p.inputs.Split
 	if p.which != nil || p.inputs.kept != nil {
 		l.Placed = p.placedMembers
 	}

@@ -56,6 +56,10 @@ type Inputs struct {
 	Filters []filters.Filter
 	Costs   costs.Set
 	Spare   int // alternates of each group, at most SpareMax
+	// Split, if not nil, runs part for all of 0 to n-1, in parts of its choice, each once, and returns
+	// when they have ended. Parts may run at the same time. From filters.SplitHostsMin hosts on they
+	// are filtered in parts; the plan is the same.
+	Split func(n int, part func(from, to int))
 	// Keep are, per group, the slots of the request that req.Replaces names, in the order in
 	// which a plan is to keep them; nil for none.
 	Keep [][]Keep

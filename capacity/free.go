@@ -19,6 +19,14 @@ type Free struct {
 	begun bool // it also needs room beside preemptibles
 	whole bool // the window has all that is to come, so free is the room of hosts with timelines too
 	past  bool // the window has passed
+	total bool // capacity, whatever is claimed
+}
+
+// Total returns what Capacity reads.
+func (v View) Total(class api.ResourceClass) Free {
+	f := v.Free(class, api.Window{Start: v.Now(), End: api.Forever}, api.Preempting)
+	f.total = true
+	return f
 }
 
 // Free returns what FreeOver reads.
@@ -37,6 +45,9 @@ func (d *data) freeOf(class int, w api.Window, kind api.Class) Free {
 // At returns FreeOver of row.
 func (f *Free) At(row int) int64 {
 	c, i := f.d.chunkOf(row)
+	if col := c.column(f.class); f.total && col != nil {
+		return col.capacity.at[i]
+	}
 	if f.kind == api.Preemptible || c.timed.has(i) || c.exclusive.has(i) {
 		return c.freeOver(i, f.class, f.w, f.kind, f.d.now)
 	}
@@ -58,6 +69,9 @@ func (f *Free) Word(n int, room *[WordRows]int64) *[WordRows]int64 {
 	if col == nil || f.past {
 		*room = [WordRows]int64{}
 		return room
+	}
+	if f.total {
+		return wordOf(col.capacity, at)
 	}
 	free, now := wordOf(col.free, at), wordOf(col.now, at)
 	slow := c.timed[at] | c.exclusive[at]
@@ -103,7 +117,7 @@ func (f *Free) Bounds(n int) (low, high int64) {
 	if f.begun {
 		slow |= col.soft[at]
 	}
-	if f.kind != api.Preemptible && slow == 0 {
+	if f.kind != api.Preemptible && slow == 0 && !f.total {
 		return col.low[at], col.high[at]
 	}
 	var room [WordRows]int64

@@ -34,7 +34,7 @@ func requireFree(t *rapid.T, v View) {
 	w, kind := drawWindow(t), rapid.SampledFrom([]api.Class{api.Firm, api.Preemptible, api.Preempting}).Draw(t, "kind")
 	w.End = max(w.End, w.Start+1)
 	for _, class := range append(slices.Clone(testClasses), "CUSTOM_NONE") {
-		f := v.Free(class, w, kind)
+		f, total := v.Free(class, w, kind), v.Total(class)
 		for n := range v.Rows() / WordRows {
 			var room [WordRows]int64
 			low, high := f.Bounds(n)
@@ -43,6 +43,11 @@ func requireFree(t *rapid.T, v View) {
 				require.Equal(t, v.FreeOver(row, class, w, kind), free)
 				require.Equal(t, free, f.At(row))
 				require.True(t, low <= free && free <= high)
+				var all [WordRows]int64
+				low, high := total.Bounds(n)
+				require.Equal(t, v.Capacity(row, class), total.At(row))
+				require.Equal(t, v.Capacity(row, class), total.Word(n, &all)[i])
+				require.True(t, low <= total.At(row) && total.At(row) <= high)
 			}
 		}
 	}

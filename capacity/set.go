@@ -114,6 +114,9 @@ func (s Set) Words() int { return len(s.words) }
 // Word returns word n: a bit for each of its WordRows rows, the lowest first.
 func (s Set) Word(n int) uint64 { return s.words[n] }
 
+// Part returns words from to to-1 as a set that shares them with s: its row 0 is the first of them.
+func (s Set) Part(from, to int) Set { return Set{s.words[from:to:to]} }
+
 // Copy makes words from to to-1 of s those of o.
 func (s Set) Copy(o Set, from, to int) { copy(s.words[from:to], o.words[from:to]) }
 

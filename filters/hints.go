@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"math/bits"
 	"net/netip"
 
 	"berth/api"
@@ -104,14 +105,24 @@ func newQuery() Filter {
 			clearSet(pass)
 			return
 		}
-		q.Keep(&columns{l, pass.Clone()}, pass)
+		from, to := 0, pass.Words()
+		for from < to && pass.Word(from) == 0 {
+			from++
+		}
+		for from < to && pass.Word(to-1) == 0 {
+			to--
+		}
+		part := pass.Part(from, to)
+		q.Keep(&columns{l, part.Clone(), from * capacity.WordRows}, &part)
 	}}
 }
 
-// columns are what a query sees of the hosts that it may still pass.
+// columns are what a query sees of the hosts that it may still pass. Its rows are those of the
+// view from first on.
 type columns struct {
-	l    *Look
-	pass capacity.Set
+	l     *Look
+	pass  capacity.Set
+	first int
 }
 
 var _ query.Columns = (*columns)(nil)
@@ -119,30 +130,60 @@ var _ query.Columns = (*columns)(nil)
 // Free returns what claims of the request could have, over its window; like Total
 // the sum over everything that slots on the host may draw from.
 func (c *columns) Free(class api.ResourceClass) *query.Column {
-	return c.numberColumn(c.l.View.FreeColumn(class, c.l.Window, c.l.Req.ClaimClass()), c.l.View.CapacityColumn(class))
+	v := c.l.View
+	if v.HasCompounds() {
+		return c.numberColumn(wordsOf(v.FreeColumn(class, c.l.Window, c.l.Req.ClaimClass())), wordsOf(v.CapacityColumn(class)))
+	}
+	free, total := v.Free(class, c.l.Window, c.l.Req.ClaimClass()), v.Total(class)
+	return c.numberColumn(free.Word, total.Word)
 }
+
+// words reads one word of rows, as capacity.Free.Word does.
+type words func(n int, room *[capacity.WordRows]int64) *[capacity.WordRows]int64
+
+// wordsOf returns what reads a column.
+func wordsOf(column []int64) words {
+	return func(n int, _ *[capacity.WordRows]int64) *[capacity.WordRows]int64 {
+		return (*[capacity.WordRows]int64)(column[n*capacity.WordRows:])
+	}
+}
+
+// rows returns the number of rows.
+func (c *columns) rows() int { return c.pass.Words() * capacity.WordRows }
 
 // Total returns the capacity of a class.
 func (c *columns) Total(class api.ResourceClass) *query.Column {
-	total := c.l.View.CapacityColumn(class)
-	return c.numberColumn(total, total)
+	if c.l.View.HasCompounds() {
+		total := wordsOf(c.l.View.CapacityColumn(class))
+		return c.numberColumn(total, total)
+	}
+	total := c.l.View.Total(class)
+	return c.numberColumn(total.Word, total.Word)
 }
 
 // Instances returns how many instances hosts have.
 func (c *columns) Instances() *query.Column {
-	out := query.NewColumn(c.l.View.Rows())
+	out := query.NewColumn(c.rows())
 	for row := range c.pass.All() {
-		out.SetNumber(row, int64(c.l.View.Instances(row)))
+		out.SetNumber(row, int64(c.l.View.Instances(c.first+row)))
 	}
 	return out
 }
 
 // numberColumn returns the values of the rows that have something of a class.
-func (c *columns) numberColumn(values, total []int64) *query.Column {
-	out := query.NewColumn(len(values))
-	for row := range c.pass.All() {
-		if total[row] > 0 {
-			out.SetNumber(row, values[row])
+func (c *columns) numberColumn(values, total words) *query.Column {
+	out := query.NewColumn(c.rows())
+	var value, capacities [capacity.WordRows]int64
+	for n := range c.pass.Words() {
+		word, at := c.pass.Word(n), c.first/capacity.WordRows+n
+		if word == 0 {
+			continue
+		}
+		have, all := values(at, &value), total(at, &capacities)
+		for ; word != 0; word &= word - 1 {
+			if i := bits.TrailingZeros64(word); all[i] > 0 {
+				out.SetNumber(n*capacity.WordRows+i, have[i])
+			}
 		}
 	}
 	return out
@@ -164,9 +205,9 @@ func (c *columns) Name() *query.Column {
 
 // textColumn returns the texts of the rows that have one.
 func (c *columns) textColumn(of func(row int) string) *query.Column {
-	out := query.NewColumn(c.l.View.Rows())
+	out := query.NewColumn(c.rows())
 	for row := range c.pass.All() {
-		if text := of(row); text != "" {
+		if text := of(c.first + row); text != "" {
 			out.SetText(row, text)
 		}
 	}
@@ -178,9 +219,9 @@ func (c *columns) Attribute(name string) *query.Column {
 	if name == attributeIP {
 		return nil // a query may come from another zone, which would find the address by trying
 	}
-	from, out := c.l.View.Attribute(name), query.NewColumn(c.l.View.Rows())
+	from, out := c.l.View.Attribute(name), query.NewColumn(c.rows())
 	for row := range c.pass.All() {
-		switch v := from.At(row); v.Kind {
+		switch v := from.At(c.first + row); v.Kind {
 		case capacity.KindNumber:
 			out.SetMicros(row, v.Number)
 		case capacity.KindBool:

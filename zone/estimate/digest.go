@@ -55,7 +55,7 @@ func (e *Estimator) countFits(v *state.State, h capacity.View, f *api.Flavor) in
 		Groups: []api.Group{{Count: 1, Flavor: f.ID, Resources: f.Resources}},
 		Window: api.Window{Start: e.zone.Instant(), End: api.Forever}, Class: api.Firm,
 	}
-	s := &buildplan.Inputs{View: h, World: worldOf(v, req), Filters: filters.Default()}
+	s := &buildplan.Inputs{View: h, World: worldOf(v, req), Filters: filters.Default(), Split: runParts}
 	return roundToPower(buildplan.Fits(s, req, 0, fitsMax))
 }
 

@@ -350,7 +350,9 @@ func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
 		e.zone.Log().Error("configured costs are unknown here", "error", err)
 		set = costs.Default()
 	}
-	in := &buildplan.Inputs{View: v.Hosts(), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: set, Spare: sparesMax}
+	in := &buildplan.Inputs{
+		View: v.Hosts(), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: set, Spare: sparesMax, Split: runParts,
+	}
 	if req.Within != "" {
 		in.View = insideOf(v, req)
 		in.World.Census = slotCensus{v, v.FreeSlots(req.Origin, req.Within, req.Project)}
