@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // LinkRole is the role of the zone at the other end of a link.
 type LinkRole string
@@ -82,6 +85,9 @@ type FitSketch struct {
 	Resources Resources `cbor:"2,keyasint"`
 	StartIn   Instant   `cbor:"3,keyasint"` // milliseconds from the digest's own time
 	Fits      int64     `cbor:"4,keyasint"`
+	// Price is the weight of the cheapest of these slots, rounded down like every weight that leaves
+	// a zone; nil if none fits, or if the price of a part of the zone is not known.
+	Price *int64 `cbor:"5,keyasint,omitempty" form:"5"`
 }
 
 // Digest is the summary that a zone spreads by gossip. It is a hint: it may prune and order
@@ -99,6 +105,15 @@ type Digest struct {
 	Partial  bool                          `cbor:"10,keyasint,omitempty"` // a zone below has been silent recently: rules nothing out
 	AZs      []string                      `cbor:"11,keyasint,omitempty"`
 	Gateways []string                      `cbor:"12,keyasint,omitempty"` // addresses of the zone's gateways; only for the other end of a link
+}
+
+// WithoutPrices returns the digest as it was before FormFifth.
+func (d Digest) WithoutPrices() Digest {
+	d.Sketches = slices.Clone(d.Sketches)
+	for i := range d.Sketches {
+		d.Sketches[i].Price = nil
+	}
+	return d
 }
 
 // ZoneInfo describes this zone itself in GET /zones/info.
@@ -163,6 +178,7 @@ type ZoneConfig struct {
 	Leases          LeaseRule   `cbor:"8,keyasint,omitzero" form:"4"`
 	Preemptibles    PreemptRule `cbor:"9,keyasint,omitzero" form:"4"`
 	Bindings        BindingRule `cbor:"10,keyasint,omitzero" form:"4"`
+	Fanout          FanoutRule  `cbor:"11,keyasint,omitzero" form:"5"`
 }
 
 // FilterSpec names a filter and sets its options.

@@ -172,7 +172,7 @@ func BenchmarkDraw(b *testing.B) {
 					b.ReportAllocs()
 					for b.Loop() {
 						if shape == "fits" {
-							buildplan.Fits(s, req, 0, int64(count))
+							buildplan.Sketch(s, req, 0, int64(count))
 						} else {
 							buildplan.Select(s, req)
 						}

@@ -98,7 +98,7 @@ func TestCase40ExactlySix(t *testing.T) {
 	assert.Len(t, place(v, boot(10, 1024), weigh(t, costs.FillFirst, 1)), 6)
 	assert.Len(t, place(v, boot(10, 1024), costs.Default()), 6)
 	req := boot(10, 1024)
-	assert.Equal(t, int64(6), buildplan.Fits(&buildplan.Inputs{View: v, Filters: filters.Default()}, req, 0, 100))
+	assert.Equal(t, int64(6), fitsOf(&buildplan.Inputs{View: v, Filters: filters.Default()}, req, 100))
 }
 
 // kids are the offers of the three children of the reference tree, adjusted by

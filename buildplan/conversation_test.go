@@ -72,7 +72,7 @@ func (k *talk) answer(c script.Command) (string, error) {
 	case "lease":
 		return k.lease(c)
 	case "fits":
-		return fmt.Sprintln(buildplan.Fits(k.scene(c), k.request(c), 0, k.value(c, "limit"))), nil
+		return fmt.Sprintln(fitsOf(k.scene(c), k.request(c), k.value(c, "limit"))), nil
 	case "merge":
 		return k.merge(c), nil
 	default:

@@ -92,7 +92,8 @@ func TestSharedPoolIsPromisedOnce(t *testing.T) {
 	require.Empty(t, plan.Groups[1].Alternates)
 	require.Empty(t, plan.Groups[2].Slots)
 	require.Equal(t, []api.FilterCount{{Filter: buildplan.RefusedRoom, Hosts: 100, Tier: api.TierNotNow}}, plan.Groups[2].Refusals.Filters)
-	require.Equal(t, int64(10), buildplan.Fits(s, req, 0, 1000))
+	fits, price := buildplan.Sketch(s, req, 0, 1000)
+	require.Equal(t, [2]int64{10, costs.ScaleMax - 1000}, [2]int64{fits, price})
 	req.Groups[0].Resources[api.MemoryMB] = 10 // of all groups: they share the map
 	for _, rule := range []api.Rule{{Policy: api.Affinity}, {Policy: api.AntiAffinity, Max: 1}} {
 		rule.Groups = []int{0, 1, 2}
@@ -135,17 +136,26 @@ func sameAsSlow(t *rapid.T, got buildplan.Plan, want []slowGroup, z *zone, req *
 	}
 }
 
-func TestFitsAgreesWithSlowScheduler(t *testing.T) {
+func TestSketchAgreesWithSlowScheduler(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		z, req := drawZone(t, 0, 1, 3, 8, 20), drawRequest(t)
 		req.Groups, req.Rules = req.Groups[:1], nil
 		req.Groups[0].Count = 500 // more than any fleet here has room for
 		want := z.slow(req).fill(0)
 		s := z.scene(t)
-		require.Equal(t, want, buildplan.Fits(s, req, 0, 500))
-		require.Equal(t, min(want, 3), buildplan.Fits(s, req, 0, 3))
-		require.Zero(t, buildplan.Fits(s, req, 0, 0))
+		require.Equal(t, want, fitsOf(s, req, 500))
+		require.Equal(t, min(want, 3), fitsOf(s, req, 3))
+		require.Zero(t, fitsOf(s, req, 0))
+		if _, price := buildplan.Sketch(s, req, 0, 500); want > 0 {
+			require.Equal(t, buildplan.Select(s, req).Groups[0].Slots[0].Weight, price, "of the slot that is offered first")
+		}
 	})
+}
+
+// fitsOf returns how many slots of the first group fit, at most limit.
+func fitsOf(s *buildplan.Inputs, req *api.Request, limit int64) int64 {
+	n, _ := buildplan.Sketch(s, req, 0, limit)
+	return n
 }
 
 // The slow scheduler knows every filter that there is.

@@ -1,6 +1,8 @@
 package buildplan
 
 import (
+	"math"
+
 	"berth/api"
 	"berth/capacity"
 	"berth/costs"
@@ -129,21 +131,32 @@ func selectPlaced(s *Inputs, req *api.Request) Plan {
 	return out
 }
 
-// Fits returns how many slots like those of one group the hosts have room for, at most limit: what a
-// digest says of one flavor. The count, the rules of affinity and the other groups of req do not
+// Sketch returns how many slots like those of one group the hosts have room for, at most limit, and the
+// price of the cheapest of these, 0 if there is none: what a digest says of one flavor. The count, the
+// rules of affinity and the other groups of req do not
 // matter; its window and class do. Hosts that draw from providers beside themselves
 // are filled one after another in order of ids, so what several draw from counts once.
-func Fits(s *Inputs, req *api.Request, group int, limit int64) int64 {
+func Sketch(s *Inputs, req *api.Request, group int, limit int64) (fits, price int64) {
 	p := newPlanner(s, req)
 	t, _ := p.findHosts(group)
-	var sum int64
+	if limit = max(limit, 0); t.pass.Empty() || limit == 0 {
+		return 0, 0
+	}
+	prices := p.pricesOf(t)
+	price = math.MaxInt64
+	for row := range t.pass.All() {
+		price = min(price, prices.Of(row, 0))
+	}
 	for row := range t.pass.All() {
 		if p.drawing.Has(row) {
 			continue
 		}
-		if sum += p.roomFor(t, row); sum >= limit {
-			return max(limit, 0)
+		if fits += p.roomFor(t, row); fits >= limit {
+			return limit, price
 		}
 	}
-	return p.takeFromDrawingHosts(t, sum, max(limit, 0))
+	if fits = p.takeFromDrawingHosts(t, fits, limit); fits == 0 {
+		return 0, 0
+	}
+	return fits, price
 }

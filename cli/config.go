@@ -34,6 +34,8 @@ func configTables(z rest.ZoneConfig) []table {
 	addLeaseRule(&t, &z.Leases)
 	addPreemptRule(&t, &z.Preemptibles)
 	addBindingRule(&t, &z.Bindings)
+	t.addRow("FANOUT", z.Fanout.Mode)
+	t.addRow("FANOUT SLACK", z.Fanout.Slack)
 	return []table{t}
 }
 
@@ -48,7 +50,10 @@ A flag with projects of preemptible instances replaces a list; +NAME adds one pr
 -NAME removes one, "*" stands for all projects, and "!NAME" beside it for all but one.
 
 Bindings keep the new work of a project in one child zone: with prefer it goes there first
-and elsewhere only when that has no room, with strict all of it goes to one child.`
+and elsewhere only when that has no room, with strict all of it goes to one child.
+
+A boot asks child zones for slots: with lean the cheapest ones by what they report, and others
+only when these do not have enough; with all each one that may have room.`
 
 func configSet(e *env) *cobra.Command {
 	var tags []string
@@ -58,6 +63,7 @@ func configSet(e *env) *cobra.Command {
 	var rule leaseRuleFlags
 	var preempt preemptRuleFlags
 	var bind bindingRuleFlags
+	var fanout fanoutFlags
 	var nets networkFlags
 	c := &cobra.Command{
 		Use:   "set",
@@ -82,8 +88,9 @@ func configSet(e *env) *cobra.Command {
 	rule.addFlags(c)
 	preempt.addFlags(c)
 	bind.addFlags(c)
+	fanout.addFlags(c)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
-		others := rule.changed(c) || preempt.changed(c) || bind.changed(c) || nets.changed(c)
+		others := rule.changed(c) || preempt.changed(c) || bind.changed(c) || nets.changed(c) || fanout.changed(c)
 		switch {
 		case !others && !anyChanged(c, "default-az", "tag", "no-tags", "plan-ttl", "host-grace"):
 			return usageError(c, "%q needs something to set", c.CommandPath())
@@ -110,6 +117,7 @@ func configSet(e *env) *cobra.Command {
 			z.DefaultAZ = az
 		}
 		nets.apply(c, &z)
+		fanout.apply(c, &z.Fanout)
 		if err = cmp.Or(rule.apply(e, c, &z.Leases), preempt.apply(c, &z.Preemptibles), bind.apply(c, &z.Bindings)); err != nil {
 			return err
 		}

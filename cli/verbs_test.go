@@ -137,6 +137,7 @@ var verbs = []string{
 	"operator config set --preemptible-project * --preemptible-project !web --preemptible-allow +lab --preemptible-closed-to-parents",
 	"operator config set --binding-mode strict --binding-weigher idle_capacity=10 --binding-weigher price=-1 --binding-headroom VCPU=10 --binding-lost-after 2m --binding-general-on-tagged",
 	"operator config set --no-binding-weighers --no-binding-headroom --binding-usage-age 0",
+	"operator config set --fanout all --fanout-slack 4",
 	"scheduler show",
 	"scheduler set --cost spread=2 --cost special=1:traits=A,B,classes=PGPU",
 	"scheduler set --filter pool --filter instances:max=50",

@@ -28,11 +28,22 @@ const DigestAge = time.Second
 
 // Digest returns the digest for the nodes of this zone: its capacity and its gateways.
 // It is nil before there is a zone.
-func (f *Federation) Digest() *api.Digest { return f.digest.currentDigest() }
+func (f *Federation) Digest() *api.Digest {
+	return digestInForm(f.digest.currentDigest(), f.members.Form())
+}
+
+// digestInForm returns a digest without what an older form does not have.
+func digestInForm(d *api.Digest, form api.Form) *api.Digest {
+	if d == nil || form >= api.FormFifth {
+		return d
+	}
+	return new(d.WithoutPrices())
+}
 
 // DigestFor returns the digest for the zone at the other end of a link. A child gets
 // only the zone's existence and gateways, because anything else would include its
-// siblings; a parent learns whether the zone has paused the link.
+// siblings; a parent learns whether the zone has paused the link, and prices once all nodes of
+// both zones are known to read them.
 func (f *Federation) DigestFor(l *api.Link) *api.Digest {
 	full := f.digest.currentDigest()
 	if full == nil {
@@ -41,6 +52,7 @@ func (f *Federation) DigestFor(l *api.Link) *api.Digest {
 	if l.Role == api.LinkChild {
 		return &api.Digest{Zone: full.Zone, Sequence: full.Sequence, At: full.At, Health: full.Health, Gateways: full.Gateways}
 	}
+	full = digestInForm(full, min(f.members.Form(), f.forms.formOf(l.ID)))
 	if now, linked := f.view().Link(l.ID); !linked || now.State != api.LinkPaused {
 		return full
 	}

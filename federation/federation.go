@@ -36,6 +36,8 @@ type Peers interface {
 	Above(ctx context.Context, l *api.Link, id api.ZoneID) (*api.AboveAnswer, error)
 	Below(ctx context.Context, l *api.Link) (*api.BelowAnswer, error)
 	Hello(ctx context.Context, l *api.Link, h *api.Hello) error
+	// ReadsForm asks for the newest form that all nodes of the linked zone read.
+	ReadsForm(ctx context.Context, l *api.Link) (api.Form, error)
 }
 
 // Digests returns the newest digest of a zone that gossip has delivered, and its age.
@@ -82,13 +84,15 @@ type Federation struct {
 	linking sync.RWMutex
 
 	unknown lookupLimit // for join tokens unknown to this node
+
+	forms linkForms // that parents read
 }
 
 // New returns the rules on one node of a zone. Nothing runs until a loop is called.
 func New(c Config) *Federation {
 	f := &Federation{
 		node: c.Node, zone: c.Zone, members: c.Members, peers: c.Peers, digests: c.Digests, keys: c.Keys,
-		enrol: c.Enrol, alive: c.Alive, now: c.Now, log: c.Log,
+		enrol: c.Enrol, alive: c.Alive, now: c.Now, log: c.Log, forms: linkForms{of: map[api.LinkID]heardForm{}},
 	}
 	f.digest = digestCache{now: c.Now, make: func() *api.Digest {
 		d := c.Digest()

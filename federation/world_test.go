@@ -219,6 +219,15 @@ func (p *peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
 	return other.Hello(ctx, other.linkTo((*place)(p)), h)
 }
 
+// ReadsForm implements Peers.
+func (p *peers) ReadsForm(_ context.Context, l *api.Link) (api.Form, error) {
+	other, err := p.at(l)
+	if err != nil {
+		return 0, err
+	}
+	return other.members.Form(), nil
+}
+
 // Digest implements Digests.
 func (p *peers) Digest(id api.ZoneID) (api.Digest, time.Duration, bool) {
 	d, ok := p.heard[id]

@@ -76,6 +76,7 @@ func (p *pools) runPools(ctx context.Context) {
 			p.n.log.Error("the zone's gossip ended", "error", err)
 		}
 	})
+	wg.Go(func() { p.n.federation.FollowForms(ctx) }) // digests over links are in them
 	v := p.n.store.View()
 	for ctx.Err() == nil {
 		p.followLinks(ctx, &wg, v)

@@ -165,6 +165,14 @@ func (p *Peers) Info(ctx context.Context, l *api.Link) (*api.ZoneInfo, error) {
 	return peerCall[api.ZoneInfo](ctx, p, l, question{method: http.MethodGet, path: "/zones/info"}, nil)
 }
 
+// ReadsForm asks a linked zone for the newest form that all of its nodes read.
+func (p *Peers) ReadsForm(ctx context.Context, l *api.Link) (api.Form, error) {
+	if _, err := p.Info(ctx, l); err != nil {
+		return 0, err
+	}
+	return p.formOf(l), nil
+}
+
 // Hello sends a linked zone the check of the sealing key and the addresses of this zone's
 // gateways. It fails with CodeConflict if both seal with one key.
 func (p *Peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {

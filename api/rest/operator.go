@@ -83,6 +83,31 @@ type ZoneConfig struct {
 	Leases          LeaseRule   `json:"leases"`
 	Preemptibles    PreemptRule `json:"preemptibles"`
 	Bindings        BindingRule `json:"bindings"`
+	Fanout          FanoutRule  `json:"fanout"`
+}
+
+// FanoutRule is what a zone says of which children are asked for slots.
+type FanoutRule struct {
+	Mode  api.FanoutMode `json:"mode,omitempty"`  // lean: the cheapest by what they report, and others when these are not enough; all: every child that may have room (default: lean)
+	Slack int            `json:"slack,omitempty"` // with lean, how many times what is needed the asked children must have room for, 1 to 64 (default: 2)
+}
+
+// FanoutRuleOf returns the body of a rule, with its defaults.
+func FanoutRuleOf(r *api.FanoutRule) FanoutRule {
+	return FanoutRule{Mode: r.Use(), Slack: r.SlackOf()}
+}
+
+// Rule returns the rule that a body stands for. The defaults are left out, so that a configuration that is
+// written back as it was read needs no newer form.
+func (r *FanoutRule) Rule() api.FanoutRule {
+	out := api.FanoutRule(*r)
+	if out.Mode == api.FanoutLean {
+		out.Mode = ""
+	}
+	if out.Slack == api.FanoutSlack {
+		out.Slack = 0
+	}
+	return out
 }
 
 // PreemptRule is what a zone says of preemptible instances. In its lists of projects "*" stands

@@ -119,7 +119,7 @@ func (d *dialect) showConfig(w http.ResponseWriter, _ *http.Request) error {
 		PlanTTL: rest.Duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), HostGrace: rest.Duration(cmp.Or(c.HostGrace, fleet.HostGraceDefault)),
 		Tags: append([]string{}, c.Tags...), DefaultAZ: c.DefaultAZ, WebhookNetworks: c.WebhookNetworks,
 		Leases: rest.LeaseRuleOf(&c.Leases), Preemptibles: rest.PreemptRuleOf(&c.Preemptibles),
-		Bindings: rest.BindingRuleOf(&c.Bindings),
+		Bindings: rest.BindingRuleOf(&c.Bindings), Fanout: rest.FanoutRuleOf(&c.Fanout),
 	}
 	return answerOne(w, http.StatusOK, "config", out)
 }
@@ -137,7 +137,7 @@ func (d *dialect) setConfig(w http.ResponseWriter, r *http.Request) error {
 	err = intake.SetConfig(r.Context(), d.Zone, api.ZoneConfig{
 		PlanTTL: time.Duration(b.Config.PlanTTL), HostGrace: time.Duration(b.Config.HostGrace), Tags: b.Config.Tags, DefaultAZ: b.Config.DefaultAZ,
 		WebhookNetworks: b.Config.WebhookNetworks, Leases: rule, Preemptibles: b.Config.Preemptibles.Rule(),
-		Bindings: b.Config.Bindings.Rule(),
+		Bindings: b.Config.Bindings.Rule(), Fanout: b.Config.Fanout.Rule(),
 	})
 	if err != nil {
 		return err

@@ -12,10 +12,12 @@ import (
 )
 
 // TestNewFieldsAreGated: these are sent or kept without asking which forms the reader
-// reads. Before one of them gets a field with a form, whoever writes it must ask.
+// reads. Before one of them gets a field with a form, whoever writes it must ask. A digest
+// has some: federation.FollowForms asks.
 func TestNewFieldsAreGated(t *testing.T) {
-	for _, v := range []any{api.Digest{}, api.Enrolment{}, api.Node{}, gossip.Hello{}, buildplan.Layer{}} {
+	for _, v := range []any{api.Enrolment{}, api.Node{}, gossip.Hello{}, buildplan.Layer{}} {
 		assert.False(t, codec.HasForms(v), "%T", v)
 	}
+	assert.Equal(t, uint8(api.FormFirst), codec.NeededForm(api.Digest{Sketches: []api.FitSketch{{Price: new(int64(0))}}}.WithoutPrices()))
 	assert.True(t, codec.HasForms(api.Link{}), "a type that is gated, so that the test can fail")
 }

@@ -26,6 +26,9 @@ type childAnswer struct {
 	until   api.Instant // when its offer expires, by this zone's time
 
 	narrowed bool // to be asked again for the missing slots
+
+	guess *guess // what a lean fan-out expects of it; nil if that is not known, and it is asked
+	spare bool   // left out by a lean fan-out: asked before a request is left short
 }
 
 // askChildren concurrently asks the children that which picks, within the budget of ctx
@@ -33,6 +36,18 @@ type childAnswer struct {
 // only its own slots. It returns when every call has ended, at the latest when ctx
 // ends.
 func (e *Estimator) askChildren(ctx context.Context, answers []childAnswer, req *api.Request, which func(*childAnswer) bool) {
+	var some []int
+	for i := range answers {
+		if which(&answers[i]) {
+			some = append(some, i)
+		}
+	}
+	e.askSome(ctx, answers, req, some)
+}
+
+// askSome is askChildren for the answers with some indices. It may run several times at once if
+// none of these is in two of them.
+func (e *Estimator) askSome(ctx context.Context, answers []childAnswer, req *api.Request, some []int) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = e.zone.Now().Add(api.SelectTimeout)
@@ -40,10 +55,9 @@ func (e *Estimator) askChildren(ctx context.Context, answers []childAnswer, req 
 	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-api.HopReserve))
 	defer cancel()
 	var wg sync.WaitGroup
-	for i := range answers {
-		if a := &answers[i]; which(a) {
-			wg.Go(func() { *a = e.askChild(ctx, a.link, a.ask, req) })
-		}
+	for _, i := range some {
+		a := &answers[i]
+		wg.Go(func() { *a = e.askChild(ctx, a.link, a.ask, req) })
 	}
 	wg.Wait()
 }
@@ -115,6 +129,8 @@ func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin)
 		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest says that it is full", true
 	case !e.health.mayAsk(l.ID, e.zone.Now()):
 		a.outcome, a.reason = api.OutcomePaused, failing
+	case !e.health.isFailing(l.ID):
+		a.guess = guessOf(&d, a.ask.Request(req), l)
 	}
 	a.barred = l.State != api.LinkPaused && !allowsChild(&req.Zones, l.Name)
 	return a

@@ -35,7 +35,7 @@ func (e *Estimator) DigestOf(v *state.State) *api.Digest {
 		if len(d.Sketches) == sketchesMax {
 			break
 		}
-		d.Sketches = append(d.Sketches, api.FitSketch{Flavor: f.ID, Resources: f.Resources, Fits: e.countFits(v, h, f)})
+		d.Sketches = append(d.Sketches, e.sketchFlavor(v, h, f))
 	}
 	e.addBelow(v, d)
 	return d
@@ -48,15 +48,21 @@ const sketchesMax = 64
 // fitsMax is where a sketch stops counting.
 const fitsMax = 1024
 
-// countFits counts the slots with the shape of a flavor that fit, ignoring its other
-// demands: a sketch applies to every request of that shape.
-func (e *Estimator) countFits(v *state.State, h capacity.View, f *api.Flavor) int64 {
+// sketchFlavor counts the slots with the shape of a flavor that fit, and prices the cheapest of them,
+// ignoring its other demands: a sketch applies to every request of that shape. Other demands only leave
+// fewer and dearer slots.
+func (e *Estimator) sketchFlavor(v *state.State, h capacity.View, f *api.Flavor) api.FitSketch {
 	req := &api.Request{
 		Groups: []api.Group{{Count: 1, Flavor: f.ID, Resources: f.Resources}},
 		Window: api.Window{Start: e.zone.Instant(), End: api.Forever}, Class: api.Firm,
 	}
-	s := &buildplan.Inputs{View: h, World: worldOf(v, req), Filters: filters.Default(), Split: runParts}
-	return roundToPower(buildplan.Fits(s, req, 0, fitsMax))
+	s := &buildplan.Inputs{View: h, World: worldOf(v, req), Filters: filters.Default(), Costs: e.zoneCosts(v, req), Split: runParts}
+	out := api.FitSketch{Flavor: f.ID, Resources: f.Resources}
+	fits, price := buildplan.Sketch(s, req, 0, fitsMax)
+	if out.Fits = roundToPower(fits); fits > 0 {
+		out.Price = new(quantiseWeight(price))
+	}
+	return out
 }
 
 // addBelow adds the children's digests. A child without a recent digest makes the sum
@@ -72,11 +78,12 @@ func (e *Estimator) addBelow(v *state.State, d *api.Digest) {
 			continue
 		}
 		d.Partial = d.Partial || below.Partial
-		addDigest(d, &below)
+		addDigest(d, &below, l)
 	}
 }
 
-func addDigest(d, below *api.Digest) {
+// addDigest adds the digest of a child to one of this zone.
+func addDigest(d, below *api.Digest, l *api.Link) {
 	d.Tags, d.Traits, d.AZs = sortedUnion(d.Tags, below.Tags), sortedUnion(d.Traits, below.Traits), sortedUnion(d.AZs, below.AZs)
 	for c, t := range below.Classes {
 		sum := d.Classes[c]
@@ -89,7 +96,25 @@ func addDigest(d, below *api.Digest) {
 		d.Classes[c] = sum
 	}
 	for i := range d.Sketches {
-		d.Sketches[i].Fits += fitsIn(below, d.Sketches[i].Resources)
+		addSketch(&d.Sketches[i], below, l)
+	}
+}
+
+// addSketch adds what a child fits of a shape, and its price as the link adjusts it. If the child has
+// slots of unknown price, so has the sum.
+func addSketch(s *api.FitSketch, below *api.Digest, l *api.Link) {
+	n := fitsIn(below, s.Resources)
+	known := s.Fits == 0 || s.Price != nil
+	s.Fits += n
+	if n == 0 {
+		return
+	}
+	price := priceIn(below, s.Resources, l)
+	switch {
+	case !known || price == nil:
+		s.Price = nil
+	case s.Price == nil || quantiseWeight(*price) < *s.Price:
+		s.Price = new(quantiseWeight(*price))
 	}
 }
 
@@ -108,6 +133,22 @@ func fitsIn(d *api.Digest, shape api.Resources) int64 {
 	}
 	return 1
 }
+
+// priceIn returns the price of the cheapest slot of a shape in a child's digest, as its link adjusts it;
+// nil if it is not known.
+func priceIn(d *api.Digest, shape api.Resources, l *api.Link) *int64 {
+	for i := range d.Sketches {
+		if s := &d.Sketches[i]; s.StartIn == 0 && s.Resources.Equal(shape) && s.Price != nil {
+			price := []int64{*s.Price}
+			limitWeights([][]int64{price})
+			return &buildplan.Adjust(price, l.Offset, l.Scale)[0]
+		}
+	}
+	return nil
+}
+
+// quantiseWeight rounds a weight down to a multiple of WeightQuantum.
+func quantiseWeight(w int64) int64 { return w - ((w%WeightQuantum)+WeightQuantum)%WeightQuantum }
 
 // roundingStep returns the distance between neighbours of n that have three leading
 // binary digits, so that a rounded digest does not count hosts.

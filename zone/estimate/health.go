@@ -50,6 +50,14 @@ func (h *health) mayAsk(l api.LinkID, now time.Time) bool {
 	return true
 }
 
+// isFailing reports whether a child fails so often that it is asked only to try it.
+func (h *health) isFailing(l api.LinkID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.of[l]
+	return p != nil && p.failures >= failuresToPause
+}
+
 // noteSelect records the outcome of a select to a child. Selects that were under way
 // when the child was paused add nothing.
 func (h *health) noteSelect(l api.LinkID, ok bool, now time.Time) {

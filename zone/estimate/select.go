@@ -3,13 +3,11 @@ package estimate
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
 	"berth/api"
 	"berth/buildplan"
-	"berth/costs"
 	"berth/filters"
 	"berth/internal/crash"
 	"berth/internal/requestid"
@@ -32,6 +30,7 @@ type Want struct {
 	Request *api.Request
 	Held    []map[api.LinkID]int // per group: slots held already, by child or "" for this zone; nil for none
 	Avoid   map[api.LinkID]bool  // children not to ask
+	Vain    int                  // attempts before this one in which slots were refused: the more, the more children are asked
 
 	bounds bounds
 }
@@ -130,7 +129,7 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	e.zone.Reach(crash.SelectSealed)
 	for _, ws := range p.weights {
 		for i := range ws {
-			ws[i] -= ((ws[i] % WeightQuantum) + WeightQuantum) % WeightQuantum
+			ws[i] = quantiseWeight(ws[i])
 		}
 	}
 	e.explanations.keepExplanation(e.explainPlan(v, call, req, p), peer != "")
@@ -156,7 +155,8 @@ func (e *Estimator) planRequest(ctx context.Context, v *state.State, w *Want) *P
 
 // layOut plans on this zone's hosts and concurrently asks its children, and merges the
 // offers. Children that only their digests ruled out are asked as well if the others
-// leave the request short, because a digest may be a few seconds old.
+// leave the request short, because a digest may be a few seconds old. A lean fan-out asks
+// the cheapest children first; see fanout.
 func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan, []childAnswer) {
 	req := w.Request
 	pinned := w.bounds.narrow(pinsOf(v, req))
@@ -168,14 +168,20 @@ func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan,
 		}
 		answers = append(answers, a)
 	}
-	asked := make(chan struct{})
-	go func() {
-		defer close(asked)
-		e.askChildren(ctx, answers, req, func(a *childAnswer) bool { return a.outcome == "" })
-	}()
-	own := e.planOwn(v, req, nil, &w.bounds)
-	<-asked
-	p := mergeOffers(v, w, own, answers)
+	var p *Plan
+	var own buildplan.Plan
+	if f := e.newFanout(v, w, answers); f != nil {
+		p, own = f.layOutLean(ctx)
+	} else {
+		asked := make(chan struct{})
+		go func() {
+			defer close(asked)
+			e.askChildren(ctx, answers, req, func(a *childAnswer) bool { return a.outcome == "" })
+		}()
+		own = e.planOwn(v, req, nil, &w.bounds)
+		<-asked
+		p = mergeOffers(v, w, own, answers)
+	}
 	if p.Offered() < req.Count() && e.askDoubted(ctx, answers, req) {
 		p = mergeOffers(v, w, own, answers)
 	}
@@ -345,13 +351,8 @@ func allowsOwnHosts(v *state.State, r *api.ZoneRule) bool {
 
 // Inputs returns the inputs of a plan on this zone's own hosts.
 func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
-	set, err := costs.New(weightsFor(v, req))
-	if err != nil { // checked when it was set, so this node is older than the configuration
-		e.zone.Log().Error("configured costs are unknown here", "error", err)
-		set = costs.Default()
-	}
 	in := &buildplan.Inputs{
-		View: v.Hosts(), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: set, Spare: sparesMax, Split: runParts,
+		View: v.Hosts(), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: e.zoneCosts(v, req), Spare: sparesMax, Split: runParts,
 	}
 	if req.Within != "" {
 		in.View = insideOf(v, req)
@@ -362,47 +363,6 @@ func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
 	}
 	return in
 }
-
-// weightsFor returns the costs that a request is planned with. Room for a lease is packed
-// before all else, so that whole hosts stay free for others.
-func weightsFor(v *state.State, req *api.Request) []api.CostWeight {
-	weights := v.Config.Costs
-	if len(weights) == 0 {
-		weights = costs.DefaultWeights()
-	}
-	if req.Class == api.Preemptible {
-		return append(slices.Clone(weights), api.CostWeight{Name: costs.Gap, Weight: 1})
-	}
-	if req.ClaimClass() == api.Preempting {
-		weights = append(slices.Clone(weights), evictionWeights(req)...)
-	}
-	if !req.Reserves {
-		return weights
-	}
-	spreads := func(w api.CostWeight) bool { return w.Name == costs.Spread || w.Name == costs.FillFirst }
-	return append(slices.DeleteFunc(slices.Clone(weights), spreads), api.CostWeight{Name: costs.FillFirst, Weight: packWeight})
-}
-
-// evictionWeights returns the costs of what preemptibles have to leave, for every class that a
-// request wants: it goes where they are in nobody's way as long as there is such room. Through
-// them each zone's weights have the price of its evictions, and a parent takes the cheapest.
-func evictionWeights(req *api.Request) []api.CostWeight {
-	classes := api.Resources{}
-	for g := range req.Groups {
-		maps.Copy(classes, req.Groups[g].Resources)
-		if req.Groups[g].Whole {
-			classes[api.MemoryMB], classes[api.VCPU] = 1, 1
-		}
-	}
-	var out []api.CostWeight
-	for _, class := range classes.Classes() {
-		out = append(out, api.CostWeight{Name: costs.Evictions, Weight: costs.WeightMax, Options: map[string]string{"class": string(class)}})
-	}
-	return out
-}
-
-// packWeight is the weight of packing the room of leases, next to what else a zone weighs.
-const packWeight = 10
 
 // zoneFilters returns the filters of the zone.
 func (e *Estimator) zoneFilters(v *state.State) []filters.Filter {

@@ -60,6 +60,9 @@ func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
 	if _, err = binding.RuleOf(&c.Bindings); err != nil {
 		return inPart("bindings.", err)
 	}
+	if err = c.Fanout.Validate(); err != nil {
+		return inPart("fanout.", err)
+	}
 	_, err = z.Propose(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c})
 	return err
 }

@@ -149,9 +149,9 @@ func (r *run) planRemaining(ctx context.Context, req *api.Request) *estimate.Pla
 	ctx, cancel := context.WithTimeout(ctx, api.SelectTimeout)
 	defer cancel()
 	v := r.s.zone.View()
-	p := r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held, Avoid: r.last})
+	p := r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held, Avoid: r.last, Vain: r.vain})
 	if len(r.last) > 0 && (r.describeShortfall(p.Room()) != "" || p.Offered() < req.Count() && !r.silent) {
-		p = r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held})
+		p = r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held, Vain: r.vain})
 	}
 	r.s.estimator.KeepExplanation(v, r.want.call, req, p)
 	return p

@@ -1,0 +1,474 @@
+package zone_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/costs"
+	"berth/raftstore/command"
+)
+
+// hearAll spreads the digests of all zones as gossip does: those at the bottom first.
+func (w *world) hearAll() {
+	for _, m := range slices.Backward(w.zones) {
+		w.hear(m, 0)
+	}
+}
+
+// hear spreads the digest of a zone.
+func (w *world) hear(m *member, age time.Duration) {
+	d := m.lead().Digest()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.digests[m.id] = heardDigest{*d, age}
+}
+
+// fanOut configures which children a zone asks.
+func (m *member) fanOut(mode api.FanoutMode, slack int) {
+	m.config(func(c *api.ZoneConfig) { c.Fanout = api.FanoutRule{Mode: mode, Slack: slack} })
+}
+
+// asked returns how many children a zone has asked for offers.
+func (w *world) asked(from string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c, times := range w.calls {
+		if c.op == "select" && c.from == from {
+			n += times
+		}
+	}
+	return n
+}
+
+// outcomeIn returns how a zone took part, and why.
+func outcomeIn(a *api.SelectAnswer, name string) string {
+	i := slices.IndexFunc(a.Zones, func(z api.ZoneOutcome) bool { return z.Zone == name })
+	return a.Zones[i].Outcome + " " + a.Zones[i].Reason
+}
+
+const sparedOutcome = "skipped not asked: cheaper zones had enough"
+
+// TestLeanFanoutAsksEnough: children are asked, the cheapest first, until they have room for slack times
+// what is needed, and not one more.
+func TestLeanFanoutAsksEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		for i := range 4 {
+			w.zone(fmt.Sprint("kid", i), root, 8) // room for 8 each, at the same price
+		}
+		w.hearAll()
+		for _, c := range []struct{ slack, count, asks int }{
+			{1, 8, 1}, {1, 9, 2}, {2, 4, 1}, {2, 5, 2}, {2, 8, 2}, {2, 9, 3}, {8, 4, 4}, {8, 1, 1},
+		} {
+			root.fanOut(api.FanoutLean, c.slack)
+			before := w.asked("root")
+			_, offered := told(root.pick(c.count, api.SelectTimeout))
+			assert.GreaterOrEqual(t, offered, c.count)
+			assert.Equal(t, c.asks, w.asked("root")-before, "slack %d, %d wanted", c.slack, c.count)
+		}
+		root.fanOut(api.FanoutAll, 0)
+		before := w.asked("root")
+		root.pick(1, api.SelectTimeout)
+		assert.Equal(t, 4, w.asked("root")-before)
+	})
+}
+
+// TestLeanFanoutAsksTheCheapest: by what their digests say, adjusted by the links, and this zone's own
+// hosts come first if they are cheaper. The others are named with the reason.
+func TestLeanFanoutAsksTheCheapest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 20)
+		w.zone("dear", root, 40)
+		w.zone("cheap", root, 30)
+		offset := int64(-100_000)
+		root.do(command.LinkSet{ID: "link-cheap", Offset: &offset})
+		w.hearAll()
+		a := root.pick(2, api.SelectTimeout)
+		assert.Equal(t, []string{"answered ", sparedOutcome, "answered "}, []string{outcomeIn(a, "root"), outcomeIn(a, "dear"), outcomeIn(a, "cheap")})
+		offset = 0
+		root.do(command.LinkSet{ID: "link-cheap", Offset: &offset})
+		a = root.pick(2, api.SelectTimeout)
+		assert.Equal(t, []string{"answered ", sparedOutcome, sparedOutcome}, []string{outcomeIn(a, "root"), outcomeIn(a, "dear"), outcomeIn(a, "cheap")},
+			"the fullest host is cheapest, and it is here")
+		assert.Equal(t, 1, w.asked("root"))
+	})
+}
+
+// TestLeanFanoutSpreads: of children at the same price it depends on the reservation which one is asked,
+// and on nothing else.
+func TestLeanFanoutSpreads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		const kids, boots = 5, 100
+		for i := range kids {
+			w.zone(fmt.Sprint("kid", i), root, 8)
+		}
+		w.hearAll()
+		took := map[string]int{}
+		for i := range boots {
+			var first string
+			for range 2 {
+				req := order(fmt.Sprint("b", i), 1, 1).Request
+				a, err := root.lead().Select(t.Context(), "", &req)
+				require.NoError(t, err)
+				at := slices.IndexFunc(a.Zones, func(z api.ZoneOutcome) bool { return z.Taken == 1 })
+				first = cmp.Or(first, a.Zones[at].Zone)
+				require.Equal(t, first, a.Zones[at].Zone)
+			}
+			took[first]++
+		}
+		for name, n := range took {
+			assert.InDelta(t, boots/kids, n, boots/kids/2, name)
+		}
+		assert.Len(t, took, kids)
+	})
+}
+
+// TestLeanFanoutAsksMore: further children are asked when the first ones have less than they said, when
+// they are dearer than they said, or when they are slow.
+func TestLeanFanoutAsksMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		count  int
+		spoil  func(w *world, cheap *member)
+		asks   int
+		within time.Duration
+	}{
+		"nothing is wrong": {1, func(*world, *member) {}, 1, 0},
+		"it is full": {1, func(_ *world, cheap *member) {
+			cheap.run(order("other", 4, 4))
+		}, 2, 0},
+		"it has less": {4, func(_ *world, cheap *member) {
+			cheap.run(order("other", 1, 1))
+		}, 2, 0},
+		"it is dearer": {1, func(w *world, _ *member) {
+			w.twist("cheap", func(a *api.SelectAnswer) { a.Weights[0][0] += 50_000 })
+		}, 2, 0},
+		"it is a little dearer": {1, func(w *world, _ *member) {
+			w.twist("cheap", func(a *api.SelectAnswer) { a.Weights[0][0] += 1_000 })
+		}, 1, 0},
+		"it does not answer": {1, func(w *world, _ *member) {
+			w.when(func(now call) fault {
+				if now.to == "cheap" {
+					return silenced
+				}
+				return ""
+			})
+		}, 3, api.SelectTimeout},
+		"it refuses": {1, func(w *world, _ *member) {
+			w.when(func(now call) fault {
+				if now.to == "cheap" {
+					return refused
+				}
+				return ""
+			})
+		}, 2, 0},
+		"all are full": {1, func(w *world, cheap *member) {
+			for _, m := range w.zones[2:] {
+				m.run(order("other", 8, 99))
+			}
+			cheap.run(order("other", 3, 3))
+			w.twist("cheap", func(a *api.SelectAnswer) { a.Weights[0][0] += 50_000 })
+		}, 3, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil)
+				cheap := w.zone("cheap", root, 4)
+				w.zone("next", root, 16)
+				w.zone("last", root, 32)
+				w.hearAll()
+				root.fanOut(api.FanoutLean, 1)
+				c.spoil(w, cheap)
+				before, began := w.asked("root"), time.Now()
+				_, offered := told(root.pick(c.count, api.SelectTimeout))
+				assert.GreaterOrEqual(t, offered, c.count)
+				assert.Equal(t, c.asks, w.asked("root")-before)
+				assert.LessOrEqual(t, time.Since(began), c.within)
+				w.when(nil)
+			})
+		})
+	}
+}
+
+// TestLeanFanoutNeedsToKnow: children are left out only where what their digests say is enough to decide
+// by; of min_zones more than that are asked.
+func TestLeanFanoutNeedsToKnow(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*api.Request)
+		hear func(w *world, kids []*member)
+		asks int
+	}{
+		"plain":            {nil, nil, 1},
+		"a shape without":  {func(r *api.Request) { r.Groups[0].Resources = api.Resources{api.VCPU: 2} }, nil, 4},
+		"two shapes":       {func(r *api.Request) { r.Groups = append(r.Groups, group("b", 1, 1)) }, nil, 1},
+		"preemptible":      {func(r *api.Request) { r.Class = api.Preemptible }, nil, 4},
+		"preempting":       {func(r *api.Request) { r.Preempt = true }, nil, 4},
+		"a lifetime":       {func(r *api.Request) { r.Lifetime = time.Hour }, nil, 4},
+		"anti-affinity":    {func(r *api.Request) { r.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}} }, nil, 4},
+		"tags":             {func(r *api.Request) { r.Zones.ExcludedTags = []string{"x"} }, nil, 4},
+		"skew":             {func(r *api.Request) { r.Zones.MaxSkew = 1 }, nil, 4},
+		"pack":             {func(r *api.Request) { r.Zones.Pack = true }, nil, 4},
+		"two zones":        {func(r *api.Request) { r.Groups[0].Count, r.Groups[0].Min, r.Zones.MinZones = 2, 2, 2 }, nil, 3},
+		"an excluded zone": {func(r *api.Request) { r.Zones.Excluded = []string{"kid0"} }, nil, 1},
+		"old": {nil, func(w *world, kids []*member) {
+			for _, k := range kids {
+				w.hear(k, digestAgeMax+1)
+			}
+		}, 4},
+		"as old as may be": {nil, func(w *world, kids []*member) {
+			for _, k := range kids {
+				w.hear(k, digestAgeMax)
+			}
+		}, 1},
+		"not heard": {nil, func(w *world, _ []*member) { clear(w.digests) }, 4},
+		"no prices": {nil, func(w *world, kids []*member) {
+			for _, k := range kids {
+				w.digests[k.id] = heardDigest{digest: k.lead().Digest().WithoutPrices()}
+			}
+		}, 4},
+		"one is partial": {nil, func(w *world, kids []*member) {
+			d := *kids[3].lead().Digest()
+			d.Partial = true
+			w.digests[kids[3].id] = heardDigest{digest: d}
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil)
+				var kids []*member
+				for i := range 4 {
+					kids = append(kids, w.zone(fmt.Sprint("kid", i), root, 64))
+				}
+				w.hearAll()
+				if c.hear != nil {
+					c.hear(w, kids)
+				}
+				req := order("b", 1, 1).Request
+				if c.edit != nil {
+					c.edit(&req)
+				}
+				a, err := root.lead().Select(t.Context(), "", &req)
+				require.NoError(t, err)
+				assert.Equal(t, c.asks, w.asked("root"), "%v", a.Zones)
+			})
+		})
+	}
+}
+
+// TestPricesOfDigests: they are the weights that a zone's parent would be told, of the zone and all below
+// it, and multiples of what weights are rounded to.
+func TestPricesOfDigests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root, mid, leaf := three(w)
+		priceOf := func(m *member) *int64 {
+			w.hearAll()
+			return m.lead().Digest().Sketches[0].Price
+		}
+		for _, offset := range []int64{0, -3000, 3000, -3001} {
+			mid.do(command.LinkSet{ID: "link-leaf", Offset: &offset})
+			for _, m := range []*member{mid, leaf} {
+				l, _ := m.view().Parent()
+				req := order("b", 1, 1).Request
+				a, err := m.lead().Select(t.Context(), l.Zone, &req)
+				require.NoError(t, err)
+				price := priceOf(m)
+				assert.Equal(t, a.Weights[0][0], *price, "%s with %d", m.name, offset)
+				assert.Zero(t, *price%64)
+			}
+		}
+		req := order("all", 1, 99).Request
+		a, err := root.lead().Select(t.Context(), "", &req)
+		require.NoError(t, err)
+		_, room := told(a)
+		require.Equal(t, api.BootActive, root.run(order("b", room, room)).State())
+		assert.Nil(t, priceOf(root), "there is no slot to have a price")
+		root.release("b")
+		w.settle()
+		assert.NotNil(t, priceOf(root))
+		w.digests[leaf.id] = heardDigest{digest: leaf.lead().Digest().WithoutPrices()}
+		assert.Nil(t, mid.lead().Digest().Sketches[0].Price, "a part of the zone has none")
+	})
+}
+
+// fanoutSeeds is how many random federations the oracle is tried on.
+const fanoutSeeds = 60
+
+// TestLeanFanoutAgreesWithAll compares with asking all, on random trees with digests that are up to date,
+// stale, partial, false or missing: it never has fewer slots, of any group. What it costs is measured in
+// package bench.
+func TestLeanFanoutAgreesWithAll(t *testing.T) {
+	var sum fanoutSum
+	for seed := range uint64(fanoutSeeds) {
+		synctest.Test(t, func(t *testing.T) { compareFanouts(t, seed, &sum) })
+	}
+	t.Logf("%+v", sum)
+	assert.Greater(t, sum.short, fanoutSeeds/2, "requests that nobody can meet in full")
+	assert.Greater(t, sum.fewer, sum.requests/4, "requests for which fewer zones were asked")
+	assert.Positive(t, sum.dearer)
+}
+
+// fanoutSum counts what was compared.
+type fanoutSum struct{ requests, all, lean, fewer, short, dearer int }
+
+func compareFanouts(t *testing.T, seed uint64, sum *fanoutSum) {
+	t.Helper()
+	dice := rand.New(rand.NewPCG(seed, 11))
+	w := newWorld(t)
+	var own []int64
+	if dice.IntN(3) == 0 {
+		own = []int64{1 + dice.Int64N(16), 1 + dice.Int64N(16)}
+	}
+	root := w.zone("root", nil, own...)
+	parents := []*member{root}
+	for i := range 3 + dice.IntN(6) {
+		m := w.zone(fmt.Sprint("zone", i), parents[dice.IntN(min(len(parents), 2))], hostsDrawn(dice)...)
+		parents = append(parents, m)
+	}
+	for _, m := range w.zones {
+		m.config(func(c *api.ZoneConfig) {
+			c.Costs = []api.CostWeight{{Name: []string{costs.FillFirst, costs.Spread}[dice.IntN(2)], Weight: 1}}
+		})
+		for _, l := range m.view().Children() {
+			if dice.IntN(3) == 0 {
+				offset, scale := dice.Int64N(20_000)-10_000, 1+dice.Int64N(2)
+				m.do(command.LinkSet{ID: l.ID, Offset: &offset, Scale: &scale})
+			}
+		}
+	}
+	w.hearAll()
+	if dice.IntN(3) > 0 {
+		w.spoilDigests(dice)
+	}
+	slack := 1 + dice.IntN(4)
+	for n := range 8 {
+		req := drawFanoutRequest(dice, fmt.Sprint("b", n))
+		answers, asks := map[api.FanoutMode]*api.SelectAnswer{}, map[api.FanoutMode]int{}
+		for _, mode := range []api.FanoutMode{api.FanoutAll, api.FanoutLean} {
+			for _, m := range w.zones {
+				m.fanOut(mode, slack)
+			}
+			its, before := *req, w.totalCalls("select")
+			a, err := root.lead().Select(t.Context(), "", &its)
+			require.NoError(t, err)
+			answers[mode], asks[mode] = a, w.totalCalls("select")-before
+		}
+		all, lean := answers[api.FanoutAll], answers[api.FanoutLean]
+		sum.requests++
+		sum.all += asks[api.FanoutAll]
+		sum.lean += asks[api.FanoutLean]
+		if asks[api.FanoutLean] < asks[api.FanoutAll] {
+			sum.fewer++
+		}
+		for g := range req.Groups {
+			require.Len(t, lean.Weights[g], len(all.Weights[g]), "seed %d, request %d, group %d: %v", seed, n, g, lean.Zones)
+			if len(all.Weights[g]) < req.Groups[g].Count {
+				sum.short++
+			}
+			if costOf(lean.Weights[g]) > costOf(all.Weights[g]) {
+				sum.dearer++
+			}
+		}
+		if n%3 == 2 { // the digests that are known get older
+			root.run(order(fmt.Sprint("real", n), 1, 1+dice.IntN(4)))
+		}
+	}
+	w.settle()
+}
+
+// costOf adds up weights.
+func costOf(weights []int64) (sum int64) {
+	for _, w := range weights {
+		sum += w
+	}
+	return sum
+}
+
+// totalCalls returns how many calls of a kind were made between any two zones.
+func (w *world) totalCalls(op string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c, times := range w.calls {
+		if c.op == op {
+			n += times
+		}
+	}
+	return n
+}
+
+func hostsDrawn(dice *rand.Rand) []int64 {
+	out := make([]int64, 1+dice.IntN(3))
+	for i := range out {
+		out[i] = 1 + dice.Int64N(24)
+	}
+	return out
+}
+
+// drawFanoutRequest draws a request that a lean fan-out may be used for, most of the time.
+func drawFanoutRequest(dice *rand.Rand, name string) *api.Request {
+	n := 1 + dice.IntN(12)
+	if dice.IntN(4) == 0 {
+		n = 1 + dice.IntN(120)
+	}
+	req := order(name, dice.IntN(n+1), n).Request
+	if dice.IntN(4) == 0 {
+		m := 1 + dice.IntN(8)
+		req.Groups[0].Name = "a"
+		req.Groups = append(req.Groups, group("b", dice.IntN(m+1), m))
+	}
+	switch dice.IntN(5) {
+	case 0:
+		req.Zones.MinZones = min(1+dice.IntN(4), req.Count())
+	case 1:
+		req.Zones.Excluded = []string{fmt.Sprint("zone", dice.IntN(4))}
+	case 2:
+		req.Groups[0].AZ = fmt.Sprint("zone", dice.IntN(4))
+	}
+	return &req
+}
+
+// spoilDigests makes the digests that are known say something else, or nothing.
+func (w *world) spoilDigests(dice *rand.Rand) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.zones {
+		h, ok := w.digests[m.id]
+		if !ok {
+			continue
+		}
+		h.digest.Sketches = slices.Clone(h.digest.Sketches)
+		s := &h.digest.Sketches[0]
+		switch dice.IntN(10) {
+		case 0:
+			h.age = time.Hour
+		case 1:
+			h.digest.Partial = true
+		case 2, 7, 8:
+			s.Fits = 1 << dice.IntN(11)
+		case 3:
+			s.Fits, s.Price = 0, nil
+		case 4:
+			s.Price = new(dice.Int64N(1<<20) - 1<<19)
+		case 5:
+			s.Price = nil
+		case 6:
+			delete(w.digests, m.id)
+			continue
+		}
+		w.digests[m.id] = h
+	}
+}
