@@ -22,8 +22,9 @@ func requireBounds(t require.TestingT, table *Table) {
 			}
 			for i := range chunkHosts {
 				use := col.capacity.at[i] - col.now.at[i] - col.firm.at[i]
-				require.Equal(t, use != 0, col.soft.has(i))
-				require.True(t, use != 0 || col.free.at[i] <= col.now.at[i])
+				if (use != 0) != col.soft.has(i) || use == 0 && col.free.at[i] > col.now.at[i] {
+					require.Fail(t, "what is said of preemptibles is not so", "row %d: use %d", i, use)
+				}
 			}
 		}
 	}
@@ -36,18 +37,18 @@ func requireFree(t *rapid.T, v View) {
 	for _, class := range append(slices.Clone(testClasses), "CUSTOM_NONE") {
 		f, total := v.Free(class, w, kind), v.Total(class)
 		for n := range v.Rows() / WordRows {
-			var room [WordRows]int64
+			var room, totals [WordRows]int64
 			low, high := f.Bounds(n)
+			all := total.Word(n, &totals)
+			allLow, allHigh := total.Bounds(n)
 			for i, free := range f.Word(n, &room) {
 				row := n*WordRows + i
-				require.Equal(t, v.FreeOver(row, class, w, kind), free)
-				require.Equal(t, free, f.At(row))
-				require.True(t, low <= free && free <= high)
-				var all [WordRows]int64
-				low, high := total.Bounds(n)
-				require.Equal(t, v.Capacity(row, class), total.At(row))
-				require.Equal(t, v.Capacity(row, class), total.Word(n, &all)[i])
-				require.True(t, low <= total.At(row) && total.At(row) <= high)
+				if want := v.FreeOver(row, class, w, kind); want != free || free != f.At(row) || free < low || free > high {
+					require.Fail(t, "free", "%s of row %d: %d, %d, %d, in %d to %d", class, row, want, free, f.At(row), low, high)
+				}
+				if want := v.Capacity(row, class); want != total.At(row) || want != all[i] || want < allLow || want > allHigh {
+					require.Fail(t, "total", "%s of row %d: %d, %d, %d, in %d to %d", class, row, want, total.At(row), all[i], allLow, allHigh)
+				}
 			}
 		}
 	}
