@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -21,29 +22,19 @@ const (
 // Instance is an instance on a host. The record of the owning zone has Host set; those of
 // zones above are directory entries with Link set instead.
 type Instance struct {
-	ID          InstanceID        `cbor:"1,keyasint"`
-	Name        string            `cbor:"2,keyasint"`
-	Reservation ReservationID     `cbor:"3,keyasint" log:"reservation_id"`
-	Project     ProjectID         `cbor:"4,keyasint" log:"project_id"`
-	User        UserID            `cbor:"5,keyasint,omitempty" log:"user_id"`
-	Flavor      FlavorID          `cbor:"6,keyasint"`
-	Resources   Resources         `cbor:"7,keyasint"`
-	Metadata    map[string]string `cbor:"8,keyasint,omitempty"`
-	Status      Status            `cbor:"9,keyasint"`
-	Fault       string            `cbor:"10,keyasint,omitempty"`
-	Host        HostID            `cbor:"11,keyasint,omitempty"` // "" in a zone that does not own it
-	Link        LinkID            `cbor:"12,keyasint,omitempty"` // the child that owns it or leads there
-	Origin      LinkID            `cbor:"13,keyasint,omitempty"` // the parent it was created for; "" for this zone's own
-	Hold        HoldID            `cbor:"14,keyasint,omitempty"`
-	Window      Window            `cbor:"15,keyasint"`
-	Class       Class             `cbor:"16,keyasint"`
-	Created     Instant           `cbor:"17,keyasint"`
-	Updated     Instant           `cbor:"18,keyasint"`
-	ModIndex    uint64            `cbor:"19,keyasint"`           // log index of the last change
-	Rules       []string          `cbor:"20,keyasint,omitempty"` // keys of the rules it was booted under; see Request.RuleKey
-	Group       string            `cbor:"21,keyasint,omitempty"` // name of its group in the request
-	Movable     bool              `cbor:"22,keyasint,omitempty"` // it may be started elsewhere if its host is lost
-	Target      HostID            `cbor:"23,keyasint,omitempty"` // next host, once it has stopped here; its claim is there already
+	// InstanceTerms are never nil. They are shared, so whoever changes one makes a copy of
+	// them first: see ChangeTerms.
+	*InstanceTerms
+
+	ID       InstanceID `cbor:"1,keyasint"`
+	Name     string     `cbor:"2,keyasint"`
+	Status   Status     `cbor:"9,keyasint"`
+	Fault    string     `cbor:"10,keyasint,omitempty"`
+	Host     HostID     `cbor:"11,keyasint,omitempty"` // "" in a zone that does not own it
+	Link     LinkID     `cbor:"12,keyasint,omitempty"` // the child that owns it or leads there
+	Updated  Instant    `cbor:"18,keyasint"`
+	ModIndex uint64     `cbor:"19,keyasint"`           // log index of the last change
+	Target   HostID     `cbor:"23,keyasint,omitempty"` // next host, once it has stopped here; its claim is there already
 	// Shares are its resources from providers other than the host, and TargetShares those
 	// from providers other than the target; see capacity.Table.Place.
 	Shares       []Share `cbor:"24,keyasint,omitempty"`
@@ -52,34 +43,73 @@ type Instance struct {
 	Moves        uint64  `cbor:"26,keyasint,omitempty"` // number of moves to another host
 	Unreachable  Instant `cbor:"27,keyasint,omitempty"` // start of being unreachable, as reported by its zone; 0 while it is reachable, and for instances on hosts here
 
+	Within   InstanceID `cbor:"31,keyasint,omitempty" form:"4"` // the slot in whose room the instance runs; "" for none
+	Replaced bool       `cbor:"33,keyasint,omitempty" form:"4"` // the slot has left its host after its window began
+	// Overdue is set when its window has passed and it is not gone: its room counts as used
+	// now, and no longer as promised.
+	Overdue bool `cbor:"32,keyasint,omitempty" form:"4"`
+	// Waits is set for a firm instance whose room preemptible instances still use. Its agent
+	// learns of it when they are gone.
+	Waits    bool      `cbor:"40,keyasint,omitempty" form:"4"`
+	Eviction *Eviction `cbor:"37,keyasint,omitempty" form:"4"` // nil unless its room is needed
+
+	Attached InstanceID `cbor:"42,keyasint,omitempty" form:"4"` // of a volume: the instance that it is attached to
+	// Volumes are the volumes that are attached to an instance, by id, at most AttachedMax; only
+	// in the zone that owns its host.
+	Volumes []InstanceID `cbor:"43,keyasint,omitempty" form:"4"`
+}
+
+// InstanceTerms are what the instances of one hold and group have in common. In memory they are
+// there once for all of these, and never changed.
+type InstanceTerms struct {
+	Reservation ReservationID     `cbor:"3,keyasint" log:"reservation_id"`
+	Project     ProjectID         `cbor:"4,keyasint" log:"project_id"`
+	User        UserID            `cbor:"5,keyasint,omitempty" log:"user_id"`
+	Flavor      FlavorID          `cbor:"6,keyasint"`
+	Resources   Resources         `cbor:"7,keyasint"`
+	Metadata    map[string]string `cbor:"8,keyasint,omitempty"`
+	Origin      LinkID            `cbor:"13,keyasint,omitempty"` // the parent it was created for; "" for this zone's own
+	Hold        HoldID            `cbor:"14,keyasint,omitempty"`
+	Window      Window            `cbor:"15,keyasint"`
+	Class       Class             `cbor:"16,keyasint"`
+	Created     Instant           `cbor:"17,keyasint"`
+	Rules       []string          `cbor:"20,keyasint,omitempty"` // keys of the rules it was booted under; see Request.RuleKey
+	Group       string            `cbor:"21,keyasint,omitempty"` // name of its group in the request
+	Movable     bool              `cbor:"22,keyasint,omitempty"` // it may be started elsewhere if its host is lost
+
 	// Reserved is set for a slot of a lease: room on a host, in which nothing runs by itself.
 	// It is BUILD until its window has begun and its room is free, then ACTIVE. Reservation
 	// names the order that holds it, and Group the reservation of the lease.
 	Reserved bool        `cbor:"28,keyasint,omitempty" form:"4"`
 	Whole    bool        `cbor:"29,keyasint,omitempty" form:"4"` // the slot is a whole host
 	Shared   []ProjectID `cbor:"30,keyasint,omitempty" form:"4"` // other projects of its zone that may use the slot
-	Within   InstanceID  `cbor:"31,keyasint,omitempty" form:"4"` // the slot in whose room the instance runs; "" for none
-	Replaced bool        `cbor:"33,keyasint,omitempty" form:"4"` // the slot has left its host after its window began
-	// Overdue is set when its window has passed and it is not gone: its room counts as used
-	// now, and no longer as promised.
-	Overdue bool `cbor:"32,keyasint,omitempty" form:"4"`
-	InLease bool `cbor:"34,keyasint,omitempty" form:"4"` // it runs in a slot of a lease, here or in another zone
+	InLease  bool        `cbor:"34,keyasint,omitempty" form:"4"` // it runs in a slot of a lease, here or in another zone
 
 	OnPreempt PreemptAction `cbor:"35,keyasint,omitempty" form:"4"` // of a preemptible instance; "" for PreemptStop
 	Way       PreemptWay    `cbor:"36,keyasint,omitempty" form:"4"` // see Request.Way
-	Eviction  *Eviction     `cbor:"37,keyasint,omitempty" form:"4"` // nil unless its room is needed
 	// Grace is how long before its start the room of a slot is closed to preemptible instances.
 	Grace     time.Duration `cbor:"38,keyasint,omitempty" form:"4"`
 	ShareIdle bool          `cbor:"39,keyasint,omitempty" form:"4"` // see Group.ShareIdle
-	// Waits is set for a firm instance whose room preemptible instances still use. Its agent
-	// learns of it when they are gone.
-	Waits bool `cbor:"40,keyasint,omitempty" form:"4"`
 
-	Volume   string     `cbor:"41,keyasint,omitempty" form:"4"` // type of a volume; "" for an instance
-	Attached InstanceID `cbor:"42,keyasint,omitempty" form:"4"` // of a volume: the instance that it is attached to
-	// Volumes are the volumes that are attached to an instance, by id, at most AttachedMax; only
-	// in the zone that owns its host.
-	Volumes []InstanceID `cbor:"43,keyasint,omitempty" form:"4"`
+	Volume string `cbor:"41,keyasint,omitempty" form:"4"` // type of a volume; "" for an instance
+}
+
+// ChangeTerms gives the instance terms of its own, with a change. The instance must not be
+// shared.
+func (i *Instance) ChangeTerms(change func(*InstanceTerms)) {
+	t := *i.InstanceTerms
+	change(&t)
+	i.InstanceTerms = &t
+}
+
+// Equal reports whether two terms are the same.
+func (t *InstanceTerms) Equal(o *InstanceTerms) bool {
+	return t.Reservation == o.Reservation && t.Project == o.Project && t.User == o.User && t.Flavor == o.Flavor &&
+		maps.Equal(t.Resources, o.Resources) && maps.Equal(t.Metadata, o.Metadata) &&
+		t.Origin == o.Origin && t.Hold == o.Hold && t.Window == o.Window && t.Class == o.Class && t.Created == o.Created &&
+		slices.Equal(t.Rules, o.Rules) && t.Group == o.Group && t.Movable == o.Movable &&
+		t.Reserved == o.Reserved && t.Whole == o.Whole && slices.Equal(t.Shared, o.Shared) && t.InLease == o.InLease &&
+		t.OnPreempt == o.OnPreempt && t.Way == o.Way && t.Grace == o.Grace && t.ShareIdle == o.ShareIdle && t.Volume == o.Volume
 }
 
 // Stay numbers the stays of an instance on hosts, from 1: an agent's report on an earlier

@@ -13,22 +13,22 @@ func TestVolumeStatus(t *testing.T) {
 		i    Instance
 		want VolumeStatus
 	}{
-		{Instance{Status: StatusActive}, VolumeError}, // no volume
-		{Instance{Volume: "v", Status: StatusBuild}, VolumeCreating},
-		{Instance{Volume: "v", Status: StatusBuild, Attached: "i"}, VolumeCreating},
-		{Instance{Volume: "v", Status: StatusActive}, VolumeAvailable},
-		{Instance{Volume: "v", Status: StatusActive, Attached: "i"}, VolumeInUse},
-		{Instance{Volume: "v", Status: StatusError, Attached: "i"}, VolumeError},
-		{Instance{Volume: "v", Status: StatusShutoff}, VolumeError},
-		{Instance{Volume: "v", Status: StatusDeleting}, VolumeDeleting},
-		{Instance{Volume: "v", Status: StatusDeleted}, VolumeDeleted},
+		{Instance{InstanceTerms: &InstanceTerms{}, Status: StatusActive}, VolumeError}, // no volume
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusBuild}, VolumeCreating},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusBuild, Attached: "i"}, VolumeCreating},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusActive}, VolumeAvailable},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusActive, Attached: "i"}, VolumeInUse},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusError, Attached: "i"}, VolumeError},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusShutoff}, VolumeError},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusDeleting}, VolumeDeleting},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusDeleted}, VolumeDeleted},
 	} {
 		assert.Equal(t, tt.want, tt.i.VolumeStatus(), "%+v", tt.i)
 	}
-	size, class := (&Instance{Volume: "v", Resources: Resources{"CUSTOM_SSD": 7}}).SizeGB()
+	size, class := (&Instance{InstanceTerms: &InstanceTerms{Volume: "v", Resources: Resources{"CUSTOM_SSD": 7}}}).SizeGB()
 	assert.EqualValues(t, 7, size)
 	assert.Equal(t, ResourceClass("CUSTOM_SSD"), class)
-	size, class = (&Instance{Resources: Resources{DiskGB: 7}}).SizeGB()
+	size, class = (&Instance{InstanceTerms: &InstanceTerms{Resources: Resources{DiskGB: 7}}}).SizeGB()
 	assert.Zero(t, size)
 	assert.Empty(t, class)
 }

@@ -221,6 +221,7 @@ func restart(b *testing.B, s *state.State, instances float64) {
 	}
 	b.ReportMetric(time.Since(began).Seconds()*1000, "load-ms")
 	b.ReportMetric(float64(heapBytes()-before)/instances, "loaded-B/instance")
+	runtime.KeepAlive(&saved)
 	if err := loaded.Save(io.Discard); err != nil {
 		b.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestWhatIsShownOfPreemptibles(t *testing.T) {
-	i := &api.Instance{Class: api.Firm, Way: api.PreemptByHint}
+	i := &api.Instance{InstanceTerms: &api.InstanceTerms{Class: api.Firm, Way: api.PreemptByHint}}
 	assert.Zero(t, rest.PreemptedOf(i))
 	i.Class = api.Preemptible
 	assert.Equal(t, rest.Preempted{

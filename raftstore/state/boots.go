@@ -353,6 +353,7 @@ func (s *bootsBook) releaseBoot(b *Boot) *Boot {
 }
 
 func (s *bootsBook) loadBoot(b *Boot) {
+	s.shareBoot(b)
 	s.boots.Set(b.ID(), b)
 	if b.Key != "" {
 		s.keys.Set(joinKey(b.Request.Project, b.Key), b.Request.Reservation)

@@ -49,7 +49,8 @@ func evict(w *world, ids ...string) {
 	for _, id := range ids {
 		old, _ := w.s.Instance(api.InstanceID(id))
 		i := *old
-		i.OnPreempt, i.Eviction = api.PreemptRequeue, &api.Eviction{For: "lease", Lease: true, At: w.now, By: w.now + 10}
+		i.ChangeTerms(func(t *api.InstanceTerms) { t.OnPreempt = api.PreemptRequeue })
+		i.Eviction = &api.Eviction{For: "lease", Lease: true, At: w.now, By: w.now + 10}
 		w.s.putInstance(old, &i)
 		w.s.endInstance(&i)
 	}
@@ -416,7 +417,7 @@ func TestRequeueFromBelow(t *testing.T) {
 			w.ok(command.HoldParts{Stamp: w.stamp(), ID: "k1", Answers: []command.PartAnswer{{Link: "c1", Held: []api.InstanceID{"a"}, Committed: true}}})
 			old, _ := w.s.Instance("a")
 			i := *old
-			i.OnPreempt = api.PreemptRequeue
+			i.ChangeTerms(func(t *api.InstanceTerms) { t.OnPreempt = api.PreemptRequeue })
 			w.s.putInstance(old, &i)
 			if c.ended {
 				w.ok(command.InstanceDelete{Stamp: w.stamp(), ID: "a"})

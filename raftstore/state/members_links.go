@@ -157,3 +157,11 @@ func (s *membersBook) findLink(ok func(*api.Link) bool) (*api.Link, bool) {
 	}
 	return nil, false
 }
+
+// sharedLink returns an id with the text of the link's own record.
+func (s *membersBook) sharedLink(id api.LinkID) api.LinkID {
+	if l, ok := s.links.Get(string(id)); ok {
+		return l.ID
+	}
+	return id
+}

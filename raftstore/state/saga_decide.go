@@ -71,12 +71,13 @@ func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
 
 // makeInstances records every instance of a committed hold.
 func (s *sagaBook) makeInstances(h *Hold) {
+	terms := s.termsOf(h)
 	for n := range h.Slots {
-		s.makeInstance(h, n)
+		s.makeInstance(h, n, terms)
 	}
 	for _, p := range h.Parts {
 		for _, pi := range p.Instances {
-			i := s.newInstance(h, pi.Spec, pi.Group)
+			i := newInstance(pi.Spec, terms[pi.Group])
 			i.Link = p.Link
 			s.addInstance(i)
 		}
@@ -86,17 +87,21 @@ func (s *sagaBook) makeInstances(h *Hold) {
 
 // makeInstance records the instance of a slot on an own host. One in a slot that has ended
 // meanwhile ends at once.
-func (s *sagaBook) makeInstance(h *Hold, n int) {
+func (s *sagaBook) makeInstance(h *Hold, n int, terms []*api.InstanceTerms) {
 	sl := h.Slots[n]
+	i := newInstance(sl.Instance, terms[sl.Group])
+	i.Host, i.Shares = sl.Host, h.sharesOf(n)
+	if w := h.windowOf(sl); w != i.Window {
+		i.ChangeTerms(func(t *api.InstanceTerms) { t.Window = w })
+	}
+	if sl.Whole != nil {
+		i.ChangeTerms(func(t *api.InstanceTerms) { t.Resources = sl.Whole })
+	}
 	if sl.Keeps != "" {
-		s.replaceSlot(h, n)
+		s.replaceSlot(h, n, i)
 		return
 	}
-	i := s.newInstance(h, sl.Instance, sl.Group)
-	i.Host, i.Shares, i.Within, i.Window = sl.Host, h.sharesOf(n), sl.Within, h.windowOf(sl)
-	if sl.Whole != nil {
-		i.Resources = sl.Whole
-	}
+	i.Within = sl.Within
 	s.addInstance(i)
 	late := s.limits.leases > 0 && i.Window.End <= s.now // nothing has run, and its room may be another's
 	if late {
@@ -124,16 +129,24 @@ func (s *sagaBook) makeInstance(h *Hold, n int) {
 	}
 }
 
-func (s *sagaBook) newInstance(h *Hold, spec api.InstanceSpec, group int) *api.Instance {
-	g := h.Request.Groups[group]
-	return &api.Instance{
-		ID: spec.ID, Name: spec.Name, Reservation: h.Request.Reservation, Project: h.Request.Project,
-		User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
-		Status: api.StatusBuild, Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
-		Created: s.now, Rules: rulesOf(&h.Request, group), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
-		Reserved: h.Request.Reserves, Whole: g.Whole, Shared: h.Request.Shared, InLease: h.Request.Within != "",
-		OnPreempt: h.Request.OnPreempt, Way: h.Request.Way, Grace: h.Grace, ShareIdle: g.ShareIdle, Volume: g.Volume,
+func newInstance(spec api.InstanceSpec, terms *api.InstanceTerms) *api.Instance {
+	return &api.Instance{InstanceTerms: terms, ID: spec.ID, Name: spec.Name, Status: api.StatusBuild}
+}
+
+// termsOf returns what the instances of each group of a hold have in common.
+func (s *sagaBook) termsOf(h *Hold) []*api.InstanceTerms {
+	out := make([]*api.InstanceTerms, len(h.Request.Groups))
+	for n, g := range h.Request.Groups {
+		out[n] = &api.InstanceTerms{
+			Reservation: h.Request.Reservation, Project: h.Request.Project,
+			User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
+			Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
+			Created: s.now, Rules: rulesOf(&h.Request, n), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
+			Reserved: h.Request.Reserves, Whole: g.Whole, Shared: h.Request.Shared, InLease: h.Request.Within != "",
+			OnPreempt: h.Request.OnPreempt, Way: h.Request.Way, Grace: h.Grace, ShareIdle: g.ShareIdle, Volume: g.Volume,
+		}
 	}
+	return out
 }
 
 // forgetHeld removes a hold that is about to be decided from the index of held instances.

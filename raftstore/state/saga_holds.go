@@ -152,6 +152,7 @@ func (h *Hold) owner() owner {
 }
 
 func (s *sagaBook) loadHold(h *Hold) {
+	s.shareHold(h)
 	s.holds.Set(h.Key(), h)
 	if h.neverArrived() {
 		addTally(&s.tombstones, string(h.Origin), +1)

@@ -165,6 +165,10 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 			h.Refused = append(h.Refused, sl.Instance.ID)
 			continue
 		}
+		sl.Host = s.sharedHost(sl.Host)
+		if h.Slots == nil {
+			h.Slots = make([]command.Slot, 0, len(c.Slots))
+		}
 		h.Slots = append(h.Slots, sl)
 		if len(shares) > 0 || h.Shares != nil {
 			h.Shares = append(h.Shares, make([][]api.Share, len(h.Slots)-1-len(h.Shares))...)

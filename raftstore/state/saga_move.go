@@ -122,7 +122,7 @@ func (s *sagaBook) moveSlot(old *api.Instance, to api.HostID) Result {
 	i.Moves++
 	i.Replaced = old.Replaced || old.Window.Start <= s.now
 	if i.Whole {
-		i.Resources = all
+		i.ChangeTerms(func(t *api.InstanceTerms) { t.Resources = all })
 	}
 	s.releaseAllocation(old.Host, s.claimOf(old), old.Shares)
 	s.bumpDrawn(old.Host, old.Shares)

@@ -99,20 +99,15 @@ func (s *sagaBook) keepSlot(h *Hold, sl *command.Slot) (shares []api.Share, ok b
 	return shares, true
 }
 
-// replaceSlot makes a kept slot the new one: the charge of the old one ends where the new one
+// replaceSlot makes a kept slot the new one, i: the charge of the old one ends where the new one
 // does not need it.
-func (s *sagaBook) replaceSlot(h *Hold, n int) {
+func (s *sagaBook) replaceSlot(h *Hold, n int, i *api.Instance) {
 	sl, shares := h.Slots[n], h.sharesOf(n)
 	old, _ := s.instances.Get(string(sl.Keeps))
 	s.noteKept(old.ID, false)
 	s.shortenHolds(old.ID, h.Window.End)
 	s.hostTable.ShrinkSlot(sl.Host, s.claimOf(old), old.Shares, s.claimOfSlot(h, sl), shares)
-	i := s.newInstance(h, sl.Instance, sl.Group)
-	i.Host, i.Shares = sl.Host, shares
 	s.refitWithin(old.ID, min(old.Window.End, h.Window.End), old.Window.End)
-	if sl.Whole != nil {
-		i.Resources = sl.Whole
-	}
 	s.moveHolds(old.ID, i.ID)
 	s.succeedSlot(old, i)
 	s.beginAdded(i)

@@ -140,6 +140,7 @@ func Load(r io.Reader, newest api.Form) (*State, error) {
 			return nil, err
 		}
 	}
+	s.loading = nil
 	s.indexEnded()
 	s.allocateWithin()
 	s.setGenerations()

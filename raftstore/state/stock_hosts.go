@@ -333,3 +333,11 @@ func (s *stockBook) savedHosts() []*Host {
 
 // AllHosts returns every host record by id, without its use.
 func (s *stockBook) AllHosts() []*Host { return s.hosts.Values() }
+
+// sharedHost returns an id with the text of the host's own record.
+func (s *stockBook) sharedHost(id api.HostID) api.HostID {
+	if h, ok := s.hosts.Get(string(id)); ok {
+		return h.ID
+	}
+	return id
+}

@@ -78,7 +78,7 @@ func (d dice) volumeHold(at command.Stamp) command.Hold {
 func (d dice) some(volume bool) *api.Instance {
 	all := d.w.s.InstancesPage(InstanceQuery{Volumes: volume, Page: Page{Limit: 99}})
 	if len(all) == 0 || d.chance(12) {
-		return &api.Instance{ID: "nobody", Host: api.HostID(one(d, someHosts))}
+		return &api.Instance{InstanceTerms: &api.InstanceTerms{}, ID: "nobody", Host: api.HostID(one(d, someHosts))}
 	}
 	return one(d, all)
 }

@@ -35,6 +35,8 @@ type workBook struct {
 
 	endedInstances table.Set // DELETED instances, by end time; see prune.go
 
+	loading map[termsKey][]*api.InstanceTerms // while a snapshot is loaded: terms by hold; else nil
+
 	gone map[string]int // in a view of Without: what to subtract from members and tenants
 }
 

@@ -75,7 +75,7 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 		return
 	}
 	i := *old
-	i.Status, i.Fault = st, fault
+	i.Status, i.Fault = sharedStatus(st), fault
 	if st == api.StatusDeleted {
 		i.Unreachable = 0
 	}
@@ -251,6 +251,7 @@ func (s *workBook) markRestored() {
 }
 
 func (s *workBook) loadInstance(i *api.Instance) {
+	s.shareLoaded(i)
 	s.instances.Set(string(i.ID), i)
 	s.indexEndedInstance(nil, i)
 	s.byTenant.Insert(joinKey(tenantKey(i.Tenant()), i.ID))

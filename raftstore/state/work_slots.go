@@ -305,7 +305,7 @@ func (s *workBook) refitWithin(slot api.InstanceID, from, to api.Instant) {
 			continue
 		}
 		i := *was
-		i.Window.End = to
+		i.ChangeTerms(func(t *api.InstanceTerms) { t.Window.End = to })
 		s.releaseAllocation(was.Host, s.claimOf(was), was.Shares)
 		s.putInstance(was, &i)
 		s.allocate(i.Host, s.claimOf(&i), i.Shares)
