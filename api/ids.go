@@ -2,8 +2,10 @@ package api
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 // A type per kind of identifier, so that the compiler refuses a mix-up. All are
@@ -20,7 +22,7 @@ type (
 	// LinkID names the enrolment of a parent or child zone; a random UUID that
 	// both ends of the link share.
 	LinkID string
-	// InstanceID names an instance; a random UUID, allotted before scheduling.
+	// InstanceID names an instance; a UUID, allotted before scheduling. See NewInstanceIDs.
 	InstanceID string
 	// ReservationID names the result of one request: "r-" and 12 characters, or a text of
 	// the caller's choice.
@@ -55,6 +57,33 @@ func NewUUID() string {
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// InstanceIDsMax is the largest number of ids that follow each other.
+const InstanceIDsMax = 1 << 16
+
+// NewInstanceIDs returns n ids, at most InstanceIDsMax, that follow each other: UUIDs of version 8
+// whose last two bytes count up from 0, and whose other 106 bits are random.
+func NewInstanceIDs(n int) []InstanceID {
+	if n > InstanceIDsMax {
+		panic(fmt.Sprintf("api.NewInstanceIDs: %d ids, and at most %d follow each other", n, InstanceIDsMax))
+	}
+	var b [16]byte
+	_, _ = rand.Read(b[:14]) // never fails: crypto/rand ends the process instead
+	b[6] = b[6]&0x0f | 0x80
+	b[8] = b[8]&0x3f | 0x80
+	first := fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
+	text := []byte(strings.Repeat(first, n)) // one piece of memory
+	for i := range n {
+		binary.BigEndian.PutUint16(b[14:], uint16(i)) //nolint:gosec // below InstanceIDsMax
+		hex.Encode(text[(i+1)*len(first)-4:], b[14:])
+	}
+	all := string(text)
+	out := make([]InstanceID, n)
+	for i := range out {
+		out[i] = InstanceID(all[i*len(first) : (i+1)*len(first)])
+	}
+	return out
 }
 
 // NewReservationID returns "r-" and 12 random characters of 0-9 and a-f.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -46,4 +47,16 @@ func TestChangeTerms(t *testing.T) {
 	assert.Equal(t, Window{Start: 1, End: 9}, a.Window)
 	assert.Equal(t, Window{Start: 1, End: 2}, b.Window, "others have what they had")
 	assert.Equal(t, ProjectID("p"), a.Project)
+}
+
+func TestNewInstanceIDs(t *testing.T) {
+	assert.Empty(t, NewInstanceIDs(0))
+	ids, others := NewInstanceIDs(InstanceIDsMax), NewInstanceIDs(2)
+	assert.Len(t, ids, InstanceIDsMax)
+	assert.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{8}0000$`, string(ids[0]))
+	for i, id := range ids {
+		assert.Equal(t, ids[0][:32]+InstanceID(fmt.Sprintf("%04x", i)), id)
+	}
+	assert.NotEqual(t, ids[0], others[0])
+	assert.Panics(t, func() { NewInstanceIDs(InstanceIDsMax + 1) })
 }

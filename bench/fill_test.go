@@ -146,8 +146,9 @@ func (f *filler) boot(n int) {
 // specs allots the identities of n instances.
 func (f *filler) specs(name string, n int) []api.InstanceSpec {
 	out := make([]api.InstanceSpec, n)
+	base := f.uuid()[:32]
 	for i := range out {
-		out[i] = api.InstanceSpec{ID: api.InstanceID(f.uuid()), Name: name}
+		out[i] = api.InstanceSpec{ID: api.InstanceID(fmt.Sprintf("%s%04x", base, i)), Name: name}
 		if n > 1 {
 			out[i].Name = fmt.Sprintf("%s-%d", name, i+1)
 		}

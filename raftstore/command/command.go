@@ -157,7 +157,7 @@ func NeededForm(c Command) api.Form {
 // CheckForm returns CodeUnavailable for a command that needs a newer form than one, which some
 // node of the zone cannot read.
 func CheckForm(c Command, form api.Form) error {
-	if form >= api.FormNewest { // nothing needs more, and to find out takes as long as to encode
+	if form >= api.FormNewest { // nothing needs more, and looking at each field of long lists is slow
 		return nil
 	}
 	if need := NeededForm(c); need > form {
@@ -175,11 +175,15 @@ func Encode(c Command, form api.Form) ([]byte, error) {
 	if p, ok := c.(ProviderSet); ok {
 		c = p.whole()
 	}
-	body, err := codec.Marshal(c)
+	var body any = c
+	if p, ok := c.(packable); ok && form >= api.FormFifth {
+		body = p.pack()
+	}
+	b, err := codec.Marshal(body)
 	if err != nil {
 		return nil, fmt.Errorf("encoding command kind %d: %w", c.Kind(), err)
 	}
-	return append([]byte{byte(c.Kind()), byte(form)}, body...), nil
+	return append([]byte{byte(c.Kind()), byte(form)}, b...), nil
 }
 
 // Decode reads what Encode wrote, in forms up to newest. The node must stop on an error, be
@@ -233,15 +237,15 @@ var readers = map[Kind]func([]byte, api.Form) (Command, error){
 	KindHostsState:      reader[HostsState],
 	KindHostSet:         reader[HostSet],
 	KindHostDelete:      reader[HostDelete],
-	KindBootCreate:      reader[BootCreate],
-	KindHold:            reader[Hold],
+	KindBootCreate:      packedReader[BootCreate, packedBoot],
+	KindHold:            packedReader[Hold, packedHold],
 	KindHoldParts:       reader[HoldParts],
 	KindHoldDecide:      reader[HoldDecide],
 	KindBootDecide:      reader[BootDecide],
 	KindBootRelease:     reader[BootRelease],
 	KindPartAck:         reader[PartAck],
 	KindInstanceDelete:  reader[InstanceDelete],
-	KindInstanceReport:  reader[InstanceReport],
+	KindInstanceReport:  packedReader[InstanceReport, packedReport],
 	KindInstanceChanges: reader[InstanceChanges],
 	KindInstanceTold:    reader[InstanceTold],
 	KindPrune:           reader[Prune],

@@ -3,6 +3,7 @@ package command_test
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -270,6 +271,13 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestNothingIsNewerThanTheNewest: a command in the newest form needs no look at its fields.
+func TestNothingIsNewerThanTheNewest(t *testing.T) {
+	for _, c := range kinds {
+		assert.LessOrEqual(t, command.NeededForm(filled(c, math.MaxUint8)), api.FormNewest, "%T", c)
+	}
+}
+
 func TestDamagedEntriesAreRefused(t *testing.T) {
 	for _, c := range kinds {
 		b := unlines(t, goldenPath(forms(c)[0]))
@@ -330,6 +338,9 @@ func FuzzDecode(f *testing.F) {
 		for _, v := range forms(c) {
 			f.Add(unlines(f, goldenPath(v)))
 		}
+	}
+	for _, path := range packedGolden(f) {
+		f.Add(unlines(f, path))
 	}
 	f.Add([]byte{})
 	f.Add([]byte{1})

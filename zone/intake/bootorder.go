@@ -126,8 +126,8 @@ func instanceSpecs(boot string, groups []api.Group) []api.InstanceSpec {
 // instance has the bare name.
 func allotSpecs(name string, n int) []api.InstanceSpec {
 	out := make([]api.InstanceSpec, n)
-	for i := range out {
-		out[i] = api.InstanceSpec{ID: api.InstanceID(api.NewUUID()), Name: name}
+	for i, id := range api.NewInstanceIDs(n) {
+		out[i] = api.InstanceSpec{ID: id, Name: name}
 		if n > 1 {
 			out[i].Name = fmt.Sprintf("%s-%d", name, i+1)
 		}

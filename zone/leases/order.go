@@ -40,8 +40,8 @@ func orderOf(t *api.LeaseTerms, replaces api.ReservationID) (*command.BootTerms,
 			o.Request.Rules = append(o.Request.Rules, ruleOf(i, *r.Affinity))
 		}
 		o.Min += r.Min
-		for n := range r.Max {
-			o.Instances = append(o.Instances, api.InstanceSpec{ID: api.InstanceID(api.NewUUID()), Name: fmt.Sprintf("%s-%d", r.ID, n+1)})
+		for n, id := range api.NewInstanceIDs(r.Max) {
+			o.Instances = append(o.Instances, api.InstanceSpec{ID: id, Name: fmt.Sprintf("%s-%d", r.ID, n+1)})
 		}
 	}
 	return o, o.Request.Validate()

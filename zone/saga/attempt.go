@@ -308,9 +308,9 @@ func (r *run) nextInstances(l *buildplan.Layer) [][]api.InstanceSpec {
 	out := make([][]api.InstanceSpec, len(r.missing))
 	for g := range out {
 		out[g] = slices.Clone(r.missing[g][:min(len(l.Groups[g].Order), len(r.missing[g]))])
-		for i := range out[g] {
-			if r.attempt > 1 {
-				out[g][i].ID = api.InstanceID(api.NewUUID())
+		if r.attempt > 1 {
+			for i, id := range api.NewInstanceIDs(len(out[g])) {
+				out[g][i].ID = id
 			}
 		}
 	}

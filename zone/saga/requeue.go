@@ -40,8 +40,8 @@ func (s *Saga) bootAgain(ctx context.Context, p api.ProjectID, id api.Reservatio
 		terms := v.RequeueTerms(r)
 		if s.fits(ctx, v, &terms.Request, terms.Min) {
 			c.Successor = api.NewReservationID()
-			for _, i := range r.Instances {
-				c.Instances = append(c.Instances, api.InstanceSpec{ID: api.InstanceID(api.NewUUID()), Name: i.Name})
+			for n, id := range api.NewInstanceIDs(len(r.Instances)) {
+				c.Instances = append(c.Instances, api.InstanceSpec{ID: id, Name: r.Instances[n].Name})
 			}
 		}
 	}

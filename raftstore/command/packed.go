@@ -1,0 +1,342 @@
+package command
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"berth/api"
+	"berth/internal/codec"
+)
+
+// Since api.FormFifth the bodies of the commands with long lists are packed: identities that
+// follow from each other are one run, a host or a status that occurs often is written once, and
+// ids are binary. They are read into the same commands as before. A list that cannot be packed is
+// written as before.
+
+// packedMax bounds the items of one packed list.
+const packedMax = 100_000
+
+// errPacked is wrapped by every error about a packed list that cannot be read.
+var errPacked = errors.New("malformed packed list")
+
+// packable is a command that has a packed body.
+type packable interface{ pack() any }
+
+// packed is the packed body of a command.
+type packed[C Command] interface{ unpack() (C, error) }
+
+// packedReader reads a command that is packed since api.FormFifth.
+func packedReader[C Command, P packed[C]](b []byte, form api.Form) (Command, error) {
+	if form < api.FormFifth {
+		return reader[C](b, form)
+	}
+	var p P
+	if err := codec.Unmarshal(b, &p); err != nil {
+		return nil, err
+	}
+	c, err := p.unpack()
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := any(&c).(interface{ setForm(form api.Form) }); ok {
+		s.setForm(form)
+	}
+	return c, nil
+}
+
+// packedBoot is the body of BootCreate.
+type packedBoot struct {
+	BootCreate
+	Runs []specRun `cbor:"40,keyasint,omitempty"` // of Instances
+}
+
+func (c BootCreate) pack() any {
+	p := packedBoot{BootCreate: c}
+	if fitsPacked(len(c.Instances)) {
+		p.Runs, p.Instances = packSpecs(c.Instances), nil
+	}
+	return p
+}
+
+func (p packedBoot) unpack() (c BootCreate, err error) {
+	c = p.BootCreate
+	if len(p.Runs) > 0 {
+		c.Instances, err = unpackSpecs(c.Instances, p.Runs)
+	}
+	return c, err
+}
+
+// packedHold is the body of Hold. The slots are packed if each has but an instance, a group and
+// a host.
+type packedHold struct {
+	Hold
+	Runs        []specRun    `cbor:"40,keyasint,omitempty"` // the instances of Slots
+	Groups      []int        `cbor:"41,keyasint,omitempty"` // a group and a number of slots, in turns; empty if all are of group 0
+	Hosts       hostList     `cbor:"42,keyasint,omitzero"`
+	At          []byte       `cbor:"43,keyasint,omitempty"` // hosts of Slots, see packNumbers
+	SparesAt    [][]byte     `cbor:"44,keyasint,omitempty"` // of Spares, likewise
+	PartsPacked []packedPart `cbor:"45,keyasint,omitempty"`
+}
+
+// packedPart is a Part.
+type packedPart struct {
+	Link api.LinkID  `cbor:"1,keyasint"`
+	Runs [][]specRun `cbor:"2,keyasint"` // per group
+}
+
+func (c Hold) pack() any {
+	p := packedHold{Hold: c}
+	if !fitsPacked(c.Count()) || len(slices.Concat(c.Spares...)) > packedMax || slices.ContainsFunc(c.Slots, func(s Slot) bool {
+		return s.Within != "" || s.Keeps != "" || s.Whole != nil || s.Until != 0
+	}) {
+		return p
+	}
+	hosts := newNumbering(&p.Hosts, c.Slots, c.Spares)
+	if len(c.Slots) > 0 {
+		p.packSlots(hosts)
+	}
+	if len(c.Spares) > 0 {
+		p.Spares = nil
+		for _, list := range c.Spares {
+			var at []byte
+			if list != nil {
+				at = packNumbers(len(list), func(i int) int { return hosts[list[i]] })
+			}
+			p.SparesAt = append(p.SparesAt, at)
+		}
+	}
+	if len(c.Parts) > 0 {
+		p.packParts()
+	}
+	return p
+}
+
+func (p *packedHold) packSlots(hosts map[api.HostID]int) {
+	slots := p.Slots
+	specs := make([]api.InstanceSpec, len(slots))
+	for i := range slots {
+		specs[i] = slots[i].Instance
+	}
+	p.Runs, p.Slots = packSpecs(specs), nil
+	p.At = packNumbers(len(slots), func(i int) int { return hosts[slots[i].Host] })
+	if slices.ContainsFunc(slots, func(s Slot) bool { return s.Group != 0 }) {
+		p.Groups = packRuns(len(slots), func(i int) int { return slots[i].Group })
+	}
+}
+
+func (p *packedHold) packParts() {
+	if slices.ContainsFunc(p.Parts, func(part Part) bool {
+		return part.Instances == nil || slices.ContainsFunc(part.Instances, isNotNilEmpty)
+	}) {
+		return
+	}
+	for _, part := range p.Parts {
+		packed := packedPart{Link: part.Link, Runs: make([][]specRun, len(part.Instances))}
+		for g, specs := range part.Instances {
+			packed.Runs[g] = packSpecs(specs)
+		}
+		p.PartsPacked = append(p.PartsPacked, packed)
+	}
+	p.Parts = nil
+}
+
+// isNotNilEmpty reports whether a list is empty and not nil: packed it would be nil.
+func isNotNilEmpty(specs []api.InstanceSpec) bool { return specs != nil && len(specs) == 0 }
+
+func (p packedHold) unpack() (c Hold, err error) {
+	c = p.Hold
+	hosts, err := p.Hosts.list()
+	if err != nil {
+		return c, err
+	}
+	if len(p.Runs) > 0 {
+		if c.Slots, err = p.unpackSlots(hosts); err != nil {
+			return c, err
+		}
+	}
+	if len(p.SparesAt) > 0 && c.Spares != nil || len(p.PartsPacked) > 0 && c.Parts != nil {
+		return c, fmt.Errorf("%w: it is there twice", errPacked)
+	}
+	for _, at := range p.SparesAt {
+		list, err := unpackHosts(hosts, at)
+		if err != nil {
+			return c, err
+		}
+		c.Spares = append(c.Spares, list)
+	}
+	for _, packed := range p.PartsPacked {
+		part := Part{Link: packed.Link, Instances: make([][]api.InstanceSpec, len(packed.Runs))}
+		for g, runs := range packed.Runs {
+			if len(runs) > 0 {
+				if part.Instances[g], err = unpackSpecs(nil, runs); err != nil {
+					return c, err
+				}
+			}
+		}
+		c.Parts = append(c.Parts, part)
+	}
+	return c, nil
+}
+
+func (p *packedHold) unpackSlots(hosts []api.HostID) ([]Slot, error) {
+	if p.Slots != nil {
+		return nil, fmt.Errorf("%w: it is there twice", errPacked)
+	}
+	specs, err := unpackSpecs(nil, p.Runs)
+	if err != nil {
+		return nil, err
+	}
+	at, err := unpackHosts(hosts, p.At)
+	if err != nil {
+		return nil, err
+	}
+	groups := make([]int, len(specs))
+	if len(p.Groups) > 0 {
+		if groups, err = unpackRuns(p.Groups, len(specs)); err != nil {
+			return nil, err
+		}
+	}
+	if len(at) != len(specs) {
+		return nil, fmt.Errorf("%w: %d instances on %d hosts", errPacked, len(specs), len(at))
+	}
+	slots := make([]Slot, len(specs))
+	for i := range slots {
+		slots[i] = Slot{Instance: specs[i], Group: groups[i], Host: at[i]}
+	}
+	return slots, nil
+}
+
+// packedReport is the body of InstanceReport.
+type packedReport struct {
+	InstanceReport
+	Hosts    hostList     `cbor:"40,keyasint,omitzero"`
+	At       []byte       `cbor:"41,keyasint,omitempty"` // hosts of Items, see packNumbers
+	IDs      []byte       `cbor:"42,keyasint,omitempty"` // instances of Items, see packIDs
+	Names    []api.Status `cbor:"43,keyasint,omitempty"` // every status once
+	Statuses []int        `cbor:"44,keyasint,omitempty"` // the number of a status in Names and a number of items, in turns
+	Stays    []uint64     `cbor:"45,keyasint,omitempty"` // a stay and a number of items, in turns
+	Faults   []faultOf    `cbor:"46,keyasint,omitempty"` // by item
+}
+
+// faultOf is the fault of one item.
+type faultOf struct {
+	Item  int    `cbor:"1,keyasint"`
+	Fault string `cbor:"2,keyasint"`
+}
+
+func (c InstanceReport) pack() any {
+	p := packedReport{InstanceReport: c}
+	ids, ok := packIDs(c.Items)
+	if !ok || !fitsPacked(len(c.Items)) {
+		return p
+	}
+	hosts := newNumbering(&p.Hosts, nil, nil, c.Items...)
+	p.IDs, p.Items = ids, nil
+	p.At = packNumbers(len(c.Items), func(i int) int { return hosts[c.Items[i].Host] })
+	p.Statuses = packRuns(len(c.Items), func(i int) int {
+		n := slices.Index(p.Names, c.Items[i].Status)
+		if n < 0 {
+			n = len(p.Names)
+			p.Names = append(p.Names, c.Items[i].Status)
+		}
+		return n
+	})
+	p.Stays = packRuns(len(c.Items), func(i int) uint64 { return c.Items[i].Stay })
+	for i, item := range c.Items {
+		if item.Fault != "" {
+			p.Faults = append(p.Faults, faultOf{i, item.Fault})
+		}
+	}
+	return p
+}
+
+func (p packedReport) unpack() (InstanceReport, error) {
+	c := p.InstanceReport
+	if len(p.IDs) == 0 {
+		return c, nil
+	}
+	if c.Items != nil {
+		return c, fmt.Errorf("%w: it is there twice", errPacked)
+	}
+	ids, err := unpackIDs(p.IDs)
+	if err != nil {
+		return c, err
+	}
+	hosts, err := p.Hosts.list()
+	if err != nil {
+		return c, err
+	}
+	at, err := unpackHosts(hosts, p.At)
+	if err != nil {
+		return c, err
+	}
+	statuses, err := unpackRuns(p.Statuses, len(ids))
+	if err != nil {
+		return c, err
+	}
+	stays, err := unpackRuns(p.Stays, len(ids))
+	if err != nil {
+		return c, err
+	}
+	if len(at) != len(ids) {
+		return c, fmt.Errorf("%w: %d instances on %d hosts", errPacked, len(ids), len(at))
+	}
+	c.Items = make([]api.InstanceReport, len(ids))
+	for i := range ids {
+		if statuses[i] < 0 || statuses[i] >= len(p.Names) {
+			return c, fmt.Errorf("%w: no status %d", errPacked, statuses[i])
+		}
+		c.Items[i] = api.InstanceReport{Host: at[i], Instance: ids[i], Status: p.Names[statuses[i]], Stay: stays[i]}
+	}
+	for _, f := range p.Faults {
+		if f.Item < 0 || f.Item >= len(ids) {
+			return c, fmt.Errorf("%w: no item %d", errPacked, f.Item)
+		}
+		c.Items[f.Item].Fault = f.Fault
+	}
+	return c, nil
+}
+
+// fitsPacked reports whether a list of n items can be packed.
+func fitsPacked(n int) bool { return n > 0 && n <= packedMax }
+
+// packRuns returns n values as runs: a value and how often it is repeated, in turns.
+func packRuns[T int | uint64](n int, value func(i int) T) []T {
+	var out []T
+	for i := range n {
+		if v := value(i); i > 0 && out[len(out)-2] == v {
+			out[len(out)-1]++
+		} else {
+			out = append(out, v, 1)
+		}
+	}
+	return out
+}
+
+// unpackRuns reads n values of packRuns.
+func unpackRuns[T int | uint64](runs []T, n int) ([]T, error) {
+	out := make([]T, 0, n)
+	for ; len(runs) >= 2; runs = runs[2:] {
+		if runs[1] < 1 || uint64(runs[1]) > uint64(n-len(out)) { //nolint:gosec // not below 1
+			return nil, fmt.Errorf("%w: a run of %d", errPacked, runs[1])
+		}
+		out = append(out, slices.Repeat([]T{runs[0]}, int(runs[1]))...) //nolint:gosec // at most n
+	}
+	if len(runs) != 0 || len(out) != n {
+		return nil, fmt.Errorf("%w: runs of %d values, not %d", errPacked, len(out), n)
+	}
+	return out, nil
+}
+
+// packNumbers returns n numbers, each as its difference from the one before, as signed varints.
+func packNumbers(n int, number func(i int) int) []byte {
+	out, last := make([]byte, 0, n), 0
+	for i := range n {
+		k := number(i)
+		out = binary.AppendVarint(out, int64(k-last))
+		last = k
+	}
+	return out
+}
