@@ -96,6 +96,9 @@ func TestNamedPoints(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=40:40"}}, 1, pointsRoom)
 	f.realAgent(t, pointsRoom/4)
+	for _, z := range f.zones() {
+		askAll(t, z)
+	}
 	files := map[string]string{}
 	p := &points{fleet: f, t: t, files: files, cut: map[string]bool{}}
 	for _, z := range f.zones() {
@@ -116,6 +119,21 @@ func TestNamedPoints(t *testing.T) {
 	p.clear()
 	f.Audit()
 	f.agree(t)
+}
+
+// askAll has a zone ask all its children for each boot, so that each takes part in the sagas that
+// are to be cut there.
+func askAll(t *testing.T, z *lab.Zone) {
+	t.Helper()
+	require.NoError(t, z.Do(t.Context(), z.Token, func(ctx context.Context, c *client.Client) error {
+		conf, err := c.Config(ctx)
+		if err != nil {
+			return err
+		}
+		conf.Fanout.Mode = api.FanoutAll
+		_, err = c.SetConfig(ctx, conf)
+		return err
+	}))
 }
 
 // points ends processes at points.
