@@ -116,7 +116,7 @@ func (w *talk) bootInto(tb testing.TB, name string) {
 }
 
 // ids are those that the zone draws.
-var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
+var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[48][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`)
 
 // slotsOn returns the leases that have slots on each host, by name.
 func (w *talk) slotsOn() string {

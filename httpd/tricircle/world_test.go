@@ -130,7 +130,7 @@ func (w *talk) inOrder() []*api.Binding {
 }
 
 // drawn is an id that the zone has drawn.
-var drawn = regexp.MustCompile(`"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"`)
+var drawn = regexp.MustCompile(`"[0-9a-f]{8}-[0-9a-f]{4}-[48][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"`)
 
 // flat has only plain values.
 var flat = regexp.MustCompile(`[{\[][^{}\[\]]*[}\]]`)
