@@ -24,7 +24,7 @@ import (
 const (
 	federationRoom = 60 // instances in each zone
 	realRoom       = 15 // more in west, as processes
-	nemesisTime    = 230 * time.Second
+	nemesisTime    = 200 * time.Second
 )
 
 // TestFederation lets clients use three zones of three nodes each while everything

@@ -28,9 +28,9 @@ import (
 
 // Sizes of one round.
 const (
-	sagasPerRound = 10
+	sagasPerRound = 13
 	sagaCount     = 14 // instances of each: more than there are hosts, so every zone takes part
-	pointsRoom    = 60 // in each zone: an instance more on a host outweighs the rounding of weights
+	pointsRoom    = 80 // in each zone: an instance more on a host outweighs the rounding of weights
 
 	repeatsMax  = 40 // further boots, while the point is not reached
 	repeatEvery = 250 * time.Millisecond

@@ -27,30 +27,35 @@ var leasePoints = map[string][]crash.Point{
 	},
 }
 
-// TestEveryPointOfALease ends leaders at each point on the way of a lease over three zones, twice:
-// once while it is made, and once while it is changed, starts or ends. It is never half, keeps
-// what was acknowledged, starts once and ends once, and leaves nothing.
+// TestEveryPointOfALease ends leaders of two zones at each point on the way of a lease over three
+// zones, twice: once while it is made, and once while it is changed, starts or ends. It is never
+// half, keeps what was acknowledged, starts once and ends once, and leaves nothing.
 func TestEveryPointOfALease(t *testing.T) {
-	for zone, points := range leasePoints {
-		for _, p := range points {
-			t.Run(zone+" "+string(p), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { leasePointStory(t, zone, p) })
-			})
-		}
+	require.LessOrEqual(t, len(leasePoints["west"]), len(leasePoints["root"]), "each point is in some story")
+	for i, p := range leasePoints["root"] {
+		at := map[string]crash.Point{"root": p, "west": leasePoints["west"][i%len(leasePoints["west"])]}
+		t.Run(string(p)+" and "+string(at["west"]), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { leasePointStory(t, at) })
+		})
 	}
 }
 
-func leasePointStory(t *testing.T, zone string, p crash.Point) {
+// leasePointStory ends a leader of each zone in at there.
+func leasePointStory(t *testing.T, at map[string]crash.Point) {
 	t.Helper()
 	w := newWorld(t, 1, three)
 	root, ten := w.root(), newTenancy()
-	arm := func() *shot {
-		s := &shot{left: 1}
-		for _, o := range w.zone(zone).nodes {
-			o.bomb.arm(p, 0, func() { s.hit(func() { o.down(pointRest) }) })
+	arm := func() map[string]*shot {
+		shots := map[string]*shot{}
+		for name, p := range at {
+			s := &shot{left: 1}
+			shots[name] = s
+			for _, o := range w.zone(name).nodes {
+				o.bomb.arm(p, 0, func() { s.hit(func() { o.down(pointRest) }) })
+			}
 		}
-		return s
+		return shots
 	}
 	first := arm()
 	root.insistLease(ten, leaseOf("a", 13, 3, 4))
@@ -89,7 +94,9 @@ func leasePointStory(t *testing.T, zone string, p crash.Point) {
 	w.heal()
 	w.outlive(ten)
 	w.empty()
-	require.LessOrEqual(t, min(first.remains(), second.remains()), 0, "%s was not reached", p)
+	for name, p := range at {
+		require.LessOrEqual(t, min(first[name].remains(), second[name].remains()), 0, "%s of %s was not reached", p, name)
+	}
 	assert.Equal(t, counts{1, 1}, ten.seen[ten.made[0]])
 }
 
