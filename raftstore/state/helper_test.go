@@ -30,6 +30,7 @@ type world struct {
 	index uint64
 	now   api.Instant
 	form  api.Form // of entries; 0 for commands that were not read from one
+	asked *State   // an earlier view, from which agents have their lists
 }
 
 // newWorld returns an initialised zone without hosts.
@@ -69,6 +70,7 @@ func (w *world) do(c command.Command) Result {
 	r := w.s.Apply(w.index, c)
 	after := w.s.Clone()
 	checkTouched(w.tb, before, after, w.s.Touched())
+	w.checkWorkLog(before, after)
 	if p, ok := c.(command.Prune); ok && !due {
 		checkPruned(w.tb, before, after, p)
 	}

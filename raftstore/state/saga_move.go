@@ -81,7 +81,7 @@ func (s *sagaBook) claimTarget(old *api.Instance, to api.HostID) Result {
 	}
 	s.bumpDrawn(to, i.TargetShares, i.Kept()...)
 	s.putInstance(old, &i)
-	s.touchHost(i.Host)
+	s.touchHost(i.Host, i.ID)
 	return Result{}
 }
 

@@ -16,6 +16,9 @@ type stockBook struct {
 	work   table.Set             // agent, log index of the last change of its work, host
 	byName table.Map[api.HostID] // name of a provider -> id
 
+	workLog  table.Log[workChange] // the latest changes of work; see stock_worklog.go
+	workFrom uint64                // every change after this index is in workLog; 0 if none is known to be
+
 	providers table.Map[*api.Provider] // other than hosts
 	children  table.Set                // parent, provider
 	classes   table.Map[api.Instant]   // custom resource class -> when it became known
@@ -37,7 +40,7 @@ type stockBook struct {
 
 func (s *stockBook) tables(into []table.Table) []table.Table {
 	return append(s.membersBook.tables(into),
-		&s.hosts, &s.work, &s.byName, &s.providers, &s.children, &s.classes, &s.traits, &s.consumers, &s.byOwner, &s.draws, &s.properties, &s.aggregates,
+		&s.hosts, &s.work, &s.workLog, &s.byName, &s.providers, &s.children, &s.classes, &s.traits, &s.consumers, &s.byOwner, &s.draws, &s.properties, &s.aggregates,
 		&s.inAggregate)
 }
 

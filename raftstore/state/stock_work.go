@@ -37,8 +37,15 @@ func (s *stockBook) removeWork(h *Host) {
 	s.touchTopic(WorkTopic(h.Agent))
 }
 
-// touchHost records that the list of what should run on a host has changed.
-func (s *stockBook) touchHost(id api.HostID) {
+// touchHost records that an instance in the list of what should run on a host has changed, or is
+// new there, or gone.
+func (s *stockBook) touchHost(id api.HostID, instance api.InstanceID) {
+	s.logWork(id, instance)
+	s.touchWork(id)
+}
+
+// touchWork records that the list of what should run on a host has changed.
+func (s *stockBook) touchWork(id api.HostID) {
 	old, ok := s.hosts.Get(string(id))
 	switch {
 	case !ok:

@@ -178,7 +178,7 @@ func (s *workBook) hasten(old, who *api.Instance, by api.Instant) {
 		i.Eviction.Stays = api.RequeueEnded
 	}
 	s.putInstance(old, &i)
-	s.touchHost(i.Host)
+	s.touchHost(i.Host, i.ID)
 }
 
 // evictLent evicts preemptibles from within a slot whose terms have changed, now or since one of

@@ -14,7 +14,7 @@ func (s *workBook) addInstance(i *api.Instance) {
 	s.putInstance(nil, i)
 	if i.Host != "" {
 		s.byHost.Insert(joinKey(i.Host, i.ID))
-		s.touchHost(i.Host)
+		s.touchHost(i.Host, i.ID)
 	}
 }
 
@@ -101,7 +101,7 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 	if i.Host == "" || st != api.StatusDeleting && st != api.StatusDeleted {
 		return
 	}
-	s.touchHost(i.Host)
+	s.touchHost(i.Host, i.ID)
 	if st == api.StatusDeleting {
 		s.endWithin(&i)
 		return
@@ -239,8 +239,9 @@ func Clip(fault string) string {
 // markRestored marks everything as changed: hosts for their agents, and the instances of a
 // parent for that parent, whatever they have read before.
 func (s *workBook) markRestored() {
+	s.workFrom = 0 // what changed is not known
 	for _, h := range s.hosts.Values() {
-		s.touchHost(h.ID)
+		s.touchWork(h.ID)
 	}
 	for _, old := range s.instances.Values() {
 		if old.Origin != "" {
@@ -293,8 +294,8 @@ func (s *workBook) endStay(old *api.Instance) {
 	s.putMoved(old, &i)
 	s.releaseAllocation(old.Host, s.claimOf(old), old.Shares, old.Kept()...)
 	s.bumpDrawn(old.Host, old.Shares, old.Kept()...)
-	s.touchHost(old.Host)
-	s.touchHost(i.Host)
+	s.touchHost(old.Host, i.ID)
+	s.touchHost(i.Host, i.ID)
 }
 
 // putMoved stores an instance that is on another host than before.

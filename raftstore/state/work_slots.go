@@ -115,7 +115,7 @@ func (s *workBook) endWait(old *api.Instance) {
 	i := *old
 	i.Waits = false
 	s.putInstance(old, &i)
-	s.touchHost(i.Host)
+	s.touchHost(i.Host, i.ID)
 }
 
 // endWindow ends an instance or slot whose window has passed. What is not gone at once is

@@ -50,7 +50,7 @@ func (s *workBook) attachVolume(vol, to *api.Instance) Result {
 	i.Volumes = slices.Sorted(slices.Values(append(slices.Clone(to.Volumes), vol.ID)))
 	s.putInstance(vol, &v)
 	s.putInstance(to, &i)
-	s.touchHost(i.Host)
+	s.touchHost(i.Host, i.ID)
 	return Result{}
 }
 
@@ -82,14 +82,14 @@ func (s *workBook) removeVolume(from, volume api.InstanceID) {
 	i := *old
 	i.Volumes = slices.DeleteFunc(slices.Clone(old.Volumes), func(id api.InstanceID) bool { return id == volume })
 	s.putInstance(old, &i)
-	s.touchHost(i.Host)
+	s.touchHost(i.Host, i.ID)
 }
 
 // touchServer records that a volume of an instance has changed: its agent is shown those that are
 // there.
 func (s *workBook) touchServer(id api.InstanceID) {
 	if to, ok := s.instances.Get(string(id)); ok && to.Host != "" {
-		s.touchHost(to.Host)
+		s.touchHost(to.Host, to.ID)
 	}
 }
 
