@@ -66,7 +66,8 @@ func (e *entry) isWanted() bool { return e.listed && !e.work.Stop }
 type hostLedger struct {
 	driver     driver.Driver
 	listed     bool   // its list has been received
-	generation uint64 // of that list
+	generation uint64 // of that list: when it changed last
+	current    uint64 // it is the zone's list of this generation too; see ledger.isCurrent
 	entries    map[api.InstanceID]*entry
 }
 
@@ -236,24 +237,37 @@ func (b *ledger) endCall(e *entry, have api.Status, fault string) {
 }
 
 // applyLists takes over the lists of one answer to a question, which came at an instant of the
-// monotonic clock. It returns the hosts in it that this agent does not serve.
+// monotonic clock. It returns the hosts in it that this agent does not serve. If an answer has
+// changes of a list that this agent does not have, all lists are requested.
 func (b *ledger) applyLists(work api.AgentWorkload, asked question, came time.Time) (strange []api.HostID) {
+	gap := false
 	for _, hw := range work.Hosts {
 		h := b.hosts[hw.Host]
-		if h == nil {
+		switch {
+		case h == nil:
 			strange = append(strange, hw.Host)
-			continue
+		case h.listed && hw.Generation < h.generation: // overtaken
+		case hw.Since > 0 && !b.isCurrent(h, hw.Since):
+			gap = true
+		default:
+			h.listed, h.generation, h.current = true, hw.Generation, max(h.current, work.Generation)
+			b.setList(h, hw, asked, came)
 		}
-		if h.listed && hw.Generation < h.generation {
-			continue // overtaken
-		}
-		h.listed, h.generation = true, hw.Generation
-		b.setList(h, hw, asked, came)
 	}
-	if b.after == asked.after && b.lapses == asked.lapses { // it has not been reset since
+	switch {
+	case gap:
+		b.after = 0
+	case b.after == asked.after && b.lapses == asked.lapses: // it has not been reset since
 		b.after = max(b.after, work.Generation)
 	}
 	return strange
+}
+
+// isCurrent reports whether the list of h is the one that the zone had at a generation, or a later
+// one. All lists are those of the generation to ask for next, unless that was reset; then
+// each is at least that of the last answer with it.
+func (b *ledger) isCurrent(h *hostLedger, generation uint64) bool {
+	return h.listed && max(b.after, h.current) >= generation
 }
 
 // beginTerm prepares for a new term: its generations cannot be compared with those of
@@ -261,15 +275,20 @@ func (b *ledger) applyLists(work api.AgentWorkload, asked question, came time.Ti
 func (b *ledger) beginTerm() {
 	b.after = 0
 	for _, h := range b.hosts {
-		h.generation = 0
+		h.generation, h.current = 0, 0
 	}
 }
 
-// setList makes hw, which came at an instant, the list of h.
+// setList makes hw, which came at an instant, the list of h, or applies the changes in it.
 func (b *ledger) setList(h *hostLedger, hw api.HostWorkload, asked question, came time.Time) {
-	before := slices.Sorted(maps.Keys(h.entries)) // sorted: the order of stops
+	before := hw.Gone
+	if hw.Since == 0 {
+		before = slices.Sorted(maps.Keys(h.entries)) // sorted: the order of stops
+	}
 	for _, id := range before {
-		h.entries[id].listed = false
+		if e := h.entries[id]; e != nil {
+			e.listed = false
+		}
 	}
 	for _, w := range hw.Instances {
 		e := b.entryOf(h, hw.Host, w.Instance)
@@ -288,7 +307,7 @@ func (b *ledger) setList(h *hostLedger, hw api.HostWorkload, asked question, cam
 		b.placeEntry(e)
 	}
 	for _, id := range before {
-		if e := h.entries[id]; !e.listed {
+		if e := h.entries[id]; e != nil && !e.listed {
 			b.placeEntry(e)
 		}
 	}

@@ -140,6 +140,9 @@ func (a *Agent) pollWork(ctx context.Context) {
 		var work api.AgentWorkload
 		ask := api.AgentWork{After: asked.after, Wait: a.conf.Wait}
 		err := a.callZone(ctx, api.PathAgentWork, a.conf.Wait+callTimeout, ask, &work, &work.Term)
+		if err == nil {
+			err = work.FillTerms()
+		}
 		if api.CodeOf(err) == api.CodeNotFound {
 			a.conf.Log.Warn("zone does not know these hosts", "err", err)
 			if e := a.register(ctx, callTimeout); e != nil {

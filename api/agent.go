@@ -51,23 +51,42 @@ type AgentRegistered struct {
 type AgentWork struct {
 	After uint64        `cbor:"1,keyasint"`
 	Wait  time.Duration `cbor:"2,keyasint"`
+	Form  Form          `cbor:"-"` // newest that the agent reads, from HeaderForm
 }
 
-// AgentWorkload has the whole list of instances that should run on each host in it.
+// AgentWorkload has the list of instances that should run on each host in it.
 // An agent obeys it only if Term is not below the highest term it has seen.
 type AgentWorkload struct {
 	Term       uint64         `cbor:"1,keyasint"`
 	Generation uint64         `cbor:"2,keyasint"`
 	Hosts      []HostWorkload `cbor:"3,keyasint"` // only hosts whose list is newer than After
 	Addresses  []string       `cbor:"4,keyasint"` // agent listeners of the zone's nodes, to try next
+	Terms      []WorkTerms    `cbor:"5,keyasint,omitempty" form:"5"`
 }
 
-// HostWorkload is the whole list of instances that should run on one host. All others
+// HostWorkload is the list of instances that should run on one host. All others
 // must be stopped.
 type HostWorkload struct {
 	Host       HostID     `cbor:"1,keyasint"`
 	Generation uint64     `cbor:"2,keyasint"`
 	Instances  []Workload `cbor:"3,keyasint"`
+	// Since is 0 for the whole list. Otherwise Instances has only those that are new or have
+	// changed since this generation, and Gone those that are not listed any more, also some
+	// that never were; all others are as they were. An agent applies that only to a list of this
+	// generation or a later one; without one it asks for the whole list.
+	Since uint64       `cbor:"4,keyasint,omitempty" form:"5"`
+	Gone  []InstanceID `cbor:"5,keyasint,omitempty" form:"5"`
+}
+
+// WorkTerms are what the instances of one group of a boot have in common; see Workload.
+type WorkTerms struct {
+	Flavor    FlavorID          `cbor:"1,keyasint"`
+	Resources Resources         `cbor:"2,keyasint"`
+	Command   []string          `cbor:"3,keyasint,omitempty"`
+	Metadata  map[string]string `cbor:"4,keyasint,omitempty"`
+	Project   ProjectID         `cbor:"5,keyasint,omitempty"`
+	Fence     time.Duration     `cbor:"6,keyasint,omitempty"`
+	Volume    string            `cbor:"7,keyasint,omitempty"`
 }
 
 // Workload is one instance that should run. Stop asks for its end; the entry
@@ -91,6 +110,30 @@ type Workload struct {
 	Volume string         `cbor:"12,keyasint,omitempty" form:"4"` // type of a volume, in which nothing runs; "" for an instance
 	// Volumes are the volumes that the instance may use, by id; at most AttachedMax.
 	Volumes []InstanceID `cbor:"13,keyasint,omitempty" form:"4"`
+	// Terms, when above 0, is the place in AgentWorkload.Terms, from 1, of what is not set here:
+	// all fields of WorkTerms.
+	Terms int `cbor:"14,keyasint,omitempty" form:"5"`
+}
+
+// FillTerms sets the fields of WorkTerms in all instances of an answer that names terms. The
+// instances share them. It returns an invalid-input error for terms that the answer does not have.
+func (w *AgentWorkload) FillTerms() error {
+	for h := range w.Hosts {
+		for n := range w.Hosts[h].Instances {
+			i := &w.Hosts[h].Instances[n]
+			switch {
+			case i.Terms == 0:
+				continue
+			case i.Terms < 0 || i.Terms > len(w.Terms):
+				return Errorf(CodeInvalid, "instance %s has terms %d of %d", string(i.Instance), i.Terms, len(w.Terms))
+			}
+			t := &w.Terms[i.Terms-1]
+			i.Flavor, i.Resources, i.Command, i.Metadata = t.Flavor, t.Resources, t.Command, t.Metadata
+			i.Project, i.Fence, i.Volume, i.Terms = t.Project, t.Fence, t.Volume, 0
+		}
+	}
+	w.Terms = nil
+	return nil
 }
 
 // AgentReport reports the states of instances; an empty one is a heartbeat.

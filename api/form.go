@@ -16,7 +16,7 @@ const (
 	FormSecond Form = 2 // silence of links, needs of hosts, codes of decisions
 	FormThird  Form = 3 // events of a zone
 	FormFourth Form = 4 // leases
-	FormFifth  Form = 5 // packed lists in entries, many decisions in one call, fan-out by price
+	FormFifth  Form = 5 // packed lists in entries, many decisions in one call, fan-out by price, changes of work for agents
 	FormNewest      = FormFifth
 )
 

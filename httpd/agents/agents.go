@@ -113,6 +113,9 @@ func readCall[Q, A any](r *http.Request, id api.AgentID, limit int64, use useCas
 	if err := wire.ReadCBOR(r, limit, &q); err != nil {
 		return nil, err
 	}
+	if work, ok := any(&q).(*api.AgentWork); ok {
+		work.Form = api.ParseForm(r.Header.Get(api.HeaderForm))
+	}
 	return use(r.Context(), id, &q)
 }
 

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -98,8 +97,8 @@ func checkHost(h *api.AgentHost, names map[string]bool) error {
 	return nil
 }
 
-// Work answers an agent's long poll with the complete list of instances for each host
-// whose list changed after a generation.
+// Work answers an agent's long poll with the list of instances for each host whose list changed
+// after a generation: the whole list, or the changes for an agent that reads them.
 func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.AgentWorkload, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(max(r.Wait, 0), api.WaitMax))
 	defer cancel()
@@ -115,11 +114,11 @@ func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api
 	case !serves: // also after a restore from a backup of earlier times
 		return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
 	case err != nil: // nothing new in time: the answer is an empty list
-		w := workloadOf(v, f.zone.Instant(), term, nil)
+		w := workloadOf(v, f.zone.Instant(), term, r, nil)
 		w.Generation = r.After
 		return w, nil
 	}
-	return workloadOf(v, f.zone.Instant(), term, hosts), nil
+	return workloadOf(v, f.zone.Instant(), term, r, hosts), nil
 }
 
 // mayBeLeft reports whether instances of a host may be evacuated, or evicted ones counted as
@@ -130,52 +129,6 @@ func mayBeLeft(v *state.State, hosts []*state.Host) bool {
 	return slices.ContainsFunc(hosts, func(h *state.Host) bool {
 		return h.State == api.HostDown && slices.ContainsFunc(v.OnHost(h.ID), (*api.Instance).Fenced)
 	})
-}
-
-// workloadOf returns the lists of hosts for their agent at an instant of the zone's time.
-func workloadOf(v *state.State, now api.Instant, term uint64, hosts []*state.Host) *api.AgentWorkload {
-	w := &api.AgentWorkload{Term: term, Generation: v.Index()}
-	for _, n := range v.Nodes() {
-		w.Addresses = append(w.Addresses, n.AgentAddr)
-	}
-	for _, h := range hosts {
-		hw := api.HostWorkload{Host: h.ID, Generation: h.Work}
-		for _, i := range v.OnHost(h.ID) {
-			if i.Window.Start <= v.Now() && !i.Waits { // nothing runs before its window, nor before its room is free
-				hw.Instances = append(hw.Instances, workOf(v, i, now))
-			}
-		}
-		w.Hosts = append(w.Hosts, hw)
-	}
-	return w
-}
-
-func workOf(v *state.State, i *api.Instance, now api.Instant) api.Workload {
-	w := api.Workload{
-		Instance: i.ID, Name: i.Name, Flavor: i.Flavor, Resources: i.Resources, Metadata: i.Metadata,
-		Project: i.Project, Stop: i.Status == api.StatusDeleting || i.Target != "", Stay: i.Stay(),
-		Volume: i.Volume, Volumes: v.VolumesOf(i),
-	}
-	if i.Fenced() {
-		w.Fence = FenceAfter
-	}
-	if w.Stop && i.Eviction != nil {
-		w.Notice = noticeOf(i, now)
-	}
-	if f, ok := v.Flavor(i.Flavor); ok && f.Resources.Equal(i.Resources) {
-		w.Command = f.Command
-	}
-	return w
-}
-
-// noticeOf returns the notice for an instance that is evicted.
-func noticeOf(i *api.Instance, now api.Instant) *api.PreemptNotice {
-	n := &api.PreemptNotice{For: i.Eviction.For, Lease: i.Eviction.Lease, Action: cmp.Or(i.OnPreempt, api.PreemptStop)}
-	n.Quiet = n.Action == api.PreemptNotify
-	if i.Eviction.By > now {
-		n.Left = i.Eviction.By.Time().Sub(now.Time())
-	}
-	return n
 }
 
 // Report records an agent's report on its instances.

@@ -95,7 +95,7 @@ func TestNothingRunsBeforeItsWindow(t *testing.T) {
 	}
 	v := m.View()
 	require.Len(t, v.OnHost("h"), 2)
-	listed := workloadOf(v, v.Now(), 1, v.AllHosts()).Hosts[0].Instances
+	listed := workloadOf(v, v.Now(), 1, &api.AgentWork{}, v.AllHosts()).Hosts[0].Instances
 	require.Len(t, listed, 1)
 	assert.Equal(t, "now", listed[0].Name)
 }
@@ -118,7 +118,7 @@ func TestNothingRunsBeforeItsRoomIsFree(t *testing.T) {
 			command.Hold{Stamp: at, ID: api.HoldID(id), Attempt: 1, Request: req, Commit: true, Slots: []command.Slot{{Instance: i[0], Host: "h"}}})
 	}
 	listed := func() []api.Workload {
-		all := workloadOf(m.View(), 1000, 1, m.View().WorkAfter("a", 0)).Hosts[0].Instances
+		all := workloadOf(m.View(), 1000, 1, &api.AgentWork{}, m.View().WorkAfter("a", 0)).Hosts[0].Instances
 		for n := range all {
 			all[n] = api.Workload{Instance: all[n].Instance, Stop: all[n].Stop, Fence: all[n].Fence, Notice: all[n].Notice}
 		}
@@ -161,7 +161,7 @@ func TestPreemptiblesAreFenced(t *testing.T) {
 		"late":         {evicted(1, ""), api.Workload{Stop: true, Fence: FenceAfter, Notice: notice(0, false, api.PreemptStop)}},
 	} {
 		c.want.Stay = 1
-		assert.Equal(t, c.want, workOf(v, c.i, now), name)
+		assert.Equal(t, c.want, (&workload{view: v, now: now}).workOf(c.i), name)
 	}
 }
 
