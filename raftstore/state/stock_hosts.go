@@ -69,8 +69,12 @@ func (s *stockBook) hostsPut(c command.HostsPut) Result {
 
 // takeDownUnserved marks the hosts that an agent no longer serves as down.
 func (s *stockBook) takeDownUnserved(c command.HostsPut, served []api.HostID) {
+	serves := make(map[api.HostID]bool, len(served))
+	for _, id := range served {
+		serves[id] = true
+	}
 	for _, old := range s.hostsOf(c.Agent, 0) {
-		if slices.Contains(served, old.ID) || old.Unserved {
+		if serves[old.ID] || old.Unserved {
 			continue
 		}
 		h := *old
