@@ -48,7 +48,7 @@ func (s *workBook) putInstance(old, i *api.Instance) {
 func (s *workBook) reindexInstance(old, i *api.Instance) {
 	s.countUse(old, i)
 	if old != nil {
-		if old.Host == i.Host && old.Target == i.Target && old.Status == i.Status && old.Window == i.Window &&
+		if old.Host == i.Host && old.Target == i.Target && isListedAlike(old, i) && old.Window == i.Window &&
 			old.Overdue == i.Overdue && old.Within == i.Within && old.Waits == i.Waits {
 			return
 		}
@@ -65,6 +65,12 @@ func (s *workBook) reindexInstance(old, i *api.Instance) {
 	if endsByWindow(i) {
 		s.ends.Insert(endKey(i))
 	}
+}
+
+// isListedAlike reports whether the statuses of two records of an instance make no difference to the
+// indexes of reindexInstance: of what is no slot these have all that is live.
+func isListedAlike(old, i *api.Instance) bool {
+	return old.Status == i.Status || old.Live() && i.Live() && !i.Reserved && !i.ShareIdle
 }
 
 func resKey(t api.Tenant, r api.ReservationID) string { return joinKey(tenantKey(t), r) + "\x00" }
