@@ -44,12 +44,20 @@ type changesWorld struct {
 	term uint64
 	gen  uint64
 	from uint64 // changes after this generation are known
+	log  []changesOne
 	now  changesLists
 	past map[uint64]changesLists // of this term, by generation
 	was  map[uint64]changesLists // of the term before
 	seen uint64                  // highest term that the agent has seen
 	sent []changesAnswer         // that may come late, or again, or never
 	gaps int                     // changes that came to a list without those before
+}
+
+// changesOne is a change of one instance in the list of a host.
+type changesOne struct {
+	gen      uint64
+	host     api.HostID
+	instance api.InstanceID
 }
 
 type changesAnswer struct {
@@ -88,6 +96,7 @@ func (w *changesWorld) change() {
 	} else {
 		w.now.lists[h][id] = w.gen
 	}
+	w.log = append(w.log, changesOne{w.gen, h, id})
 	w.past[w.gen] = w.now.clone()
 }
 
@@ -100,24 +109,33 @@ func (w *changesWorld) answer() changesAnswer {
 			continue
 		}
 		hw := api.HostWorkload{Host: h, Generation: w.now.at[h]}
-		var old changesList
+		changed := slices.Sorted(maps.Keys(w.now.lists[h]))
 		if asked.after > 0 && asked.after >= w.from && rapid.IntRange(0, 4).Draw(w.t, "known") > 0 {
 			hw.Since = asked.after
-			old = w.past[asked.after].lists[h]
+			changed = w.changedSince(h, asked.after)
 		}
-		for _, id := range slices.Sorted(maps.Keys(w.now.lists[h])) {
-			if stay := w.now.lists[h][id]; stay != old[id] {
+		for _, id := range changed {
+			if stay, is := w.now.lists[h][id]; is {
 				hw.Instances = append(hw.Instances, api.Workload{Instance: id, Stay: stay})
-			}
-		}
-		for id := range old {
-			if _, is := w.now.lists[h][id]; !is {
+			} else {
 				hw.Gone = append(hw.Gone, id)
 			}
 		}
 		a.work.Hosts = append(a.work.Hosts, hw)
 	}
 	return a
+}
+
+// changedSince returns the instances that have changed in the list of a host after a generation, also
+// those that came and went since: the agent may have a later list with them.
+func (w *changesWorld) changedSince(h api.HostID, generation uint64) (out []api.InstanceID) {
+	for _, c := range w.log {
+		if c.host == h && c.gen > generation {
+			out = append(out, c.instance)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // deliver has an answer come to the agent, which refuses those of lower terms.
@@ -158,7 +176,7 @@ func (w *changesWorld) newLeader() {
 	for _, h := range changesHosts {
 		w.now.at[h] = w.gen
 	}
-	w.from = w.gen
+	w.from, w.log = w.gen, nil
 	w.past[w.gen] = w.now.clone()
 }
 
@@ -169,7 +187,7 @@ func (w *changesWorld) restore() {
 	for _, h := range changesHosts {
 		w.now.at[h] = w.gen
 	}
-	w.from = w.gen
+	w.from, w.log = w.gen, nil
 	w.past[w.gen] = w.now.clone()
 }
 
@@ -248,6 +266,41 @@ func TestChangesOfLists(t *testing.T) {
 		gaps += w.gaps
 	})
 	assert.Positive(t, gaps, "no answer had a gap")
+}
+
+// TestChangesOfLaterLists: changes since a generation are applied to a list that is later. An instance that
+// came and went in between is among those that are gone, because that list has it.
+func TestChangesOfLaterLists(t *testing.T) {
+	list := func(generation, since uint64, gone []api.InstanceID, ids ...api.InstanceID) api.HostWorkload {
+		hw := api.HostWorkload{Host: "h1", Generation: generation, Since: since, Gone: gone}
+		for _, id := range ids {
+			hw.Instances = append(hw.Instances, api.Workload{Instance: id, Stay: 1})
+		}
+		return hw
+	}
+	for name, c := range map[string]struct {
+		late, last api.HostWorkload // both answer a question after generation 5
+		want       []api.InstanceID
+	}{
+		"came and went":      {list(6, 0, nil, "a", "b"), list(7, 5, []api.InstanceID{"b"}), []api.InstanceID{"a"}},
+		"came":               {list(6, 5, nil, "b"), list(7, 5, nil, "b", "c"), []api.InstanceID{"a", "b", "c"}},
+		"went and came":      {list(6, 5, []api.InstanceID{"a"}), list(7, 5, nil, "a"), []api.InstanceID{"a"}},
+		"the later is first": {list(7, 5, []api.InstanceID{"a"}, "c"), list(6, 5, nil, "b"), []api.InstanceID{"c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := fake.New(fake.Options{})
+			b := newLedger(changesHosts, []driver.Driver{d, d})
+			b.applyStates(d, 0, nil)
+			first := b.nextQuestion()
+			b.applyLists(api.AgentWorkload{Generation: 5, Hosts: []api.HostWorkload{list(5, 0, nil, "a")}}, first, time.Time{})
+			asked := b.nextQuestion()
+			for _, hw := range []api.HostWorkload{c.late, c.last} {
+				b.applyLists(api.AgentWorkload{Generation: hw.Generation, Hosts: []api.HostWorkload{hw}}, asked, time.Time{})
+			}
+			assert.Equal(t, c.want, slices.Sorted(maps.Keys(b.hosts["h1"].entries)))
+			assert.Equal(t, uint64(7), b.hosts["h1"].generation)
+		})
+	}
 }
 
 // TestChangesNeedTheirList: changes are applied to a list of their generation, or to a later one, and to no

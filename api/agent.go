@@ -71,8 +71,8 @@ type HostWorkload struct {
 	Generation uint64     `cbor:"2,keyasint"`
 	Instances  []Workload `cbor:"3,keyasint"`
 	// Since is 0 for the whole list. Otherwise Instances has only those that are new or have
-	// changed since this generation, and Gone those that are not listed any more, also some
-	// that never were; all others are as they were. An agent applies that only to a list of this
+	// changed since this generation, and Gone those that are not listed any more, also those that
+	// came and went since; all others are as they were. An agent applies that only to a list of this
 	// generation or a later one; without one it asks for the whole list.
 	Since uint64       `cbor:"4,keyasint,omitempty" form:"5"`
 	Gone  []InstanceID `cbor:"5,keyasint,omitempty" form:"5"`

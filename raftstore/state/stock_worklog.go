@@ -36,8 +36,12 @@ func (s *stockBook) logWork(host api.HostID, instance api.InstanceID) {
 	}
 }
 
+// forgetWorkLog makes unknown what has changed until now.
+func (s *stockBook) forgetWorkLog() { s.workFrom = 0 }
+
 // WorkChanges returns, for each of these hosts, which instances changed after a log index in the
-// list of what should run there, by id: those that are in it now, and those that are not any more.
+// list of what should run there, by id: those that are in it now, and those that are not any more,
+// also those that came and went since. So the changes fit the list of that index and every later one.
 // It returns nil for a host of which this is not known. The hosts are those of WorkAfter the same
 // index.
 func (s *stockBook) WorkChanges(hosts []*Host, after uint64) [][]api.InstanceID {

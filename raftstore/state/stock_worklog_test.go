@@ -14,22 +14,23 @@ import (
 // askedFor is the number of entries for which the agents of a world keep their lists.
 const askedFor = 20
 
-// checkWorkLog gives agents, which have their lists from the view before an entry and from an
-// earlier one, the changes since: then they have the lists of the view after it. Where the changes
-// are not known they get the whole lists.
+// checkWorkLog gives agents the changes since the view before an entry, and since an earlier one:
+// then they have the lists of the view after it, whichever list since then they had. Where the
+// changes are not known they get the whole lists.
 func (w *world) checkWorkLog(before, after *State) {
 	w.tb.Helper()
 	if w.asked == nil || after.Index() > w.asked.Index()+askedFor {
 		w.asked = before
 	}
-	for _, from := range []*State{before, w.asked} {
+	for _, c := range []struct{ from, had *State }{{before, before}, {w.asked, w.asked}, {w.asked, before}} {
+		from := c.from
 		for _, a := range agentsOf(after) {
 			hosts := after.WorkAfter(a, from.Index())
 			for n, changed := range after.WorkChanges(hosts, from.Index()) {
 				if changed == nil {
 					continue
 				}
-				list, now := shownOn(from, hosts[n].ID), shownOn(after, hosts[n].ID)
+				list, now := shownOn(c.had, hosts[n].ID), shownOn(after, hosts[n].ID)
 				for _, id := range changed {
 					if one, is := now[id]; is {
 						list[id] = one

@@ -245,7 +245,7 @@ func Clip(fault string) string {
 // markRestored marks everything as changed: hosts for their agents, and the instances of a
 // parent for that parent, whatever they have read before.
 func (s *workBook) markRestored() {
-	s.workFrom = 0 // what changed is not known
+	s.forgetWorkLog()
 	for _, h := range s.hosts.Values() {
 		s.touchWork(h.ID)
 	}
