@@ -80,6 +80,7 @@ type ledger struct {
 	again map[driver.Driver]bool      // drivers that must be listed once more
 	after uint64                      // generation to ask for next
 	seq   uint64                      // counts driver calls that have ended
+	calls int                         // driver calls that are under way
 	lanes [actions][]*entry           // in order of arrival
 	say   []*entry                    // with something to report, in order of arrival
 
@@ -212,11 +213,17 @@ func (b *ledger) nextEntry(a action) *entry {
 		e.queued[a] = false
 		if b.decideAction(e) == a {
 			e.busy = true
+			b.calls++
 			return e
 		}
 	}
 	b.lanes[a] = nil
 	return nil
+}
+
+// hasCalls reports whether driver calls are due or under way.
+func (b *ledger) hasCalls() bool {
+	return b.calls > 0 || slices.ContainsFunc(b.lanes[:], func(lane []*entry) bool { return len(lane) > 0 })
 }
 
 // endCall ends the driver call for e with its present state.
@@ -229,9 +236,11 @@ func (b *ledger) endCall(e *entry, have api.Status, fault string) {
 		for d := range b.known {
 			b.again[d] = true
 		}
+		return
 	case e.doubt:
 		b.again[h.driver] = true
 	}
+	b.calls--
 	e.doubt = false
 	b.placeEntry(e)
 }

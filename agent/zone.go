@@ -17,7 +17,8 @@ const (
 	callTimeout = 15 * time.Second       // longest call, except for polls
 	callFirst   = 2 * time.Second        // first call; doubles after each failure
 	idlePause   = 100 * time.Millisecond // between an empty answer and the next poll
-	gatherPause = 10 * time.Millisecond  // time in which reports are collected
+	gatherMax   = 10 * time.Millisecond  // longest time in which reports are collected
+	gatherEach  = time.Millisecond       // of it for each item of the report before but one
 	beatMin     = 100 * time.Millisecond // shortest beat that a zone can request
 )
 
@@ -208,7 +209,8 @@ func (a *Agent) keepAddresses(addresses []string) {
 }
 
 // reportStates reports the states of instances to the zone, and sends a beat if there is
-// nothing to report, until ctx ends. Unacknowledged reports are repeated.
+// nothing to report, until ctx ends. Unacknowledged reports are repeated. A state is reported at
+// once if nothing else is going on; what comes during a call is in the next one.
 func (a *Agent) reportStates(ctx context.Context) {
 	r := retry{rand: a.conf.Rand}
 	beat := time.NewTimer(0) // the first beat is due at once
@@ -221,7 +223,7 @@ func (a *Agent) reportStates(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-a.wake[nothing]:
-				backoff.Sleep(ctx, gatherPause)
+				a.awaitCalls(ctx)
 				continue
 			case <-beat.C:
 			}
@@ -244,10 +246,39 @@ func (a *Agent) reportStates(ctx context.Context) {
 		}
 		a.editLedger(func(b *ledger) { b.noteAcked(items) })
 		beat.Reset(a.beatNow())
-		if n := len(items); n > 0 && n < api.ReportsMax {
-			backoff.Sleep(ctx, gatherPause)
+		backoff.Sleep(ctx, gatherTime(len(items)))
+	}
+}
+
+// gatherTime returns how long states are collected after a report of n. The more there were, the
+// more will come: then a report of many costs less than many of few.
+func gatherTime(n int) time.Duration {
+	if n == api.ReportsMax {
+		return 0 // there are more
+	}
+	return min(time.Duration(max(n-1, 0))*gatherEach, gatherMax)
+}
+
+// awaitCalls waits, gatherMax at most, until no driver call is due or under way: instances that
+// start together are reported together.
+func (a *Agent) awaitCalls(ctx context.Context) {
+	limit := time.NewTimer(gatherMax)
+	defer limit.Stop()
+	for a.hasCalls() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-limit.C:
+			return
+		case <-a.wake[nothing]: // as after each call, while there is something to report
 		}
 	}
+}
+
+func (a *Agent) hasCalls() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ledger.hasCalls()
 }
 
 func (a *Agent) beatNow() time.Duration {
