@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,9 +77,22 @@ func (c agentCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// runAgent runs one agent of many hosts, which starts instances at once, and returns the ids of
-// its hosts when they are registered.
+// runAgent runs one agent of many hosts, and returns the ids of its hosts when they are registered.
 func (w *agentZone) runAgent(ctx context.Context, b *testing.B) []api.HostID {
+	b.Helper()
+	startAgent(ctx, b, agentCalls{w, "a"})
+	v, err := w.store.WaitFor(ctx, state.WorkTopic("a"), func(v *state.State) bool { return v.Serves("a") })
+	require.NoError(b, err)
+	var ids []api.HostID
+	for _, h := range v.AllHosts() {
+		ids = append(ids, h.ID)
+	}
+	require.Len(b, ids, manyHosts)
+	return ids
+}
+
+// startAgent runs one agent of many hosts, which starts instances at once, until the benchmark ends.
+func startAgent(ctx context.Context, b *testing.B, calls http.RoundTripper) {
 	b.Helper()
 	drv := fake.New(fake.Options{})
 	var hosts []agent.Host
@@ -86,7 +100,7 @@ func (w *agentZone) runAgent(ctx context.Context, b *testing.B) []api.HostID {
 		hosts = append(hosts, agent.Host{AgentHost: h, Driver: drv})
 	}
 	a, err := agent.New(agent.Config{
-		Addresses: []string{"zone:1"}, Transport: agentCalls{w, "a"}, Hosts: hosts, Dir: b.TempDir(),
+		Addresses: []string{"zone:1"}, Transport: calls, Hosts: hosts, Dir: b.TempDir(),
 		Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Float64,
 	})
 	require.NoError(b, err)
@@ -98,14 +112,6 @@ func (w *agentZone) runAgent(ctx context.Context, b *testing.B) []api.HostID {
 		require.NoError(b, <-done)
 		require.NoError(b, a.Close())
 	})
-	v, err := w.store.WaitFor(ctx, state.WorkTopic("a"), func(v *state.State) bool { return v.Serves("a") })
-	require.NoError(b, err)
-	var ids []api.HostID
-	for _, h := range v.AllHosts() {
-		ids = append(ids, h.ID)
-	}
-	require.Len(b, ids, manyHosts)
-	return ids
 }
 
 // commitBoot commits a boot of count instances, on one host each.
@@ -141,7 +147,7 @@ func (w *agentZone) awaitActive(ctx context.Context, res api.ReservationID) erro
 
 // BenchmarkAgent measures how fast one agent of 10,000 hosts takes up the instances of boots that
 // are committed, some at a time, until all are logged as ACTIVE. The processor time is that of
-// the node and the agent; without=agent is what it costs to commit the boots alone. standing is how many instances each host has before.
+// the node and the agent. standing is how many instances each host has before.
 func BenchmarkAgent(b *testing.B) {
 	for _, standing := range []int{0, 10} {
 		for _, count := range []int{100, 1_000} {
@@ -246,6 +252,113 @@ func BenchmarkBeats(b *testing.B) {
 			wall, used := time.Since(begun), processTime(b)-cpu
 			b.ReportMetric(used.Seconds()/wall.Seconds(), "cores")
 			b.ReportMetric(float64(used.Microseconds())/float64(beats*agentsAll), "cpu-µs/beat")
+		})
+	}
+}
+
+// scriptedZone answers one agent without a log: it sends changes of lists and counts what is reported.
+type scriptedZone struct {
+	lists   chan api.AgentWorkload
+	reports atomic.Int64
+	active  chan int // instances that were reported ACTIVE, by report
+}
+
+// RoundTrip implements http.RoundTripper.
+func (z *scriptedZone) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	var out any
+	switch r.URL.Path {
+	case api.PathAgentRegister:
+		var in api.AgentRegister
+		err = codec.Unmarshal(body, &in)
+		got := api.AgentRegistered{Term: 1, Beat: time.Hour}
+		for _, h := range in.Hosts {
+			got.Hosts = append(got.Hosts, api.HostID(h.Name))
+		}
+		out = got
+	case api.PathAgentWork:
+		select {
+		case list := <-z.lists:
+			out = list
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	default:
+		var in api.AgentReport
+		if err = codec.Unmarshal(body, &in); err == nil && len(in.Items) > 0 {
+			z.reports.Add(1)
+			z.active <- len(in.Items)
+		}
+		out = api.AgentAck{Term: 1}
+	}
+	if err != nil {
+		return nil, err
+	}
+	rec := httptest.NewRecorder()
+	rec.Header().Set("Content-Type", api.MediaCBOR)
+	rec.Header().Set(api.HeaderForm, api.FormNewest.String())
+	text, err := codec.Marshal(out)
+	if err != nil {
+		return nil, err
+	}
+	_, err = rec.Write(text)
+	return rec.Result(), err
+}
+
+// listOf returns changes with one new instance on each of some hosts, or the empty lists of all.
+func (z *scriptedZone) listOf(generation uint64, hosts int) api.AgentWorkload {
+	w := api.AgentWorkload{Term: 1, Generation: generation, Terms: []api.WorkTerms{{Flavor: "f", Resources: api.Resources{api.VCPU: 1}, Project: "p"}}}
+	for n := range manyHosts {
+		hw := api.HostWorkload{Host: api.HostID(fmt.Sprintf("host-%04d", n+1)), Generation: generation}
+		if generation > 1 {
+			if n == hosts {
+				break
+			}
+			id := api.InstanceID(fmt.Sprintf("%08d-1111-4111-8111-%012d", generation, n))
+			hw.Since, hw.Instances = generation-1, []api.Workload{{Instance: id, Name: "i", Stay: generation, Terms: 1}}
+		}
+		w.Hosts = append(w.Hosts, hw)
+	}
+	return w
+}
+
+// BenchmarkAgentAlone measures an agent of 10,000 hosts without its zone: how fast it takes up
+// instances that start at once, of answers with some each, until they are reported. What the
+// scripted zone costs, and the encoding of lists and reports on both sides, is in it.
+func BenchmarkAgentAlone(b *testing.B) {
+	for _, count := range []int{1, 100, 1_000, manyHosts} {
+		b.Run(fmt.Sprint("count=", count), func(b *testing.B) {
+			ctx, cancel := context.WithTimeout(b.Context(), 10*patience)
+			defer cancel()
+			z := &scriptedZone{lists: make(chan api.AgentWorkload), active: make(chan int, 1)}
+			startAgent(ctx, b, z)
+			z.lists <- z.listOf(1, manyHosts)
+			b.ResetTimer()
+			begun, cpu := time.Now(), processTime(b)
+			go func() {
+				for n := range b.N {
+					select {
+					case z.lists <- z.listOf(uint64(n)+2, count):
+					case <-ctx.Done():
+					}
+				}
+			}()
+			for left := b.N * count; left > 0; {
+				select {
+				case n := <-z.active:
+					left -= n
+				case <-ctx.Done():
+					b.Fatal(ctx.Err())
+				}
+			}
+			wall, used := time.Since(begun), processTime(b)-cpu
+			b.StopTimer()
+			b.ReportMetric(float64(b.N*count)/wall.Seconds(), "instances/s")
+			b.ReportMetric(float64(used.Microseconds())/float64(b.N*count), "cpu-µs/instance")
+			b.ReportMetric(float64(b.N*count)/float64(z.reports.Load()), "instances/report")
 		})
 	}
 }
