@@ -324,3 +324,38 @@ func TestAnAgentOfBeforeGetsNoNotice(t *testing.T) {
 		assert.True(t, got.Hosts[0].Instances[1].Stop)
 	}
 }
+
+// TestAnAgentOfBeforeGetsWholeLists: an agent that reads no changes gets whole lists that it can read, whatever it
+// asks after; one that reads them gets these.
+func TestAnAgentOfBeforeGetsWholeLists(t *testing.T) {
+	w := newWorld(t)
+	var reg api.AgentRegistered
+	w.answered(t, "a", api.PathAgentRegister, hosts(1), &reg)
+	w.place(t, "i-1", reg.Hosts[0])
+	seen := w.store.View().Index()
+	w.place(t, "i-2", reg.Hosts[0])
+	ask := func(form api.Form, after uint64) (got api.AgentWorkload) {
+		r := httptest.NewRequest(http.MethodPost, api.PathAgentWork, bytes.NewReader(encode(t, api.AgentWork{After: after})))
+		r.Header.Set("Content-Type", api.MediaCBOR)
+		r.Header.Set(api.HeaderForm, form.String())
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, r.WithContext(context.WithValue(r.Context(), agentKey{}, api.AgentID("a"))))
+		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+		require.NoError(t, codec.Unmarshal(rec.Body.Bytes(), &got))
+		require.Len(t, got.Hosts, 1)
+		return got
+	}
+	for form := api.FormFirst; form < api.FormFifth; form++ {
+		for _, after := range []uint64{0, seen} {
+			got := ask(form, after)
+			assert.Zero(t, got.Hosts[0].Since, "form %d", form)
+			assert.Len(t, got.Hosts[0].Instances, 2)
+			assert.Equal(t, api.FlavorID("small"), got.Hosts[0].Instances[1].Flavor)
+			assert.LessOrEqual(t, api.Form(codec.NeededForm(got)), form)
+		}
+	}
+	assert.Len(t, ask(api.FormFifth, 0).Hosts[0].Instances, 2)
+	got := ask(api.FormFifth, seen)
+	assert.Equal(t, seen, got.Hosts[0].Since)
+	assert.Len(t, got.Hosts[0].Instances, 1)
+}
