@@ -18,7 +18,7 @@ const (
 	callFirst   = 2 * time.Second        // first call; doubles after each failure
 	idlePause   = 100 * time.Millisecond // between an empty answer and the next poll
 	gatherMax   = 10 * time.Millisecond  // longest time in which reports are collected
-	gatherEach  = time.Millisecond       // of it for each item of the report before but one
+	gatherEach  = time.Millisecond       // of it for each item of the report before, but the first
 	beatMin     = 100 * time.Millisecond // shortest beat that a zone can request
 )
 
@@ -232,6 +232,7 @@ func (a *Agent) reportStates(ctx context.Context) {
 			a.conf.Crash.At(crash.AgentReporting)
 		}
 		var ack api.AgentAck
+		begun := a.conf.Now()
 		err := a.callZone(ctx, api.PathAgentReport, r.nextTimeout(), api.AgentReport{Items: items}, &ack, &ack.Term)
 		if err != nil {
 			beat.Reset(0) // still due
@@ -246,12 +247,12 @@ func (a *Agent) reportStates(ctx context.Context) {
 		}
 		a.editLedger(func(b *ledger) { b.noteAcked(items) })
 		beat.Reset(a.beatNow())
-		backoff.Sleep(ctx, gatherTime(len(items)))
+		backoff.Sleep(ctx, gatherTime(len(items))-max(a.conf.Now().Sub(begun), 0))
 	}
 }
 
-// gatherTime returns how long states are collected after a report of n. The more there were, the
-// more will come: then a report of many costs less than many of few.
+// gatherTime returns how long states are collected from the beginning of a report of n to the next
+// one. The more there were, the more will come: then a report of many costs less than many of few.
 func gatherTime(n int) time.Duration {
 	if n == api.ReportsMax {
 		return 0 // there are more
