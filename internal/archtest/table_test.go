@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"node"},
 	{"dev", "cli"},
 	{"bench/zones", "bench/score"},
-	{"cmd/berth", "bench/report"},
+	{"cmd/berth", "bench/report", "bench/peers/placement"},
 	{"cluster-test/check/promise"},
 	{"cluster-test/check/model"},
 	{"cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/simnet"},
