@@ -177,7 +177,7 @@ func (n *Node) buildZone() error {
 	n.pools = p
 	n.peers = client.NewPeers(client.PeerConfig{
 		Transport: func(l *api.Link) http.RoundTripper { return newTransport(n.dialZone(l, api.ALPNHTTP)) },
-		Depth: zone.Depth, Request: requestid.Of, Now: n.now, Form: n.opts.Form,
+		Depth:     zone.Depth, Request: requestid.Of, Now: n.now, Form: n.opts.Form,
 	})
 	n.zone = zone.New(zone.Config{Store: n.store, Now: n.now, Log: n.log, Crash: n.opts.Crash})
 	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys})

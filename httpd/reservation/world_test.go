@@ -221,7 +221,7 @@ func told(tb testing.TB, rec *httptest.ResponseRecorder, where string) string {
 }
 
 var (
-	flat  = regexp.MustCompile(`[{\[][^{}\[\]]*[}\]]`)                                                  // has only plain values
+	flat  = regexp.MustCompile(`[{\[][^{}\[\]]*[}\]]`)                                                     // has only plain values
 	drawn = regexp.MustCompile(`"[0-9a-f]{8}-[0-9a-f]{4}-[48][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"`) // by the zone
 )
 
