@@ -52,7 +52,7 @@ func treeOf(v reflect.Value) reflect.Value {
 			return reflect.Value{}
 		}
 		next := v.Field(0)
-		if name := v.Type().Field(0).Name; name != "Map" && name != "keys" {
+		if name := v.Type().Field(0).Name; name != "Map" && name != "keys" && name != "tree" {
 			return reflect.Value{}
 		}
 		v = next

@@ -291,12 +291,11 @@ func claimsOn(s *State, id api.ProviderID) int {
 func checkIndexes(tb require.TestingT, s *State) {
 	fresh := loaded(tb, saved(tb, s))
 	for name, pair := range map[string][2]*table.Set{
-		"byTenant": {&s.byTenant, &fresh.byTenant}, "byRes": {&s.byRes, &fresh.byRes},
-		"byHost": {&s.byHost, &fresh.byHost}, "changes": {&s.changes, &fresh.changes},
+		"changes":   {&s.changes, &fresh.changes},
 		"undecided": {&s.undecided, &fresh.undecided}, "untold": {&s.untold, &fresh.untold}, "open": {&s.open, &fresh.open},
 		"prepared": {&s.prepared, &fresh.prepared}, "unended": {&s.unended, &fresh.unended},
 		"children": {&s.children, &fresh.children}, "byOwner": {&s.byOwner, &fresh.byOwner},
-		"byTarget": {&s.byTarget, &fresh.byTarget}, "ends": {&s.ends, &fresh.ends}, "inAggregate": {&s.inAggregate, &fresh.inAggregate},
+		"ends": {&s.ends, &fresh.ends}, "inAggregate": {&s.inAggregate, &fresh.inAggregate},
 		"work": {&s.work, &fresh.work}, "endedInstances": {&s.endedInstances, &fresh.endedInstances},
 		"endedHolds": {&s.endedHolds, &fresh.endedHolds}, "endedBoots": {&s.endedBoots, &fresh.endedBoots},
 		"expiringPlans": {&s.expiringPlans, &fresh.expiringPlans},
@@ -304,6 +303,12 @@ func checkIndexes(tb require.TestingT, s *State) {
 		"reserved": {&s.reserved, &fresh.reserved}, "byProject": {&s.byProject, &fresh.byProject}, "sharedWith": {&s.sharedWith, &fresh.sharedWith}, "due": {&s.due, &fresh.due},
 		"endedLeases": {&s.endedLeases, &fresh.endedLeases}, "keeping": {&s.keeping, &fresh.keeping},
 		"bySeries": {&s.bySeries, &fresh.bySeries},
+	} {
+		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
+	}
+	for name, pair := range map[string][2]*table.Pairs{
+		"byTenant": {&s.byTenant, &fresh.byTenant}, "byRes": {&s.byRes, &fresh.byRes},
+		"byHost": {&s.byHost, &fresh.byHost}, "byTarget": {&s.byTarget, &fresh.byTarget},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/raftstore/state/table"
 )
 
 // Allocation is what one consumer uses of a provider at the zone's time.
@@ -100,18 +99,18 @@ func (s *sagaBook) Usages(p api.ProjectID, u *api.UserID) []Usage {
 // API, its instances, and the slots of its undecided holds.
 func (s *sagaBook) consumersFor(p api.ProjectID) []api.ConsumerID {
 	var out []api.ConsumerID
-	add := func(index *table.Set, prefix string) {
-		index.Ascend(prefix, func(k string) bool {
-			if !strings.HasPrefix(k, prefix) {
-				return false
-			}
-			out = append(out, api.ConsumerID(k[len(prefix):]))
-			return true
-		})
-	}
-	own := api.Tenant{Project: p}
-	add(&s.byOwner, string(p)+"\x00")
-	add(&s.byTenant, tenantKey(own)+"\x00")
+	own, prefix := api.Tenant{Project: p}, string(p)+"\x00"
+	s.byOwner.Ascend(prefix, func(k string) bool {
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		out = append(out, api.ConsumerID(k[len(prefix):]))
+		return true
+	})
+	s.byTenant.Ascend(tenantKey(own), "", func(id string) bool {
+		out = append(out, api.ConsumerID(id))
+		return true
+	})
 	s.held.Scan(func(id, _ string) bool {
 		if h, _, ok := s.heldSlot(api.ConsumerID(id)); ok && h.Tenant() == own {
 			out = append(out, api.ConsumerID(id))

@@ -12,10 +12,10 @@ type workBook struct {
 	bindingsBook
 
 	instances table.Map[*api.Instance]
-	byTenant  table.Set                   // tenant, instance
-	byRes     table.Set                   // tenant, reservation, instance
-	byHost    table.Set                   // host, instance; instances that are not DELETED
-	byTarget  table.Set                   // host, instance; instances that will move there
+	byTenant  table.Pairs                 // tenant, instance
+	byRes     table.Pairs                 // tenant, reservation, instance
+	byHost    table.Pairs                 // host, instance; instances that are not DELETED
+	byTarget  table.Pairs                 // host, instance; instances that will move there
 	changes   table.Set                   // origin link, ModIndex, instance
 	ends      table.Set                   // end of the window, own instance whose end nobody has requested
 	begins    table.Set                   // start of the window, own slot that has not begun

@@ -98,12 +98,8 @@ func (s *workBook) fillGroups(p api.ProjectID, groups []*api.ServerGroup) []*api
 	if len(out) == 0 {
 		return out
 	}
-	prefix := tenantKey(api.Tenant{Project: p}) + "\x00"
-	s.byTenant.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
-		i, ok := s.instances.Get(k[len(prefix):])
+	s.byTenant.Ascend(tenantKey(api.Tenant{Project: p}), "", func(id string) bool {
+		i, ok := s.instances.Get(id)
 		if !ok || !i.Live() {
 			return true
 		}

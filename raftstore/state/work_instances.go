@@ -13,7 +13,7 @@ import (
 func (s *workBook) addInstance(i *api.Instance) {
 	s.putInstance(nil, i)
 	if i.Host != "" {
-		s.byHost.Insert(joinKey(i.Host, i.ID))
+		s.byHost.Insert(string(i.Host), string(i.ID))
 		s.touchHost(i.Host, i.ID)
 	}
 }
@@ -21,8 +21,8 @@ func (s *workBook) addInstance(i *api.Instance) {
 // putInstance stores i in place of old (nil for a new one) and updates the indexes.
 func (s *workBook) putInstance(old, i *api.Instance) {
 	if old == nil {
-		s.byTenant.Insert(joinKey(tenantKey(i.Tenant()), i.ID))
-		s.byRes.Insert(resKey(i.Tenant(), i.Reservation) + string(i.ID))
+		s.byTenant.Insert(tenantKey(i.Tenant()), string(i.ID))
+		s.byRes.Insert(resKey(i.Tenant(), i.Reservation), string(i.ID))
 	} else if old.Origin != "" {
 		s.changes.Delete(changeKey(old.Origin, old.ModIndex, old.ID))
 	}
@@ -53,14 +53,14 @@ func (s *workBook) reindexInstance(old, i *api.Instance) {
 			return
 		}
 		s.countInstance(old, -1)
-		s.byTarget.Delete(joinKey(old.Target, old.ID))
+		s.byTarget.Delete(string(old.Target), string(old.ID))
 		s.ends.Delete(endKey(old))
 		s.unlistSlot(old)
 	}
 	s.countInstance(i, +1)
 	s.listSlot(i)
 	if i.Target != "" {
-		s.byTarget.Insert(joinKey(i.Target, i.ID))
+		s.byTarget.Insert(string(i.Target), string(i.ID))
 	}
 	if endsByWindow(i) {
 		s.ends.Insert(endKey(i))
@@ -73,7 +73,7 @@ func isListedAlike(old, i *api.Instance) bool {
 	return old.Status == i.Status || old.Live() && i.Live() && !i.Reserved && !i.ShareIdle
 }
 
-func resKey(t api.Tenant, r api.ReservationID) string { return joinKey(tenantKey(t), r) + "\x00" }
+func resKey(t api.Tenant, r api.ReservationID) string { return joinKey(tenantKey(t), r) }
 
 // setStatus changes the status of an instance. When it is DELETED its claim ends.
 func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
@@ -112,7 +112,7 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 		s.endWithin(&i)
 		return
 	}
-	s.byHost.Delete(joinKey(i.Host, i.ID))
+	s.byHost.Delete(string(i.Host), string(i.ID))
 	s.releaseAllocation(i.Host, s.claimOf(&i), i.Shares)
 	s.bumpDrawn(i.Host, i.Shares)
 	if i.Within != "" {
@@ -261,8 +261,8 @@ func (s *workBook) loadInstance(i *api.Instance) {
 	s.shareLoaded(i)
 	s.instances.Set(string(i.ID), i)
 	s.indexEndedInstance(nil, i)
-	s.byTenant.Insert(joinKey(tenantKey(i.Tenant()), i.ID))
-	s.byRes.Insert(resKey(i.Tenant(), i.Reservation) + string(i.ID))
+	s.byTenant.Insert(tenantKey(i.Tenant()), string(i.ID))
+	s.byRes.Insert(resKey(i.Tenant(), i.Reservation), string(i.ID))
 	if i.Origin != "" {
 		s.changes.Insert(changeKey(i.Origin, i.ModIndex, i.ID))
 	}
@@ -271,7 +271,7 @@ func (s *workBook) loadInstance(i *api.Instance) {
 		s.allocate(i.Target, s.claimOf(i), i.TargetShares, i.Kept()...)
 	}
 	if i.Host != "" && i.Live() {
-		s.byHost.Insert(joinKey(i.Host, i.ID))
+		s.byHost.Insert(string(i.Host), string(i.ID))
 		if i.Within == "" {
 			s.allocate(i.Host, s.claimOf(i), i.Shares)
 		}
@@ -307,8 +307,8 @@ func (s *workBook) endStay(old *api.Instance) {
 // putMoved stores an instance that is on another host than before.
 func (s *workBook) putMoved(old, i *api.Instance) {
 	s.putInstance(old, i)
-	s.byHost.Delete(joinKey(old.Host, old.ID))
-	s.byHost.Insert(joinKey(i.Host, i.ID))
+	s.byHost.Delete(string(old.Host), string(old.ID))
+	s.byHost.Insert(string(i.Host), string(i.ID))
 }
 
 // releaseTarget releases the room of an instance on its target. The caller has stored the

@@ -104,11 +104,12 @@ func (s *workBook) setWord(old *api.Instance, w word) {
 // tellReach lists the instances on a host that went down or came back as changed for the
 // parents that they were made for.
 func (s *workBook) tellReach(host api.HostID) {
-	eachOn(&s.byHost, host, func(id api.InstanceID) {
-		if old, ok := s.instances.Get(string(id)); ok && old.Origin != "" {
+	s.byHost.Ascend(string(host), "", func(id string) bool {
+		if old, ok := s.instances.Get(id); ok && old.Origin != "" {
 			i := *old
 			s.putInstance(old, &i)
 		}
+		return true
 	})
 }
 

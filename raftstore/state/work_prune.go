@@ -22,8 +22,8 @@ func (s *workBook) pruneInstances(c command.Prune) map[string]bool {
 	for _, id := range prunableKeys(&s.endedInstances, c.Limit, cutoff{endOwn, c.Before}, cutoff{endAbroad, c.BeforeAbroad}) {
 		i, _ := s.instances.Delete(id)
 		s.indexEndedInstance(i, nil)
-		s.byTenant.Delete(joinKey(tenantKey(i.Tenant()), i.ID))
-		s.byRes.Delete(resKey(i.Tenant(), i.Reservation) + string(i.ID))
+		s.byTenant.Delete(tenantKey(i.Tenant()), id)
+		s.byRes.Delete(resKey(i.Tenant(), i.Reservation), id)
 		if i.Origin != "" {
 			s.changes.Delete(changeKey(i.Origin, i.ModIndex, i.ID))
 			s.touchTopic(ChangesTopic(i.Origin))

@@ -2,7 +2,6 @@ package state
 
 import (
 	"slices"
-	"strings"
 
 	"berth/api"
 	"berth/raftstore/state/table"
@@ -40,8 +39,11 @@ func (s *workBook) fillHost(old *Host) *Host {
 	h.Used = s.Hosts().Usage(h.ID)
 	h.Instances = 0
 	h.AZ = s.AZOf(h.ID)
-	for _, index := range []*table.Set{&s.byHost, &s.byTarget} {
-		eachOn(index, h.ID, func(api.InstanceID) { h.Instances++ })
+	for _, index := range []*table.Pairs{&s.byHost, &s.byTarget} {
+		index.Ascend(string(h.ID), "", func(string) bool {
+			h.Instances++
+			return true
+		})
 	}
 	return &h
 }
@@ -69,10 +71,11 @@ func (s *workBook) OnHost(id api.HostID) []*api.Instance {
 // allOn returns the instances and slots on a host that are not DELETED, by id.
 func (s *workBook) allOn(id api.HostID) []*api.Instance {
 	var out []*api.Instance
-	eachOn(&s.byHost, id, func(i api.InstanceID) {
-		if in, ok := s.instances.Get(string(i)); ok {
-			out = append(out, in)
+	s.byHost.Ascend(string(id), "", func(id string) bool {
+		if i, ok := s.instances.Get(id); ok {
+			out = append(out, i)
 		}
+		return true
 	})
 	return out
 }
@@ -109,13 +112,11 @@ func (s *workBook) InstancesPage(q InstanceQuery) []*api.Instance {
 		return out
 	}
 	own := api.Tenant{Project: q.Project}
-	index, prefix := &s.byTenant, tenantKey(own)+"\x00"
+	index, key := &s.byTenant, tenantKey(own)
 	if q.Reservation != "" {
-		index, prefix = &s.byRes, resKey(own, q.Reservation)
+		index, key = &s.byRes, resKey(own, q.Reservation)
 	}
-	index.Ascend(prefix+q.Marker, func(k string) bool {
-		return strings.HasPrefix(k, prefix) && visit(k[len(prefix):])
-	})
+	index.Ascend(key, q.Marker, visit)
 	return out
 }
 
@@ -140,12 +141,8 @@ func (s *workBook) OfReservation(p api.ProjectID, r api.ReservationID) []*api.In
 // inReservation is OfReservation for a tenant.
 func (s *workBook) inReservation(t api.Tenant, r api.ReservationID) []*api.Instance {
 	var out []*api.Instance
-	prefix := resKey(t, r)
-	s.byRes.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
-		if i, ok := s.instances.Get(k[len(prefix):]); ok {
+	s.byRes.Ascend(resKey(t, r), "", func(id string) bool {
+		if i, ok := s.instances.Get(id); ok {
 			out = append(out, i)
 		}
 		return true

@@ -284,7 +284,7 @@ func (s *workBook) succeedSlot(old, now *api.Instance) {
 	gone.Status = api.StatusDeleted
 	inner := s.Within(old.ID)
 	s.putInstance(old, &gone)
-	s.byHost.Delete(joinKey(old.Host, old.ID))
+	s.byHost.Delete(string(old.Host), string(old.ID))
 	s.noteDrawn(old.Host, s.claimOf(old), old.Shares, -1)
 	s.addInstance(now)
 	for _, was := range inner {
