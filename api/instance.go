@@ -22,41 +22,83 @@ const (
 // Instance is an instance on a host. The record of the owning zone has Host set; those of
 // zones above are directory entries with Link set instead.
 type Instance struct {
-	// InstanceTerms are never nil. They are shared, so whoever changes one makes a copy of
-	// them first: see ChangeTerms.
+	// InstanceTerms and InstanceExtras are never nil. They are shared, so whoever changes one
+	// makes a copy of them first: see ChangeTerms and ChangeExtras.
 	*InstanceTerms
+	*InstanceExtras
 
 	ID       InstanceID `cbor:"1,keyasint"`
 	Name     string     `cbor:"2,keyasint"`
 	Status   Status     `cbor:"9,keyasint"`
-	Fault    string     `cbor:"10,keyasint,omitempty"`
 	Host     HostID     `cbor:"11,keyasint,omitempty"` // "" in a zone that does not own it
 	Link     LinkID     `cbor:"12,keyasint,omitempty"` // the child that owns it or leads there
 	Updated  Instant    `cbor:"18,keyasint"`
-	ModIndex uint64     `cbor:"19,keyasint"`           // log index of the last change
-	Target   HostID     `cbor:"23,keyasint,omitempty"` // next host, once it has stopped here; its claim is there already
-	// Shares are its resources from providers other than the host, and TargetShares those
-	// from providers other than the target; see capacity.Table.Place.
-	Shares       []Share `cbor:"24,keyasint,omitempty"`
-	TargetShares []Share `cbor:"25,keyasint,omitempty"`
-	Zone         string  `cbor:"-"`                     // "" at rest; the direct child it is in, or this zone
-	Moves        uint64  `cbor:"26,keyasint,omitempty"` // number of moves to another host
-	Unreachable  Instant `cbor:"27,keyasint,omitempty"` // start of being unreachable, as reported by its zone; 0 while it is reachable, and for instances on hosts here
-
-	Within   InstanceID `cbor:"31,keyasint,omitempty" form:"4"` // the slot in whose room the instance runs; "" for none
-	Replaced bool       `cbor:"33,keyasint,omitempty" form:"4"` // the slot has left its host after its window began
+	ModIndex uint64     `cbor:"19,keyasint"` // log index of the last change
 	// Overdue is set when its window has passed and it is not gone: its room counts as used
 	// now, and no longer as promised.
 	Overdue bool `cbor:"32,keyasint,omitempty" form:"4"`
 	// Waits is set for a firm instance whose room preemptible instances still use. Its agent
 	// learns of it when they are gone.
-	Waits    bool      `cbor:"40,keyasint,omitempty" form:"4"`
-	Eviction *Eviction `cbor:"37,keyasint,omitempty" form:"4"` // nil unless its room is needed
+	Waits bool `cbor:"40,keyasint,omitempty" form:"4"`
+}
+
+// InstanceExtras are what few instances have: faults, moves, leases, volumes. In memory those
+// without any share one record.
+type InstanceExtras struct {
+	Fault  string `cbor:"10,keyasint,omitempty"`
+	Target HostID `cbor:"23,keyasint,omitempty"` // next host, once it has stopped here; its claim is there already
+	// Shares are its resources from providers other than the host, and TargetShares those
+	// from providers other than the target; see capacity.Table.Place.
+	Shares       []Share `cbor:"24,keyasint,omitempty"`
+	TargetShares []Share `cbor:"25,keyasint,omitempty"`
+	Moves        uint64  `cbor:"26,keyasint,omitempty"` // number of moves to another host
+	Unreachable  Instant `cbor:"27,keyasint,omitempty"` // start of being unreachable, as reported by its zone; 0 while it is reachable, and for instances on hosts here
+
+	Within   InstanceID `cbor:"31,keyasint,omitempty" form:"4"` // the slot in whose room the instance runs; "" for none
+	Replaced bool       `cbor:"33,keyasint,omitempty" form:"4"` // the slot has left its host after its window began
+	Eviction *Eviction  `cbor:"37,keyasint,omitempty" form:"4"` // nil unless its room is needed
 
 	Attached InstanceID `cbor:"42,keyasint,omitempty" form:"4"` // of a volume: the instance that it is attached to
 	// Volumes are the volumes that are attached to an instance, by id, at most AttachedMax; only
 	// in the zone that owns its host.
 	Volumes []InstanceID `cbor:"43,keyasint,omitempty" form:"4"`
+}
+
+// noExtras are the extras of most instances. Nobody writes to them.
+var noExtras InstanceExtras
+
+// NewInstance returns an instance without extras.
+func NewInstance(terms *InstanceTerms, spec InstanceSpec, status Status) *Instance {
+	return &Instance{InstanceTerms: terms, InstanceExtras: &noExtras, ID: spec.ID, Name: spec.Name, Status: status}
+}
+
+// Complete gives an instance that was read what its record lacks.
+func (i *Instance) Complete() {
+	if i.InstanceTerms == nil {
+		i.InstanceTerms = &InstanceTerms{}
+	}
+	if i.InstanceExtras == nil {
+		i.InstanceExtras = &noExtras
+	}
+}
+
+// HasExtras reports whether the instance has any extras.
+func (i *Instance) HasExtras() bool { return i.InstanceExtras != &noExtras }
+
+// ChangeExtras gives the instance extras of its own, with a change. The instance must not be
+// shared.
+func (i *Instance) ChangeExtras(change func(*InstanceExtras)) {
+	x := *i.InstanceExtras
+	change(&x)
+	if i.InstanceExtras = &noExtras; !x.empty() {
+		i.InstanceExtras = &x
+	}
+}
+
+// empty reports whether there are none.
+func (x *InstanceExtras) empty() bool {
+	return x.Fault == "" && x.Target == "" && len(x.Shares) == 0 && len(x.TargetShares) == 0 && x.Moves == 0 && x.Unreachable == 0 &&
+		x.Within == "" && !x.Replaced && x.Eviction == nil && x.Attached == "" && len(x.Volumes) == 0
 }
 
 // InstanceTerms are what the instances of one hold and group have in common. In memory they are

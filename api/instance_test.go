@@ -49,6 +49,46 @@ func TestChangeTerms(t *testing.T) {
 	assert.Equal(t, ProjectID("p"), a.Project)
 }
 
+func TestChangeExtras(t *testing.T) {
+	a := NewInstance(&InstanceTerms{}, InstanceSpec{ID: "a"}, StatusBuild)
+	b := NewInstance(&InstanceTerms{}, InstanceSpec{ID: "b"}, StatusBuild)
+	a.ChangeExtras(func(x *InstanceExtras) { x.Target = "h" })
+	assert.Equal(t, HostID("h"), a.Target)
+	assert.True(t, a.HasExtras())
+	c := *a
+	c.ChangeExtras(func(x *InstanceExtras) { x.Target = "" })
+	assert.Equal(t, HostID("h"), a.Target, "others have what they had")
+	assert.False(t, c.HasExtras())
+	assert.Empty(t, b.Target)
+	assert.Zero(t, noExtras)
+}
+
+// TestNoExtrasIsWhereAllAreEmpty gives one field after the other a value.
+func TestNoExtrasIsWhereAllAreEmpty(t *testing.T) {
+	for f := range reflect.TypeFor[InstanceExtras]().Fields() {
+		var x InstanceExtras
+		assert.True(t, x.empty())
+		v := reflect.ValueOf(&x).Elem().FieldByIndex(f.Index)
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString("x")
+		case reflect.Bool:
+			v.SetBool(true)
+		case reflect.Int64:
+			v.SetInt(1)
+		case reflect.Uint64:
+			v.SetUint(1)
+		case reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+		default:
+			t.Fatalf("no other value of a %s", v.Type())
+		}
+		assert.False(t, x.empty(), f.Name)
+	}
+}
+
 func TestNewInstanceIDs(t *testing.T) {
 	assert.Empty(t, NewInstanceIDs(0))
 	ids, others := NewInstanceIDs(InstanceIDsMax), NewInstanceIDs(2)

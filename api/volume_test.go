@@ -13,15 +13,15 @@ func TestVolumeStatus(t *testing.T) {
 		i    Instance
 		want VolumeStatus
 	}{
-		{Instance{InstanceTerms: &InstanceTerms{}, Status: StatusActive}, VolumeError}, // no volume
-		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusBuild}, VolumeCreating},
-		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusBuild, Attached: "i"}, VolumeCreating},
-		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusActive}, VolumeAvailable},
-		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusActive, Attached: "i"}, VolumeInUse},
-		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusError, Attached: "i"}, VolumeError},
-		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusShutoff}, VolumeError},
-		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusDeleting}, VolumeDeleting},
-		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusDeleted}, VolumeDeleted},
+		{Instance{InstanceTerms: &InstanceTerms{}, Status: StatusActive, InstanceExtras: &noExtras}, VolumeError}, // no volume
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusBuild, InstanceExtras: &noExtras}, VolumeCreating},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusBuild, InstanceExtras: &InstanceExtras{Attached: "i"}}, VolumeCreating},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusActive, InstanceExtras: &noExtras}, VolumeAvailable},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusActive, InstanceExtras: &InstanceExtras{Attached: "i"}}, VolumeInUse},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusError, InstanceExtras: &InstanceExtras{Attached: "i"}}, VolumeError},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusShutoff, InstanceExtras: &noExtras}, VolumeError},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusDeleting, InstanceExtras: &noExtras}, VolumeDeleting},
+		{Instance{InstanceTerms: &InstanceTerms{Volume: "v"}, Status: StatusDeleted, InstanceExtras: &noExtras}, VolumeDeleted},
 	} {
 		assert.Equal(t, tt.want, tt.i.VolumeStatus(), "%+v", tt.i)
 	}

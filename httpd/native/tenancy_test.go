@@ -249,13 +249,13 @@ func TestAServerThatIsOutOfReachSaysSo(t *testing.T) {
 		{gossip{}, nil},
 	} {
 		d := &dialect{door.New(door.Config{Now: func() time.Time { return epoch }}, nil), Config{Digests: c.heard}}
-		got := d.reachOf(w.zone.View(), &api.Instance{InstanceTerms: &api.InstanceTerms{}, Link: l.ID, Status: api.StatusActive})
+		got := d.reachOf(w.zone.View(), &api.Instance{InstanceTerms: &api.InstanceTerms{}, InstanceExtras: &api.InstanceExtras{}, Link: l.ID, Status: api.StatusActive})
 		assert.Equal(t, c.want, got.Reachable)
 		if c.want == &no {
 			assert.Equal(t, api.InstantOf(epoch.Add(-zone.LinkFresh-time.Second)), got.Since)
 		}
-		assert.Nil(t, d.reachOf(w.zone.View(), &api.Instance{InstanceTerms: &api.InstanceTerms{}, Link: l.ID, Status: api.StatusDeleted}).Reachable)
-		below := d.reachOf(w.zone.View(), &api.Instance{InstanceTerms: &api.InstanceTerms{}, Link: l.ID, Status: api.StatusActive, Unreachable: 7})
+		assert.Nil(t, d.reachOf(w.zone.View(), &api.Instance{InstanceTerms: &api.InstanceTerms{}, InstanceExtras: &api.InstanceExtras{}, Link: l.ID, Status: api.StatusDeleted}).Reachable)
+		below := d.reachOf(w.zone.View(), &api.Instance{InstanceTerms: &api.InstanceTerms{}, Link: l.ID, Status: api.StatusActive, InstanceExtras: &api.InstanceExtras{Unreachable: 7}})
 		assert.Equal(t, rest.Reach{Reachable: &no, Since: 7}, below, "its zone has said so, whether that is heard now or not")
 	}
 }

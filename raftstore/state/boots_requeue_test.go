@@ -50,7 +50,9 @@ func evict(w *world, ids ...string) {
 		old, _ := w.s.Instance(api.InstanceID(id))
 		i := *old
 		i.ChangeTerms(func(t *api.InstanceTerms) { t.OnPreempt = api.PreemptRequeue })
-		i.Eviction = &api.Eviction{For: "lease", Lease: true, At: w.now, By: w.now + 10}
+		i.ChangeExtras(func(x *api.InstanceExtras) {
+			x.Eviction = &api.Eviction{For: "lease", Lease: true, At: w.now, By: w.now + 10}
+		})
 		w.s.putInstance(old, &i)
 		w.s.endInstance(&i)
 	}

@@ -289,6 +289,7 @@ func claimsOn(s *State, id api.ProviderID) int {
 // checkIndexes compares every index of s with the one that is built anew from
 // its records, and so with a full scan.
 func checkIndexes(tb require.TestingT, s *State) {
+	require.Zero(tb, *api.NewInstance(nil, api.InstanceSpec{}, "").InstanceExtras, "what instances without extras share was changed")
 	fresh := loaded(tb, saved(tb, s))
 	for name, pair := range map[string][2]*table.Set{
 		"changes":   {&s.changes, &fresh.changes},

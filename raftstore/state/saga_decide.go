@@ -90,7 +90,10 @@ func (s *sagaBook) makeInstances(h *Hold) {
 func (s *sagaBook) makeInstance(h *Hold, n int, terms []*api.InstanceTerms) {
 	sl := h.Slots[n]
 	i := newInstance(sl.Instance, terms[sl.Group])
-	i.Host, i.Shares = sl.Host, h.sharesOf(n)
+	i.Host = sl.Host
+	if shares := h.sharesOf(n); shares != nil {
+		i.ChangeExtras(func(x *api.InstanceExtras) { x.Shares = shares })
+	}
 	if w := h.windowOf(sl); w != i.Window {
 		i.ChangeTerms(func(t *api.InstanceTerms) { t.Window = w })
 	}
@@ -101,7 +104,9 @@ func (s *sagaBook) makeInstance(h *Hold, n int, terms []*api.InstanceTerms) {
 		s.replaceSlot(h, n, i)
 		return
 	}
-	i.Within = sl.Within
+	if sl.Within != "" {
+		i.ChangeExtras(func(x *api.InstanceExtras) { x.Within = sl.Within })
+	}
 	s.addInstance(i)
 	late := s.limits.leases > 0 && i.Window.End <= s.now // nothing has run, and its room may be another's
 	if late {
@@ -130,7 +135,7 @@ func (s *sagaBook) makeInstance(h *Hold, n int, terms []*api.InstanceTerms) {
 }
 
 func newInstance(spec api.InstanceSpec, terms *api.InstanceTerms) *api.Instance {
-	return &api.Instance{InstanceTerms: terms, ID: spec.ID, Name: spec.Name, Status: api.StatusBuild}
+	return api.NewInstance(terms, spec, api.StatusBuild)
 }
 
 // termsOf returns what the instances of each group of a hold have in common.

@@ -75,7 +75,7 @@ func (s *sagaBook) claimTarget(old *api.Instance, to api.HostID) Result {
 		return refuseWith(api.CodeNoCapacity, "that host does not reach the volumes of the instance")
 	}
 	i := *old
-	i.Target = to
+	i.ChangeExtras(func(x *api.InstanceExtras) { x.Target = to })
 	if !s.takeTarget(&i, s.claimOf(&i)) {
 		return refuseWith(api.CodeNoCapacity, "the host does not take the instance")
 	}
@@ -118,9 +118,11 @@ func (s *sagaBook) moveSlot(old *api.Instance, to api.HostID) Result {
 		return refuseWith(api.CodeNoCapacity, "the host does not take the slot")
 	}
 	i := *old
-	i.Host, i.Shares, i.Status = to, shares, api.StatusBuild
-	i.Moves++
-	i.Replaced = old.Replaced || old.Window.Start <= s.now
+	i.Host, i.Status = to, api.StatusBuild
+	i.ChangeExtras(func(x *api.InstanceExtras) {
+		x.Shares, x.Replaced = shares, old.Replaced || old.Window.Start <= s.now
+		x.Moves++
+	})
 	if i.Whole {
 		i.ChangeTerms(func(t *api.InstanceTerms) { t.Resources = all })
 	}

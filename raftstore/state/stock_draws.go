@@ -138,7 +138,7 @@ func (s *stockBook) takeBeside(i *api.Instance, c api.Claim, pooled []api.Share)
 		s.hostTable.Return(id, part)
 	}
 	shares, _, ok := s.claimSlot(i.Target, c, false)
-	i.TargetShares = shares
+	i.ChangeExtras(func(x *api.InstanceExtras) { x.TargetShares = shares })
 	kept := i.Kept()
 	for id, part := range allocations("", c, pooled, kept...) {
 		s.hostTable.Lend(id, part)

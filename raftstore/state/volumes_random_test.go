@@ -78,7 +78,9 @@ func (d dice) volumeHold(at command.Stamp) command.Hold {
 func (d dice) some(volume bool) *api.Instance {
 	all := d.w.s.InstancesPage(InstanceQuery{Volumes: volume, Page: Page{Limit: 99}})
 	if len(all) == 0 || d.chance(12) {
-		return &api.Instance{InstanceTerms: &api.InstanceTerms{}, ID: "nobody", Host: api.HostID(one(d, someHosts))}
+		i := api.NewInstance(&api.InstanceTerms{}, api.InstanceSpec{ID: "nobody"}, "")
+		i.Host = api.HostID(one(d, someHosts))
+		return i
 	}
 	return one(d, all)
 }

@@ -148,7 +148,7 @@ func (s *workBook) chooseVictims(missing map[preempt.Key]int64, staying []*api.I
 // evict requests the end of a preemptible instance for another that has its room.
 func (s *workBook) evict(old, who *api.Instance, by api.Instant) {
 	i := *old
-	i.Eviction = s.evictionFor(who, by)
+	i.ChangeExtras(func(x *api.InstanceExtras) { x.Eviction = s.evictionFor(who, by) })
 	s.putInstance(old, &i)
 	s.addFact(instanceEvicted{&i})
 	s.endInstance(&i)
@@ -168,15 +168,15 @@ func (s *workBook) hasten(old, who *api.Instance, by api.Instant) {
 	if old.Class != api.Preemptible || old.Eviction != nil && old.Eviction.By <= by {
 		return
 	}
-	i := *old
-	i.Eviction = s.evictionFor(who, by)
+	i, e := *old, s.evictionFor(who, by)
 	switch {
 	case old.Eviction != nil:
-		*i.Eviction = *old.Eviction
-		i.Eviction.By = by
+		*e = *old.Eviction
+		e.By = by
 	case old.OnPreempt == api.PreemptRequeue:
-		i.Eviction.Stays = api.RequeueEnded
+		e.Stays = api.RequeueEnded
 	}
+	i.ChangeExtras(func(x *api.InstanceExtras) { x.Eviction = e })
 	s.putInstance(old, &i)
 	s.touchHost(i.Host, i.ID)
 }

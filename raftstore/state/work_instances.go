@@ -81,17 +81,13 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 		return
 	}
 	i := *old
-	i.Status, i.Fault = sharedStatus(st), fault
-	if st == api.StatusDeleted {
-		i.Unreachable = 0
+	i.Status = sharedStatus(st)
+	if fault != "" || i.HasExtras() {
+		i.ChangeExtras(func(x *api.InstanceExtras) { passExtras(x, st, fault) })
 	}
 	if st == api.StatusDeleting || st == api.StatusDeleted {
-		i.Target, i.TargetShares, i.Waits = "", nil, false // its agent confirms that nothing runs
-		i.Attached = ""
+		i.Waits = false // its agent confirms that nothing runs
 		s.releaseTarget(old)
-	}
-	if st == api.StatusDeleted {
-		i.Volumes = nil
 	}
 	s.putInstance(old, &i)
 	switch {
@@ -117,6 +113,17 @@ func (s *workBook) setStatus(old *api.Instance, st api.Status, fault string) {
 	s.bumpDrawn(i.Host, i.Shares)
 	if i.Within != "" {
 		s.endEmptySlot(i.Within)
+	}
+}
+
+// passExtras changes the extras of an instance as its status does.
+func passExtras(x *api.InstanceExtras, st api.Status, fault string) {
+	x.Fault = fault
+	if st == api.StatusDeleting || st == api.StatusDeleted {
+		x.Target, x.TargetShares, x.Attached = "", nil, ""
+	}
+	if st == api.StatusDeleted {
+		x.Unreachable, x.Volumes = 0, nil
 	}
 }
 
@@ -166,7 +173,8 @@ func (s *workBook) stayEnded(old *api.Instance, why api.RequeueRefusal) {
 		return
 	}
 	i, e := *old, *old.Eviction
-	e.Stays, i.Eviction = why, &e
+	e.Stays = why
+	i.ChangeExtras(func(x *api.InstanceExtras) { x.Eviction = &e })
 	s.putInstance(old, &i)
 }
 
@@ -293,10 +301,11 @@ func (s *workBook) allocateWithin() {
 // target.
 func (s *workBook) endStay(old *api.Instance) {
 	i := *old
-	i.Host, i.Shares = old.Target, old.TargetShares
-	i.Target, i.TargetShares = "", nil
-	i.Status, i.Fault = api.StatusBuild, ""
-	i.Moves++
+	i.Host, i.Status = old.Target, api.StatusBuild
+	i.ChangeExtras(func(x *api.InstanceExtras) {
+		x.Shares, x.Target, x.TargetShares, x.Fault = old.TargetShares, "", nil, ""
+		x.Moves++
+	})
 	s.putMoved(old, &i)
 	s.releaseAllocation(old.Host, s.claimOf(old), old.Shares, old.Kept()...)
 	s.bumpDrawn(old.Host, old.Shares, old.Kept()...)

@@ -88,7 +88,7 @@ func (s *workBook) sinceOf(i *api.Instance, ch api.InstanceChange) api.Instant {
 func (s *workBook) setWord(old *api.Instance, w word) {
 	if old.Eviction == nil && w.eviction != (api.Eviction{}) { // before it is gone: then it may be booted again
 		i, e := *old, w.eviction
-		i.Eviction = &e
+		i.ChangeExtras(func(x *api.InstanceExtras) { x.Eviction = &e })
 		s.putInstance(old, &i)
 		s.addFact(instanceEvicted{&i})
 		old = &i
@@ -96,7 +96,7 @@ func (s *workBook) setWord(old *api.Instance, w word) {
 	s.setStatus(old, w.status, w.fault)
 	if now, ok := s.instances.Get(string(old.ID)); ok && (now.Unreachable != w.since || now.Replaced != w.replaced || now.Attached != w.attached) {
 		i := *now
-		i.Unreachable, i.Replaced, i.Attached = w.since, w.replaced, w.attached
+		i.ChangeExtras(func(x *api.InstanceExtras) { x.Unreachable, x.Replaced, x.Attached = w.since, w.replaced, w.attached })
 		s.putInstance(now, &i)
 	}
 }

@@ -14,9 +14,7 @@ const termsSearched = 16
 
 // shareLoaded gives a loaded instance the terms of others that were loaded before.
 func (s *workBook) shareLoaded(i *api.Instance) {
-	if i.InstanceTerms == nil { // of a malformed record
-		i.InstanceTerms = &api.InstanceTerms{}
-	}
+	i.Complete()
 	i.Status, i.Host, i.Link = sharedStatus(i.Status), s.sharedHost(i.Host), s.sharedLink(i.Link)
 	k := termsKey{i.Origin, i.Hold}
 	known := s.loading[k]

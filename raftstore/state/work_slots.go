@@ -289,7 +289,7 @@ func (s *workBook) succeedSlot(old, now *api.Instance) {
 	s.addInstance(now)
 	for _, was := range inner {
 		i := *was
-		i.Within = now.ID
+		i.ChangeExtras(func(x *api.InstanceExtras) { x.Within = now.ID })
 		s.putInstance(was, &i)
 	}
 	s.refitWithin(now.ID, old.Window.End, now.Window.End)

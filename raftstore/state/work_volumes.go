@@ -46,8 +46,10 @@ func (s *workBook) attachVolume(vol, to *api.Instance) Result {
 		return refuseWith(api.CodeConflict, "the volume is on another host than the server, and in no pool that both share")
 	}
 	v, i := *vol, *to
-	v.Attached = to.ID
-	i.Volumes = slices.Sorted(slices.Values(append(slices.Clone(to.Volumes), vol.ID)))
+	v.ChangeExtras(func(x *api.InstanceExtras) { x.Attached = to.ID })
+	i.ChangeExtras(func(x *api.InstanceExtras) {
+		x.Volumes = slices.Sorted(slices.Values(append(slices.Clone(to.Volumes), vol.ID)))
+	})
 	s.putInstance(vol, &v)
 	s.putInstance(to, &i)
 	s.touchHost(i.Host, i.ID)
@@ -65,7 +67,7 @@ func (s *workBook) volumeDetach(c command.VolumeDetach) Result {
 		return refuseWith(api.CodeConflict, "the volume is attached to server %s", string(vol.Attached))
 	default:
 		v := *vol
-		v.Attached = ""
+		v.ChangeExtras(func(x *api.InstanceExtras) { x.Attached = "" })
 		s.putInstance(vol, &v)
 		s.removeVolume(vol.Attached, vol.ID)
 	}
@@ -80,7 +82,9 @@ func (s *workBook) removeVolume(from, volume api.InstanceID) {
 		return
 	}
 	i := *old
-	i.Volumes = slices.DeleteFunc(slices.Clone(old.Volumes), func(id api.InstanceID) bool { return id == volume })
+	i.ChangeExtras(func(x *api.InstanceExtras) {
+		x.Volumes = slices.DeleteFunc(slices.Clone(old.Volumes), func(id api.InstanceID) bool { return id == volume })
+	})
 	s.putInstance(old, &i)
 	s.touchHost(i.Host, i.ID)
 }
@@ -110,7 +114,7 @@ func (s *workBook) detachAll(volumes []api.InstanceID) {
 	for _, id := range volumes {
 		if old, ok := s.instances.Get(string(id)); ok {
 			v := *old
-			v.Attached = ""
+			v.ChangeExtras(func(x *api.InstanceExtras) { x.Attached = "" })
 			s.putInstance(old, &v)
 		}
 	}

@@ -140,7 +140,7 @@ func TestNothingRunsBeforeItsRoomIsFree(t *testing.T) {
 func TestPreemptiblesAreFenced(t *testing.T) {
 	const now = 10_000
 	evicted := func(by api.Instant, a api.PreemptAction) *api.Instance {
-		return &api.Instance{InstanceTerms: &api.InstanceTerms{Class: api.Preemptible, OnPreempt: a}, Status: api.StatusDeleting, Eviction: &api.Eviction{For: "r", Lease: true, At: 1, By: by}}
+		return &api.Instance{InstanceTerms: &api.InstanceTerms{Class: api.Preemptible, OnPreempt: a}, Status: api.StatusDeleting, InstanceExtras: &api.InstanceExtras{Eviction: &api.Eviction{For: "r", Lease: true, At: 1, By: by}}}
 	}
 	notice := func(left time.Duration, quiet bool, a api.PreemptAction) *api.PreemptNotice {
 		return &api.PreemptNotice{Left: left, Quiet: quiet, For: "r", Lease: true, Action: a}
@@ -150,10 +150,10 @@ func TestPreemptiblesAreFenced(t *testing.T) {
 		i    *api.Instance
 		want api.Workload
 	}{
-		"firm":         {&api.Instance{InstanceTerms: &api.InstanceTerms{Class: api.Firm}}, api.Workload{}},
-		"movable":      {&api.Instance{InstanceTerms: &api.InstanceTerms{Class: api.Firm, Movable: true}}, api.Workload{Fence: FenceAfter}},
-		"preemptible":  {&api.Instance{InstanceTerms: &api.InstanceTerms{Class: api.Preemptible}}, api.Workload{Fence: FenceAfter}},
-		"deleted":      {&api.Instance{InstanceTerms: &api.InstanceTerms{Class: api.Preemptible}, Status: api.StatusDeleting}, api.Workload{Stop: true, Fence: FenceAfter}},
+		"firm":         {api.NewInstance(&api.InstanceTerms{Class: api.Firm}, api.InstanceSpec{}, ""), api.Workload{}},
+		"movable":      {api.NewInstance(&api.InstanceTerms{Class: api.Firm, Movable: true}, api.InstanceSpec{}, ""), api.Workload{Fence: FenceAfter}},
+		"preemptible":  {api.NewInstance(&api.InstanceTerms{Class: api.Preemptible}, api.InstanceSpec{}, ""), api.Workload{Fence: FenceAfter}},
+		"deleted":      {api.NewInstance(&api.InstanceTerms{Class: api.Preemptible}, api.InstanceSpec{}, api.StatusDeleting), api.Workload{Stop: true, Fence: FenceAfter}},
 		"evicted":      {evicted(now+1500, ""), api.Workload{Stop: true, Fence: FenceAfter, Notice: notice(1500*time.Millisecond, false, api.PreemptStop)}},
 		"requeued":     {evicted(now+1, api.PreemptRequeue), api.Workload{Stop: true, Fence: FenceAfter, Notice: notice(time.Millisecond, false, api.PreemptRequeue)}},
 		"quiet":        {evicted(now+1, api.PreemptNotify), api.Workload{Stop: true, Fence: FenceAfter, Notice: notice(time.Millisecond, true, api.PreemptNotify)}},
