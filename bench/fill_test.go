@@ -141,6 +141,7 @@ func (f *filler) boot(n int) {
 		}
 		f.apply("InstanceReport", report)
 	}
+	f.s.Clone() // as a node does for its readers
 }
 
 // specs allots the identities of n instances.

@@ -39,8 +39,8 @@ func (t *Table) View() View {
 
 // Put adds a provider, or replaces its description and keeps its claims. A
 // capacity below the use is allowed: it is over-full until use has fallen. The
-// table keeps copies. Claims are kept under the gap that the provider was first
-// put with; see SetGap.
+// table keeps the maps and slices of s: they must not be changed any more. Claims
+// are kept under the gap that the provider was first put with; see SetGap.
 //
 // A child may be put before its parent: until then it is a root. The caller
 // allows no loops; a parent that is below the provider itself does not count.
@@ -53,7 +53,7 @@ func (t *Table) Put(s Spec) {
 	} else {
 		row = t.newRow(s.ID)
 	}
-	s = s.copyFrom(&old)
+	s = s.normal(&old)
 	c, i := t.ownChunk(row)
 	t.setSpec(row, &s)
 	t.setInventory(c, i, old.Inventory, s.Inventory)
@@ -99,20 +99,21 @@ func (t *Table) setHosting(row int, on bool) {
 	}
 }
 
-// copyFrom returns s with its own maps and slices, or those of old where they are equal.
-func (s Spec) copyFrom(old *Spec) Spec {
-	s.Inventory, s.Traits = maps.Clone(s.Inventory), slices.Clone(s.Traits)
+// normal returns s as the table keeps it, with the lists and attributes of old where they are
+// equal.
+func (s Spec) normal(old *Spec) Spec {
 	if !s.Passive {
 		s.Parent = ""
 	}
 	s.Gap, s.Failures = max(s.Gap, 0), min(max(s.Failures, 0), math.MaxInt32)
-	if s.Aggregates = slices.Clone(s.Aggregates); slices.Equal(s.Aggregates, old.Aggregates) {
+	if slices.Equal(s.Traits, old.Traits) {
+		s.Traits = old.Traits
+	}
+	if slices.Equal(s.Aggregates, old.Aggregates) {
 		s.Aggregates = old.Aggregates
 	}
 	if maps.Equal(s.Attributes, old.Attributes) {
 		s.Attributes = old.Attributes
-	} else {
-		s.Attributes = maps.Clone(s.Attributes)
 	}
 	return s
 }

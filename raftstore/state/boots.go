@@ -198,6 +198,8 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 
 // addBoot records a new boot.
 func (s *bootsBook) addBoot(terms command.BootTerms, created api.Instant) *Boot {
+	terms.Request.Groups = s.sharedGroups(terms.Request.Groups)
+	s.shareMetadata(&terms.Metadata)
 	b := &Boot{BootTerms: terms, Decision: api.DecisionPending, Created: created}
 	if b.Key != "" {
 		s.keys.Set(joinKey(b.Request.Project, b.Key), b.Request.Reservation)
@@ -353,6 +355,8 @@ func (s *bootsBook) releaseBoot(b *Boot) *Boot {
 }
 
 func (s *bootsBook) loadBoot(b *Boot) {
+	b.Request.Groups = s.sharedGroups(b.Request.Groups)
+	s.shareMetadata(&b.Metadata)
 	s.shareBoot(b)
 	s.boots.Set(b.ID(), b)
 	if b.Key != "" {

@@ -14,8 +14,6 @@ func (s *bootsBook) shareBoot(b *Boot) {
 		if !ok {
 			continue
 		}
-		shareMap(&b.Metadata, h.Metadata)
-		shareGroups(b.Request.Groups, h.Request.Groups)
 		next := 0
 		for n := range h.Slots {
 			if at := findSpec(b.Instances, &next, h.Slots[n].Instance.ID); at != nil {
@@ -32,8 +30,7 @@ func (s *bootsBook) shareWithBoot(c command.Hold) command.Hold {
 		return c
 	}
 	shareMap(&c.Metadata, b.Metadata)
-	c.Request.Groups = slices.Clone(c.Request.Groups)
-	shareGroups(c.Request.Groups, b.Request.Groups)
+	c.Request.Groups = s.sharedGroups(c.Request.Groups)
 	c.Slots = slices.Clone(c.Slots)
 	next := 0
 	for n := range c.Slots {

@@ -4,6 +4,8 @@ import "berth/api"
 
 // shareHold gives a loaded hold the texts and maps of its instances.
 func (s *sagaBook) shareHold(h *Hold) {
+	h.Request.Groups = s.sharedGroups(h.Request.Groups)
+	s.shareMetadata(&h.Metadata)
 	for n := range h.Slots {
 		sl := &h.Slots[n]
 		sl.Host = s.sharedHost(sl.Host)
@@ -12,9 +14,5 @@ func (s *sagaBook) shareHold(h *Hold) {
 			continue
 		}
 		shareSpec(&sl.Instance, api.InstanceSpec{ID: i.ID, Name: i.Name})
-		shareMap(&h.Metadata, i.Metadata)
-		if g := sl.Group; g >= 0 && g < len(h.Request.Groups) {
-			shareMap(&h.Request.Groups[g].Resources, i.Resources)
-		}
 	}
 }

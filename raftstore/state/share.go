@@ -28,14 +28,6 @@ func findSpec(specs []api.InstanceSpec, next *int, id api.InstanceID) *api.Insta
 // specsSearched is how many identities of a boot are passed over: those that a child has.
 const specsSearched = 64
 
-// shareGroups gives groups the maps of others where they are equal.
-func shareGroups(groups, of []api.Group) {
-	for n := range groups[:min(len(groups), len(of))] {
-		shareMap(&groups[n].Resources, of[n].Resources)
-		shareMap(&groups[n].ExtraSpecs, of[n].ExtraSpecs)
-	}
-}
-
 // shareMap replaces *m by of if they are equal.
 func shareMap[M ~map[K]V, K, V comparable](m *M, of M) {
 	if len(*m) > 0 && maps.Equal(*m, of) {

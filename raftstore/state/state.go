@@ -61,7 +61,7 @@ func (s *State) Clone() *State {
 	for i, t := range c.tables(theirs[:0]) {
 		t.CopyFrom(from[i])
 	}
-	c.hostTable, c.bumped, c.recheck, c.touched, c.facts = nil, nil, nil, nil, nil // a clone is for reading
+	c.hostTable, c.bumped, c.recheck, c.alike, c.touched, c.facts = nil, nil, nil, nil, nil, nil // a clone is for reading
 	c.view = s.Hosts()
 	return &c
 }

@@ -36,6 +36,7 @@ type stockBook struct {
 	view      capacity.View           // of a clone
 	bumped    map[api.ProviderID]bool // providers whose generation this command has raised
 	recheck   map[api.HostID]bool     // hosts whose cleaning time this command may change
+	alike     *alike                  // nil in a clone
 }
 
 func (s *stockBook) tables(into []table.Table) []table.Table {

@@ -95,6 +95,7 @@ func (s *stockBook) hostPut(c command.HostsPut, e command.HostEntry) api.HostID 
 	h.Agent, h.Driver, h.State, h.Updated = c.Agent, e.Host.Driver, api.HostUp, c.At
 	h.Unserved, h.Needs = false, e.Host.Needs
 	h.Inventory, h.Traits, h.Attributes = e.Host.Inventory, e.Host.Traits, e.Host.Attributes
+	s.shareHost(&h)
 	s.learnNames(h.Inventory, h.Traits, c.At)
 	s.storeHost(&h)
 	return h.ID
@@ -317,6 +318,7 @@ func (s *stockBook) Draining() []*Host {
 }
 
 func (s *stockBook) loadHost(h *Host) {
+	s.shareHost(h)
 	s.hosts.Set(string(h.ID), h)
 	s.work.Insert(workKey(h))
 	s.byName.Set(h.Name, h.ID)

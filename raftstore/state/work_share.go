@@ -27,5 +27,6 @@ func (s *workBook) shareLoaded(i *api.Instance) {
 	if s.loading == nil {
 		s.loading = map[termsKey][]*api.InstanceTerms{}
 	}
+	s.shareTerms(i.InstanceTerms)
 	s.loading[k] = append(known, i.InstanceTerms)
 }
