@@ -488,6 +488,9 @@ type SelectAnswer struct {
 	Contended []Contended `cbor:"6,keyasint,omitempty"`
 	// Silent reports that zones below that may have room did not answer.
 	Silent bool `cbor:"7,keyasint,omitempty"`
+	// Soon reports that one of them was heard lately, so that it may answer soon. Only zones that read
+	// FormFifth are told.
+	Soon bool `cbor:"8,keyasint,omitempty"`
 }
 
 // Contended is the number of slots of a group, in addition to those offered, that there

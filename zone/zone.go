@@ -101,6 +101,10 @@ func (z *Zone) Instant() api.Instant {
 	return max(api.InstantOf(z.began.Add(z.now().Sub(z.began))), z.store.View().Now())
 }
 
+// IsYoung reports whether this node has run for so short a time that a zone which is up need not have been
+// heard yet.
+func (z *Zone) IsYoung() bool { return z.now().Sub(z.began) <= LinkFresh }
+
 // Stamp returns the time for a command that is proposed now.
 func (z *Zone) Stamp() command.Stamp { return command.Stamp{At: z.Instant()} }
 

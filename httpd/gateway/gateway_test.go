@@ -300,6 +300,19 @@ func TestAnOlderParentFollowsEvictions(t *testing.T) {
 	}
 }
 
+// TestAnOlderParentHearsOfSilence: that it may end soon is told to those that read it.
+func TestAnOlderParentHearsOfSilence(t *testing.T) {
+	w := newWorld(t)
+	w.store.Must(t, command.LinkPut{Link: api.Link{ID: "l-away", Name: "away", Role: api.LinkChild, Zone: "zone-away", State: api.LinkActive, Scale: 1}})
+	for form, told := range map[api.Form]bool{api.FormFourth: false, api.FormFifth: true} {
+		ask := call{method: "POST", target: "/zones/select", peer: "zone-up", body: request(9), head: map[string]string{api.HeaderForm: form.String()}}
+		var a api.SelectAnswer
+		w.answered(t, ask, 200, &a)
+		assert.True(t, a.Silent)
+		assert.Equal(t, told, a.Soon, "form %s", form)
+	}
+}
+
 func TestAPausedLinkTakesNoNewWork(t *testing.T) {
 	w := newWorld(t)
 	h := w.plan(t, 1)

@@ -89,7 +89,12 @@ func (e *Estimator) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask
 		limitWeights(ans.Weights)
 		a.answer, a.until = ans, began.Add(min(ans.Expires, api.PlanTTLMax))
 	}
-	e.health.noteSelect(l.ID, a.answer != nil, e.zone.Now())
+	if a.answer != nil {
+		e.health.noteAnswer(l.ID)
+		return a
+	}
+	unmet := a.outcome == api.OutcomeLate || api.CodeOf(err) == api.CodeUnavailable || api.CodeOf(err) == api.CodeOverloaded
+	e.health.noteSelect(l.ID, unmet && e.isHeard(l), e.zone.Now())
 	return a
 }
 

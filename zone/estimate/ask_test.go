@@ -32,13 +32,18 @@ func (s *slow) Select(ctx context.Context, _ *api.Link, _ *api.Request) (*api.Se
 	return nil, ctx.Err()
 }
 
+// noDigests is gossip that has brought nothing.
+type noDigests struct{}
+
+func (noDigests) Digest(api.ZoneID) (api.Digest, time.Duration, bool) { return api.Digest{}, 0, false }
+
 // TestAskWaitsForItsCalls: no call goes on after ask has returned, so that nothing is
 // logged, counted or held against a child by a select that is over.
 func TestAskWaitsForItsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{}
 		z := zone.New(zone.Config{Store: memstore.New(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-		e := New(Config{Zone: z, Peers: s})
+		e := New(Config{Zone: z, Peers: s, Digests: noDigests{}})
 		answers := []childAnswer{{link: &api.Link{ID: "a"}}, {link: &api.Link{ID: "b"}}, {link: &api.Link{ID: "c"}}}
 		answers[2].outcome = api.OutcomeSkipped
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -12,8 +12,11 @@ const (
 	// failuresToPause is how many selects in a row must fail or be late, or offers not
 	// be held, before a child is no longer asked.
 	failuresToPause = 3
-	// probeEvery is the pause before one select tries such a child again; it doubles
-	// with each failed try, up to probeEveryMax.
+	// lateToPause is for how long a child that was heard lately must be late, or not be reached, before it
+	// is no longer asked: one that has much to do, or restarts, is late a few times in a row.
+	lateToPause = 10 * time.Second
+	// probeEvery is the pause before one select tries such a child again. It doubles
+	// with each failed try, up to probeEveryMax, unless the child was heard lately.
 	probeEvery    = 2 * time.Second
 	probeEveryMax = 60 * time.Second
 )
@@ -28,6 +31,8 @@ type health struct {
 // childHealth is the recent record of one child.
 type childHealth struct {
 	failures int
+	since    time.Time // the first of them
+	paused   bool      // it is asked only to try it
 	wait     time.Duration
 	until    time.Time
 	trying   bool // one select is probing; others may have been under way before
@@ -40,7 +45,7 @@ func (h *health) mayAsk(l api.LinkID, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.of[l]
-	if p == nil || p.failures < failuresToPause {
+	if p == nil || !p.paused {
 		return true
 	}
 	if now.Before(p.until) {
@@ -55,22 +60,24 @@ func (h *health) isFailing(l api.LinkID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.of[l]
-	return p != nil && p.failures >= failuresToPause
+	return p != nil && p.paused
 }
 
-// noteSelect records the outcome of a select to a child. Selects that were under way
-// when the child was paused add nothing.
-func (h *health) noteSelect(l api.LinkID, ok bool, now time.Time) {
+// noteAnswer records that a child has answered a select.
+func (h *health) noteAnswer(l api.LinkID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := h.of[l]
-	if ok {
-		if p != nil && !p.unheld { // another offer does not make up for one that was not held
-			delete(h.of, l)
-		}
-		return
+	if p := h.of[l]; p != nil && !p.unheld { // another offer does not make up for one that was not held
+		delete(h.of, l)
 	}
-	h.noteFailure(l, now)
+}
+
+// noteSelect records that a select to a child has failed. heard says that the child was only late or
+// not reached, and was heard lately. Selects that were under way when the child was paused add nothing.
+func (h *health) noteSelect(l api.LinkID, heard bool, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.noteFailure(l, heard, now)
 }
 
 // noteHold records whether a child held what it had offered.
@@ -81,20 +88,27 @@ func (h *health) noteHold(l api.LinkID, ok bool, now time.Time) {
 		delete(h.of, l)
 		return
 	}
-	h.noteFailure(l, now).unheld = true
+	h.noteFailure(l, false, now).unheld = true
 }
 
-func (h *health) noteFailure(l api.LinkID, now time.Time) *childHealth {
+func (h *health) noteFailure(l api.LinkID, heard bool, now time.Time) *childHealth {
 	p := h.of[l]
 	if p == nil {
-		p = &childHealth{}
+		p = &childHealth{since: now}
 		h.of[l] = p
 	}
-	if p.failures++; p.failures == failuresToPause || p.trying {
-		p.trying = false
+	p.failures++
+	switch {
+	case p.paused && !p.trying:
+		return p
+	case !p.paused && (p.failures < failuresToPause || heard && now.Sub(p.since) < lateToPause):
+		return p
+	case heard:
+		p.wait = probeEvery
+	default:
 		p.wait = min(max(2*p.wait, probeEvery), probeEveryMax)
-		p.until = now.Add(p.wait)
 	}
+	p.paused, p.trying, p.until = true, false, now.Add(p.wait)
 	return p
 }
 

@@ -136,7 +136,7 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	a := &api.SelectAnswer{
 		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: time.Duration(p.Layer.Expires-now) * time.Millisecond,
 		Zones: p.Zones, Refusals: p.Refusals, Request: call, Contended: contended,
-		Silent: len(p.Silent()) > 0,
+		Silent: len(p.Silent()) > 0, Soon: e.OutlookOf(p) == Soon,
 	}
 	if peer != "" {
 		a.Refusals = foldRefusals(p)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/zone"
 )
 
 // Paused returns the zones that were skipped because an operator has paused them.
@@ -38,4 +39,59 @@ func (p *Plan) Silent() []string {
 // skipped because it fails.
 func isPaused(z *api.ZoneOutcome) bool {
 	return z.Outcome == api.OutcomePaused && strings.HasPrefix(z.Reason, pausedBy)
+}
+
+// Outlook is what is known of whether a zone that does not answer will do so soon.
+type Outlook int
+
+// Outlooks, the best one last.
+const (
+	Away    Outlook = iota // it has not been heard for zone.LinkFresh: it is taken for down
+	Unknown                // it was never heard
+	Soon                   // it was heard lately: it restarts, or has too much to do
+)
+
+// OutlookOf returns the best outlook of those zones that did not answer for a plan; Away if there are none.
+func (e *Estimator) OutlookOf(p *Plan) Outlook {
+	best := Away
+	for i := range p.answers {
+		if a := &p.answers[i]; a.isSilent() {
+			best = max(best, e.outlookOf(a.link))
+		}
+	}
+	for _, a := range slices.Concat(p.heard, p.first) {
+		switch {
+		case a.answer == nil || !a.answer.Silent:
+		case a.answer.Soon:
+			best = Soon
+		default:
+			best = max(best, Unknown)
+		}
+	}
+	return best
+}
+
+// outlookOf returns the outlook of one child.
+func (e *Estimator) outlookOf(l *api.Link) Outlook {
+	_, _, heard := e.digests.Digest(l.Zone)
+	switch {
+	case e.isHeard(l):
+		return Soon
+	case heard || l.SilentSince != 0:
+		return Away
+	case e.zone.IsYoung():
+		return Soon
+	}
+	return Unknown
+}
+
+// isHeard reports whether a child was heard lately: some node of it runs.
+func (e *Estimator) isHeard(l *api.Link) bool {
+	_, age, heard := e.digests.Digest(l.Zone)
+	return heard && age <= zone.LinkFresh
+}
+
+// isSilent reports whether a child was asked, or is not asked because it fails, and has not answered.
+func (a *childAnswer) isSilent() bool {
+	return a.outcome == api.OutcomeLate || a.outcome == api.OutcomeFailed || a.outcome == api.OutcomePaused && a.reason == failing
 }

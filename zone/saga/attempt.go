@@ -18,8 +18,14 @@ import (
 
 // Limits of one leader's attempts for one owner.
 const (
-	replanPause   = 300 * time.Millisecond
+	replanPause    = 300 * time.Millisecond
+	replanPauseMax = time.Second
+	// selectRetries is how often a select that found too little is repeated because of a zone that
+	// does not answer and of which nothing is known.
 	selectRetries = 2
+	// silencePatience is for how long it is repeated if such a zone was heard lately. A zone that stops is
+	// known to be down after zone.LinkFresh, and is not waited for any longer then.
+	silencePatience = 10 * time.Second
 )
 
 // run is one leader's work on one owner.
@@ -34,7 +40,8 @@ type run struct {
 	waits   int                  // waits for others in a row
 	last    map[api.LinkID]bool  // children that held nothing of their offer: asked last
 	silent  bool                 // one of them did not answer: asked only for slots that the owner needs
-	retries int                  // selects repeated because a zone was silent
+	retries int                  // selects repeated in a row because a zone was silent
+	lacking api.Instant          // when the first of these selects found too little
 	missing [][]api.InstanceSpec // per group: not held yet
 	held    []map[api.LinkID]int // per group: held, by child or "" for this zone
 	decided bool                 // the hold's own entry has decided
@@ -106,11 +113,12 @@ func (r *run) tryOnce(ctx context.Context) (again bool, why cause, err error) {
 	case short == "" && plan.Offered() == 0:
 		return false, cause{}, nil // the holds are enough, and there is no more
 	case short == "":
+		r.retries = 0
 		return r.tryHold(ctx, &req, plan)
-	case r.mayRetry(plan):
-		backoff.Sleep(ctx, replanPause)
-		return true, cause{}, nil
 	default:
+		if pause, ok := r.mayRetry(plan); ok {
+			return r.awaitSilent(ctx, pause)
+		}
 		again, err := r.contendForRoom(ctx, &req, plan)
 		if !again && err == nil && plan.Bound() && r.holdsAny() && r.first == nil { // all of it may fit into another child
 			r.vain++
@@ -209,14 +217,49 @@ func nameOf(g *api.Group) string {
 	return " of group " + g.Name
 }
 
-// mayRetry reports whether to repeat a select that found too little: a zone did not
-// answer, and the retries are not used up.
-func (r *run) mayRetry(p *estimate.Plan) bool {
-	if len(p.Silent()) == 0 || r.first != nil || r.retries >= selectRetries {
-		return false
+// mayRetry reports whether to repeat a select that found too little because a zone did not answer, and
+// after which pause: as long as such a zone may answer soon, at the most for silencePatience; a few times
+// if nothing is known of it; and not if it is down.
+func (r *run) mayRetry(p *estimate.Plan) (time.Duration, bool) {
+	if len(p.Silent()) == 0 || r.first != nil {
+		return 0, false
 	}
-	r.retries++
-	return true
+	now := r.s.zone.Instant()
+	if r.retries == 0 {
+		r.lacking = now
+	}
+	pause := r.spread(backoff.Double(replanPause, replanPauseMax, r.retries), r.retries)
+	switch r.s.estimator.OutlookOf(p) {
+	case estimate.Soon:
+		left := time.Duration(r.lacking.Add(silencePatience)-now) * time.Millisecond
+		if left <= 0 {
+			return 0, false
+		}
+		pause = min(pause, left)
+	case estimate.Unknown:
+		if r.retries >= selectRetries {
+			return 0, false
+		}
+		pause = replanPause
+	case estimate.Away:
+		return 0, false
+	}
+	return pause, now.Add(pause) < r.waitDeadline()
+}
+
+// awaitSilent waits before a select is repeated. An owner that waits for longer than a moment holds nothing
+// meanwhile, so that nobody waits for the silent zone because of it.
+func (r *run) awaitSilent(ctx context.Context, pause time.Duration) (again bool, why cause, err error) {
+	if r.retries++; r.retries > selectRetries {
+		if err := r.yieldHolds(ctx); err != nil {
+			return false, cause{}, err
+		}
+	}
+	backoff.Sleep(ctx, pause)
+	if _, ok := r.owner.find(r.s.zone.View()); !ok {
+		r.decided = true // its caller was faster
+	}
+	return ctx.Err() == nil && !r.decided, cause{}, ctx.Err()
 }
 
 // takeHold logs an attempt with all participants, claims own slots in the same entry,

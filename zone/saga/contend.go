@@ -106,8 +106,13 @@ func (r *run) yieldHolds(ctx context.Context) error {
 func (r *run) nextWait() time.Duration {
 	d := backoff.Double(contendPause, contendPauseMax, r.waits)
 	r.waits++
+	return r.spread(d, r.waits)
+}
+
+// spread returns the n-th pause of an owner, which differs from those of others.
+func (r *run) spread(d time.Duration, n int) time.Duration {
 	sum := fnv.New32a()
-	_, _ = fmt.Fprintf(sum, "%s %s %d", r.want.request.Project, r.want.request.Reservation, r.waits) // a hash never fails
+	_, _ = fmt.Fprintf(sum, "%s %s %d", r.want.request.Project, r.want.request.Reservation, n) // a hash never fails
 	return backoff.Jitter(d, float64(sum.Sum32()%1024)/1024)
 }
 
