@@ -21,6 +21,8 @@ const (
 	followItemBytes = 64
 	// followAnswerBytes is the minimum cost of one answer.
 	followAnswerBytes = 4 << 10
+	// followSpare is for how long a child saves up what it has not used: as much it may say at once.
+	followSpare = 250 * time.Millisecond
 	// followNoteEvery is the interval for logging the next index when there was no
 	// news.
 	followNoteEvery = 10 * time.Second
@@ -35,6 +37,7 @@ type follower struct {
 	logged uint64    // the next index, as logged
 	next   uint64    // the next index as known here: everything up to it is handled
 	noted  time.Time // when that was logged last
+	paid   time.Time // until when the answers so far use up the child's share
 }
 
 // followLink processes a child's reports on its instances until ctx ends or an answer
@@ -57,17 +60,30 @@ func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 		if err != nil {
 			return err
 		}
-		wait := followCost(ch)
 		news, err := f.takeChanges(ctx, ch)
 		if err != nil {
 			return err
 		}
-		if !news && s.zone.Now().Sub(began) < followWait {
-			wait = max(wait, retryPause)
+		now := s.zone.Now()
+		wait := f.pay(now, followCost(ch))
+		if !news && now.Sub(began) < followWait {
+			wait = max(wait, retryPause-now.Sub(began))
 		}
-		backoff.Sleep(ctx, wait-s.zone.Now().Sub(began))
+		if wait > 0 {
+			backoff.Sleep(ctx, wait)
+		}
 	}
 	return nil
+}
+
+// pay charges the child's share with an answer, and returns for how long it is used up. News after a
+// quiet time is followed at once; what comes while an answer is on its way shares the next one.
+func (f *follower) pay(now time.Time, cost time.Duration) time.Duration {
+	if spare := now.Add(-followSpare); f.paid.Before(spare) {
+		f.paid = spare
+	}
+	f.paid = f.paid.Add(cost)
+	return f.paid.Sub(now)
 }
 
 // watchChildren logs when a child falls silent or is heard again: everything below a

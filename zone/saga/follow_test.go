@@ -2,6 +2,7 @@ package saga
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,25 @@ import (
 	"berth/raftstore/command"
 	"berth/zone"
 )
+
+// TestFollowingPaysForWhatItSaves: a child that was quiet is followed without a pause until its share of followSpare is
+// used up, and from then on at the pace of its share.
+func TestFollowingPaysForWhatItSaves(t *testing.T) {
+	const cost = time.Second * followAnswerBytes / followBytesPerSecond
+	f, now := &follower{}, time.Now()
+	for range 3 {
+		now = now.Add(time.Minute)
+		n := 0
+		for ; f.pay(now, cost) <= 0; n++ {
+		}
+		assert.Equal(t, int(followSpare/cost), n, "it saves no more than that")
+		for range 3 {
+			now = now.Add(cost)
+			assert.Positive(t, f.pay(now, cost))
+		}
+		assert.Positive(t, f.pay(now, followSpare), "a large answer has to be paid for")
+	}
+}
 
 // TestUnusableChangesCountAgainstAChild: a child that gives lists of changes which cannot
 // be used is not asked for offers either.
