@@ -136,6 +136,36 @@ func TestLeanFanoutSpreads(t *testing.T) {
 	})
 }
 
+// TestEqualOffersAreSpread: also when all children are asked, requests at the same time take equal offers of
+// different children, so that they do not take the same hosts.
+func TestEqualOffersAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		const kids, boots = 4, 120
+		for i := range kids {
+			w.zone(fmt.Sprint("kid", i), root, slices.Repeat([]int64{1}, boots/2)...) // hosts that are as good as each other
+		}
+		root.fanOut(api.FanoutAll, 0)
+		w.mu.Lock()
+		w.lag = func(call) time.Duration { return 20 * time.Millisecond }
+		w.mu.Unlock()
+		for i := range boots {
+			root.boot(order(fmt.Sprint("b", i), 1, 1))
+		}
+		attempts := 0
+		for i := range boots {
+			b := root.outcome(fmt.Sprint("b", i))
+			require.Equal(t, api.BootActive, b.State())
+			attempts += b.Tried()
+		}
+		for _, kid := range w.zones[1:] {
+			assert.InDelta(t, boots/kids, kid.used(), boots/kids/2, kid.name)
+		}
+		assert.Equal(t, boots, attempts, "nothing was refused")
+	})
+}
+
 // TestLeanFanoutAsksMore: further children are asked when the first ones have less than they said, when
 // they are dearer than they said, or when they are slow.
 func TestLeanFanoutAsksMore(t *testing.T) {

@@ -120,9 +120,8 @@ func worthOf(shape api.Resources) int64 {
 	return min(sum, costs.ScaleMax)
 }
 
-// sortChildren orders the children by what they fit and by price: those that fit all groups first. Equal
-// prices are ordered by the reservation, so that requests at the same time spread over the children, and
-// one that is planned again finds the same order.
+// sortChildren orders the children by what they fit and by price: those that fit all groups first. Those at
+// equal prices stay in the order of their seeds.
 func (f *fanout) sortChildren() {
 	var worth int64
 	for g := range f.worth {
@@ -136,7 +135,7 @@ func (f *fanout) sortChildren() {
 		for to < len(f.order) && f.emptyGroups(f.order[to]) == f.emptyGroups(f.order[from]) && f.priceOf(f.order[to]) <= addCapped(f.priceOf(f.order[from]), worth) {
 			to++
 		}
-		slices.SortFunc(f.order[from:to], func(a, b int) int { return cmp.Compare(f.seedOf(a), f.seedOf(b)) })
+		slices.Sort(f.order[from:to]) // the answers are in the order of their seeds
 		from = to
 	}
 }
@@ -162,13 +161,14 @@ func (f *fanout) priceOf(i int) (sum int64) {
 	return sum
 }
 
-// seedOf returns the place of a child among equal ones, drawn by the reservation.
-func (f *fanout) seedOf(i int) uint64 {
+// seedOf returns the place of a child among equal ones, drawn by the reservation: requests at the same time
+// spread over them, and one that is planned again finds the same order.
+func seedOf(req *api.Request, l api.LinkID) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(f.w.Request.Reservation)) // never fails
-	_, _ = h.Write([]byte{0})                       // never fails
-	_, _ = h.Write([]byte(f.answers[i].link.ID))    // never fails
-	x := h.Sum64()                                  // its last bytes are not mixed well
+	_, _ = h.Write([]byte(req.Reservation)) // never fails
+	_, _ = h.Write([]byte{0})               // never fails
+	_, _ = h.Write([]byte(l))               // never fails
+	x := h.Sum64()                          // its last bytes are not mixed well
 	x = (x ^ x>>33) * 0xff51afd7ed558ccd
 	return x ^ x>>33
 }

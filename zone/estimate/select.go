@@ -168,6 +168,7 @@ func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan,
 		}
 		answers = append(answers, a)
 	}
+	sortBySeed(answers, req)
 	var p *Plan
 	var own buildplan.Plan
 	if f := e.newFanout(v, w, answers); f != nil {
@@ -193,6 +194,14 @@ func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan,
 	}
 	p.first = first
 	return p, answers
+}
+
+// sortBySeed puts children into an order that the reservation draws: of equal offers the first one is taken, and
+// it is not the same child's for all requests.
+func sortBySeed(answers []childAnswer, req *api.Request) {
+	slices.SortFunc(answers, func(a, b childAnswer) int {
+		return cmp.Or(cmp.Compare(seedOf(req, a.link.ID), seedOf(req, b.link.ID)), cmp.Compare(a.link.ID, b.link.ID))
+	})
 }
 
 // refineAll refines a plan while groups are short and it helps.
@@ -488,6 +497,7 @@ func zoneOutcomes(name string, wanted int, merged []buildplan.Merged, offers [][
 	for i := range out {
 		out[i].Short = wanted - out[i].Offered
 	}
+	slices.SortFunc(out[1:], func(a, b api.ZoneOutcome) int { return cmp.Compare(a.Link, b.Link) })
 	return out
 }
 
