@@ -1,6 +1,7 @@
 package zone_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,6 +79,30 @@ func TestBootWaitsForAZoneThatRestarts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWaitingBootsDoNotStopOthers: so many boots as a leader works on at once wait for a zone, and one that needs
+// another zone is made.
+func TestWaitingBootsDoNotStopOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bootsAtOnce = 64
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		w.hear(w.zone("west", root, 2), 0)
+		w.hear(w.zone("east", root, 2), 0)
+		w.awayFor("west", time.Hour)
+		for i := range bootsAtOnce {
+			root.boot(order(fmt.Sprint("b", i), 4, 4))
+		}
+		began := time.Now()
+		assert.Equal(t, api.BootActive, root.run(order("other", 2, 2)).State())
+		assert.Less(t, time.Since(began), 2*time.Second)
+		for i := range bootsAtOnce {
+			assert.Equal(t, api.CodeUnreached, root.outcome(fmt.Sprint("b", i)).Code)
+		}
+		w.when(nil)
+		w.settle()
+	})
 }
 
 // TestBootWaitsForAZoneBelowAChild: whether it is waited for depends on what the child has heard of it.

@@ -147,8 +147,15 @@ func (r *run) tryHold(ctx context.Context, req *api.Request, plan *estimate.Plan
 	if h.Why != api.CodeContended {
 		r.vain++
 	}
-	backoff.Sleep(ctx, replanPause)
+	r.rest(ctx, replanPause)
 	return true, cause{}, nil
+}
+
+// rest waits, and lets others be worked on meanwhile.
+func (r *run) rest(ctx context.Context, d time.Duration) {
+	<-r.s.desks
+	backoff.Sleep(ctx, d)
+	r.s.desks <- struct{}{}
 }
 
 // planRemaining plans the missing instances, without the children that are asked last
@@ -255,7 +262,7 @@ func (r *run) awaitSilent(ctx context.Context, pause time.Duration) (again bool,
 			return false, cause{}, err
 		}
 	}
-	backoff.Sleep(ctx, pause)
+	r.rest(ctx, pause)
 	if _, ok := r.owner.find(r.s.zone.View()); !ok {
 		r.decided = true // its caller was faster
 	}

@@ -195,9 +195,13 @@ func (o bootOwner) decision(at command.Stamp, d api.Decision, why cause, last *a
 
 // bootsLoop returns the loop that takes undecided boots to their decision.
 func (s *Saga) bootsLoop() zone.Loop {
-	return zone.LoopOf(bootsAtOnce, state.DueBoots, (*state.State).UndecidedBoots, (*state.State).UndecidedBoot, func(b *state.Boot) []zone.Job {
+	return zone.LoopOf(bootsWaiting, state.DueBoots, (*state.State).UndecidedBoots, (*state.State).UndecidedBoot, func(b *state.Boot) []zone.Job {
 		o := bootOwner{b.Request.Project, b.Request.Reservation}
-		return []zone.Job{{Key: b.ID(), Run: func(ctx context.Context) error { return s.settleOwner(ctx, o) }}}
+		return []zone.Job{{Key: b.ID(), Run: func(ctx context.Context) error {
+			s.desks <- struct{}{}
+			defer func() { <-s.desks }()
+			return s.settleOwner(ctx, o)
+		}}}
 	})
 }
 

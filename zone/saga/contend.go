@@ -51,7 +51,7 @@ func (r *run) waitForOthers(ctx context.Context, req *api.Request, p *estimate.P
 	if r.s.zone.Instant().Add(wait) >= r.waitDeadline() {
 		return r.failOwner(ctx, req, p, waitedInVain)
 	}
-	backoff.Sleep(ctx, wait)
+	r.rest(ctx, wait)
 	if _, ok := r.owner.find(r.s.zone.View()); !ok {
 		r.decided = true // its caller was faster
 	}

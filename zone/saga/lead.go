@@ -15,6 +15,7 @@ import (
 // Limits of the leader's loops.
 const (
 	bootsAtOnce     = 64              // boots that one leader works on
+	bootsWaiting    = 1024            // the same, with those that wait for others or for a zone
 	tellsAtOnce     = 32              // calls to other zones, about one object each
 	decisionsAtOnce = 1024            // decisions on their way to children; those for one child share calls
 	followWait      = 3 * time.Second // long poll of a child's changes; a dead gateway is noticed after it
