@@ -94,6 +94,7 @@ func TestWaitingBootsDoNotStopOthers(t *testing.T) {
 		for i := range bootsAtOnce {
 			root.boot(order(fmt.Sprint("b", i), 4, 4))
 		}
+		time.Sleep(time.Second) // all of them wait
 		began := time.Now()
 		assert.Equal(t, api.BootActive, root.run(order("other", 2, 2)).State())
 		assert.Less(t, time.Since(began), 2*time.Second)
