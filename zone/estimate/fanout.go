@@ -121,7 +121,7 @@ func worthOf(shape api.Resources) int64 {
 }
 
 // sortChildren orders the children by what they fit and by price: those that fit all groups first. Those at
-// equal prices stay in the order of their seeds.
+// equal prices are in the order of their seeds.
 func (f *fanout) sortChildren() {
 	var worth int64
 	for g := range f.worth {
@@ -135,7 +135,9 @@ func (f *fanout) sortChildren() {
 		for to < len(f.order) && f.emptyGroups(f.order[to]) == f.emptyGroups(f.order[from]) && f.priceOf(f.order[to]) <= addCapped(f.priceOf(f.order[from]), worth) {
 			to++
 		}
-		slices.Sort(f.order[from:to]) // the answers are in the order of their seeds
+		slices.SortFunc(f.order[from:to], func(a, b int) int {
+			return cmp.Compare(seedOf(f.w.Request, f.answers[a].link.ID), seedOf(f.w.Request, f.answers[b].link.ID))
+		})
 		from = to
 	}
 }

@@ -168,12 +168,12 @@ func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan,
 		}
 		answers = append(answers, a)
 	}
-	sortBySeed(answers, req)
 	var p *Plan
 	var own buildplan.Plan
 	if f := e.newFanout(v, w, answers); f != nil {
 		p, own = f.layOutLean(ctx)
 	} else {
+		sortBySeed(answers, req)
 		asked := make(chan struct{})
 		go func() {
 			defer close(asked)
@@ -197,7 +197,7 @@ func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan,
 }
 
 // sortBySeed puts children into an order that the reservation draws: of equal offers the first one is taken, and
-// it is not the same child's for all requests.
+// it is not the same child's for all requests. A lean fan-out draws the children that it asks instead.
 func sortBySeed(answers []childAnswer, req *api.Request) {
 	slices.SortFunc(answers, func(a, b childAnswer) int {
 		return cmp.Or(cmp.Compare(seedOf(req, a.link.ID), seedOf(req, b.link.ID)), cmp.Compare(a.link.ID, b.link.ID))
