@@ -97,9 +97,9 @@ func TestOracle(t *testing.T) {
 // TestVolumeOracle plays random lives of volumes and of the instances that they are attached to.
 func TestVolumeOracle(t *testing.T) {
 	playFrom(t, 150, state.NewVolumeHistory, (*state.History).FirstOfVolumes, (*state.History).DrawVolume, check.Outcomes{
-		"BootCreate ok": 200, "VolumeAttach ok": 150, "VolumeAttach conflict": 200, "VolumeAttach not_found": 600,
-		"VolumeDetach ok": 60, "VolumeDetach conflict": 2, "VolumeDetach not_found": 80,
-		"InstanceDelete conflict": 1, "InstanceMove ok": 6, "InstanceMove conflict": 30, "InstanceMove no_capacity": 3,
+		"BootCreate ok": 200, "VolumeAttach ok": 120, "VolumeAttach conflict": 200, "VolumeAttach not_found": 600,
+		"VolumeDetach ok": 40, "VolumeDetach conflict": 2, "VolumeDetach not_found": 80,
+		"InstanceMove ok": 2, "InstanceMove conflict": 20, "InstanceMove no_capacity": 2,
 	})
 }
 
