@@ -153,9 +153,9 @@ func (r *run) tryHold(ctx context.Context, req *api.Request, plan *estimate.Plan
 
 // rest waits, and lets others be worked on meanwhile.
 func (r *run) rest(ctx context.Context, d time.Duration) {
-	<-r.s.desks
+	<-r.s.working
 	backoff.Sleep(ctx, d)
-	r.s.desks <- struct{}{}
+	r.s.working <- struct{}{}
 }
 
 // planRemaining plans the missing instances, without the children that are asked last

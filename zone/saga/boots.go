@@ -198,8 +198,8 @@ func (s *Saga) bootsLoop() zone.Loop {
 	return zone.LoopOf(bootsWaiting, state.DueBoots, (*state.State).UndecidedBoots, (*state.State).UndecidedBoot, func(b *state.Boot) []zone.Job {
 		o := bootOwner{b.Request.Project, b.Request.Reservation}
 		return []zone.Job{{Key: b.ID(), Run: func(ctx context.Context) error {
-			s.desks <- struct{}{}
-			defer func() { <-s.desks }()
+			s.working <- struct{}{}
+			defer func() { <-s.working }()
 			return s.settleOwner(ctx, o)
 		}}}
 	})

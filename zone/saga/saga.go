@@ -54,13 +54,13 @@ type Saga struct {
 	admission admission    // new boots on their way into the log
 	tells     joint[*tell] // decisions that are due at the same time
 
-	desks chan struct{} // has a value for each boot that is worked on
+	working chan struct{} // has a value for each boot that is worked on
 }
 
 // New returns a saga. Nothing runs until Lead is called.
 func New(c Config) *Saga {
 	return &Saga{
 		zone: c.Zone, estimator: c.Estimator, peers: c.Peers, digests: c.Digests,
-		plans: plans{of: map[string]*estimate.Plan{}}, desks: make(chan struct{}, bootsAtOnce),
+		plans: plans{of: map[string]*estimate.Plan{}}, working: make(chan struct{}, bootsAtOnce),
 	}
 }
