@@ -57,6 +57,41 @@ func TestRecordsShare(t *testing.T) {
 	}
 }
 
+// TestTermsAreSavedOnce: since api.FormFifth a snapshot has the terms of instances in a row once, and each
+// instance is what it was.
+func TestTermsAreSavedOnce(t *testing.T) {
+	const count = 100
+	sizes := map[api.Form]int{}
+	for _, form := range []api.Form{api.FormFourth, api.FormFifth} {
+		w := newWorld(t)
+		w.form = form
+		w.host("h1", 2*count)
+		for n, r := range []string{"r1", "r2"} {
+			b := create(w.stamp(), r, count, count)
+			for at := range b.Instances {
+				b.Instances[at].ID = api.InstanceID(fmt.Sprintf("i%03d", at/10*20+at%10+10*n)) // ten of one, ten of the other
+			}
+			w.ok(b)
+			h := hold(w.stamp(), "k-"+r, r, nil)
+			for _, sp := range b.Instances {
+				h.Slots = append(h.Slots, command.Slot{Instance: sp, Host: "h1"})
+			}
+			h.Request, h.Metadata, h.Commit = b.Request, map[string]string{"a": r}, true
+			w.ok(h)
+		}
+		before := saved(t, w.s)
+		again := loaded(t, before)
+		assert.Equal(t, before, saved(t, again))
+		for _, i := range w.s.instances.Values() {
+			read, ok := again.Instance(i.ID)
+			require.True(t, ok)
+			assert.Equal(t, i, read)
+		}
+		sizes[form] = len(before)
+	}
+	assert.Less(t, sizes[api.FormFifth], sizes[api.FormFourth]-2*count*50)
+}
+
 // TestSharingSearchesOnlySoFar: what is not found is kept as it is.
 func TestSharingSearchesOnlySoFar(t *testing.T) {
 	list := specs(numbered("i", specsSearched+2)...)

@@ -48,7 +48,7 @@ func (s *workBook) tables(into []table.Table) []table.Table {
 
 func (s *workBook) sections() []section {
 	return append(s.bindingsBook.sections(),
-		sectionOf("instances", s.instances.Values, s.loadInstance),
+		s.instancesSection(),
 		sectionOf("groups", s.groups.Values, func(g *api.ServerGroup) { s.groups.Set(joinKey(g.Project, g.ID), g) }),
 		sectionOf("unended", s.unended.Keys, func(id *string) { s.unended.Insert(*id) }))
 }

@@ -1,6 +1,9 @@
 package state
 
-import "berth/api"
+import (
+	"berth/api"
+	"berth/internal/codec"
+)
 
 // termsKey names the hold that made an instance.
 type termsKey struct {
@@ -19,7 +22,7 @@ func (s *workBook) shareLoaded(i *api.Instance) {
 	k := termsKey{i.Origin, i.Hold}
 	known := s.loading[k]
 	for _, t := range known[:min(len(known), termsSearched)] {
-		if t.Equal(i.InstanceTerms) {
+		if t == i.InstanceTerms || t.Equal(i.InstanceTerms) {
 			i.InstanceTerms = t
 			return
 		}
@@ -29,4 +32,39 @@ func (s *workBook) shareLoaded(i *api.Instance) {
 	}
 	s.shareTerms(i.InstanceTerms)
 	s.loading[k] = append(known, i.InstanceTerms)
+}
+
+// instancesSection returns the section of instances. Since api.FormFifth a record has no terms when
+// they are those of the record before: the ids of a boot follow each other, and so do its instances.
+func (s *workBook) instancesSection() section {
+	var last *api.InstanceTerms
+	one := sectionOf("instances", s.instances.Values, func(i *api.Instance) {
+		if i.InstanceTerms == nil {
+			i.InstanceTerms = last
+		}
+		s.loadInstance(i)
+		last = i.InstanceTerms
+	})
+	if s.form >= api.FormFifth {
+		one.begin = s.beginInstances
+	}
+	return one
+}
+
+func (s *workBook) beginInstances() (count int, save func(codec.Encoder) error) {
+	records := s.instances.Values()
+	return len(records), func(e codec.Encoder) error {
+		var last *api.InstanceTerms
+		for _, i := range records {
+			record := *i
+			if last == i.InstanceTerms || last != nil && last.Equal(i.InstanceTerms) {
+				record.InstanceTerms = nil
+			}
+			last = i.InstanceTerms
+			if err := e.Encode(&record); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
