@@ -40,15 +40,21 @@ func benchmarkEncode(b *testing.B, c command.Command) {
 func inForms(b *testing.B, run func(b *testing.B, stamp command.Stamp)) {
 	b.Helper()
 	for _, form := range []api.Form{api.FormFirst, api.FormNewest} {
-		entry, err := command.Encode(command.Prune{Stamp: at(start)}, form)
-		require.NoError(b, err)
-		c, err := command.Decode(entry, form)
-		require.NoError(b, err)
 		b.Run(fmt.Sprintf("form=%d", form), func(b *testing.B) {
 			b.ReportAllocs()
-			run(b, c.(command.Prune).Stamp) //nolint:forcetypeassert // as it was written
+			run(b, stampIn(b, form))
 		})
 	}
+}
+
+// stampIn returns the stamp of commands that were read from entries of a form.
+func stampIn(b *testing.B, form api.Form) command.Stamp {
+	b.Helper()
+	entry, err := command.Encode(command.Prune{Stamp: at(start)}, form)
+	require.NoError(b, err)
+	c, err := command.Decode(entry, form)
+	require.NoError(b, err)
+	return c.(command.Prune).Stamp //nolint:forcetypeassert // as it was written
 }
 
 // BenchmarkBoot is the life of a boot of 100 instances on 10 hosts, in a zone

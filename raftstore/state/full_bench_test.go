@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/raftstore/command"
 )
 
 // fullHosts is how many hosts the instances of a full zone are on.
@@ -28,10 +29,10 @@ func BenchmarkFull(b *testing.B) {
 func benchmarkFull(b *testing.B, instances int) {
 	b.Helper()
 	empty := liveBytes()
-	f := &fullZone{s: New()}
+	f := &fullZone{s: New(), stamp: stampIn(b, api.FormNewest)}
 	f.s.Apply(1, initial())
 	for i := range fullHosts {
-		f.s.Apply(1, hostPut(at(start), "a1", hostNamed(i), int64(2*instances)))
+		f.s.Apply(1, hostPut(f.stamp, "a1", hostNamed(i), int64(2*instances)))
 	}
 	hosts := liveBytes()
 	for range instances / benchInstances {
@@ -76,6 +77,7 @@ func benchmarkFull(b *testing.B, instances int) {
 // fullZone is a zone that boots.
 type fullZone struct {
 	s     *State
+	stamp command.Stamp
 	index uint64
 	boots int
 }
@@ -85,17 +87,17 @@ func (f *fullZone) boot(b *testing.B) {
 	b.Helper()
 	res := fmt.Sprintf("r%d", f.boots)
 	ids := numbered(res, benchInstances)
-	h := hold(at(start), "k-"+res, res, nil)
+	h := hold(f.stamp, "k-"+res, res, nil)
 	h.Commit = true
-	active := reports(at(start), "a1", "", api.StatusActive)
+	active := reports(f.stamp, "a1", "", api.StatusActive)
 	for i, id := range ids {
 		host := hostNamed((f.boots*benchInstances + i) % fullHosts)
 		h.Slots = append(h.Slots, slots(host, id)...)
-		active.Items = append(active.Items, reports(at(start), "a1", host, api.StatusActive, id).Items...)
+		active.Items = append(active.Items, reports(f.stamp, "a1", host, api.StatusActive, id).Items...)
 	}
 	f.boots++
 	f.index += 3
-	f.s.Apply(f.index, create(at(start), res, benchInstances, benchInstances))
+	f.s.Apply(f.index, create(f.stamp, res, benchInstances, benchInstances))
 	if r := f.s.Apply(f.index+1, h); r.Err != nil || len(r.Hold.Refused) > 0 {
 		b.Fatal(r.Err, r.Hold)
 	}
