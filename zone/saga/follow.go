@@ -23,6 +23,9 @@ const (
 	followAnswerBytes = 4 << 10
 	// followSpare is for how long a child saves up what it has not used: as much it may say at once.
 	followSpare = 250 * time.Millisecond
+	// followIdleMax is how many answers in a row without news are followed at once. That an instance was
+	// made is none, and that it runs comes right after it.
+	followIdleMax = 4
 	// followNoteEvery is the interval for logging the next index when there was no
 	// news.
 	followNoteEvery = 10 * time.Second
@@ -38,6 +41,7 @@ type follower struct {
 	next   uint64    // the next index as known here: everything up to it is handled
 	noted  time.Time // when that was logged last
 	paid   time.Time // until when the answers so far use up the child's share
+	idle   int       // answers without news in a row
 }
 
 // followLink processes a child's reports on its instances until ctx ends or an answer
@@ -66,7 +70,7 @@ func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 		}
 		now := s.zone.Now()
 		wait := f.pay(now, followCost(ch))
-		if !news && now.Sub(began) < followWait {
+		if f.countIdle(news) > followIdleMax && now.Sub(began) < followWait {
 			wait = max(wait, retryPause-now.Sub(began))
 		}
 		if wait > 0 {
@@ -84,6 +88,14 @@ func (f *follower) pay(now time.Time, cost time.Duration) time.Duration {
 	}
 	f.paid = f.paid.Add(cost)
 	return f.paid.Sub(now)
+}
+
+// countIdle counts an answer, and returns how many there were in a row without news.
+func (f *follower) countIdle(news bool) int {
+	if f.idle++; news {
+		f.idle = 0
+	}
+	return f.idle
 }
 
 // watchChildren logs when a child falls silent or is heard again: everything below a
