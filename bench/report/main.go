@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -23,7 +24,11 @@ import (
 	"berth/internal/sysinfo"
 )
 
+// gcPercent is what cmd/berth sets.
+const gcPercent = 200
+
 func main() {
+	debug.SetGCPercent(gcPercent)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := runReport(ctx, os.Args[1:], os.Stderr)
 	stop()
