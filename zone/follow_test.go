@@ -29,6 +29,23 @@ func (w *world) setLie(id api.LinkID, lie func(after uint64) *api.Changes) {
 	w.lies = map[api.LinkID]func(uint64) *api.Changes{id: lie}
 }
 
+// TestNewsComesAtOnce boots over two children again and again: the owner does not pause between the answer
+// that an instance was made, which is no news to it, and the one that it runs.
+func TestNewsComesAtOnce(t *testing.T) {
+	const pause = 200 * time.Millisecond // after more answers without news
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		w.zone("west", root, 20)
+		w.zone("east", root, 20)
+		for n := range 8 {
+			began := time.Now()
+			require.Equal(t, api.BootActive, root.run(order("a"+strconv.Itoa(n), 4, 4)).State())
+			assert.Less(t, time.Since(began), pause)
+		}
+	})
+}
+
 // TestRogueChildIsFollowed: whatever a child answers, at once and again and again, it
 // costs this zone some calls and hardly an entry of the log; instances of others stay
 // as they are; and what it says when it is honest again still arrives.

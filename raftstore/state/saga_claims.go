@@ -138,11 +138,10 @@ func (s *sagaBook) claimsOf(id api.ConsumerID) iter.Seq2[api.ProviderID, api.Cla
 // heldSlot returns the undecided hold that has a slot on an own host for an instance, and
 // the index of the slot.
 func (s *sagaBook) heldSlot(id api.InstanceID) (*Hold, int, bool) {
-	k, held := s.held.Get(string(id))
+	h, held := s.UndecidedHoldOf(id)
 	if !held {
 		return nil, 0, false
 	}
-	h, _ := s.holds.Get(k)
 	for n := range h.Slots {
 		if h.Slots[n].Instance.ID == id {
 			return h, n, true

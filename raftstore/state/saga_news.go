@@ -31,6 +31,15 @@ func (s *sagaBook) NewsOf(link api.LinkID, ch api.InstanceChange) News {
 	return NewsChange
 }
 
+// UndecidedHoldOf returns the undecided hold that an instance is part of, if there is one.
+func (s *sagaBook) UndecidedHoldOf(id api.InstanceID) (*Hold, bool) {
+	key, ok := s.held.Get(string(id))
+	if !ok {
+		return nil, false
+	}
+	return s.holds.Get(key)
+}
+
 // instanceChanges applies the changes that a child reports, in the child's order. It stops
 // before an instance whose hold is undecided here: the follower reads it again, so that no
 // status is lost.

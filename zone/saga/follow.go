@@ -42,6 +42,8 @@ type follower struct {
 	noted  time.Time // when that was logged last
 	paid   time.Time // until when the answers so far use up the child's share
 	idle   int       // answers without news in a row
+
+	undecided api.InstanceID // of the last answer, the first instance whose hold is not decided here; "" for none
 }
 
 // followLink processes a child's reports on its instances until ctx ends or an answer
@@ -67,6 +69,9 @@ func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 		news, err := f.takeChanges(ctx, ch)
 		if err != nil {
 			return err
+		}
+		if f.undecided != "" {
+			s.awaitDecision(ctx, f.undecided)
 		}
 		now := s.zone.Now()
 		wait := f.pay(now, followCost(ch))
@@ -146,13 +151,13 @@ func (f *follower) takeChanges(ctx context.Context, ch *api.Changes) (bool, erro
 		s.estimator.NoteFailure(f.id)
 		return false, api.Errorf(api.CodeInternal, "the child gave an unusable list of changes")
 	}
-	news, next := siftChanges(s.zone.View(), f.id, ch)
+	news, next := f.siftChanges(s.zone.View(), ch)
 	if len(news) < len(ch.Items) { // true, or is this node behind?
 		v, err := s.zone.Latest(ctx)
 		if err != nil {
 			return false, err
 		}
-		news, next = siftChanges(v, f.id, ch)
+		news, next = f.siftChanges(v, ch)
 	}
 	if next == f.next && len(news) == 0 {
 		return false, nil
@@ -201,10 +206,12 @@ func soundChanges(ch *api.Changes, after uint64) bool {
 
 // siftChanges returns the items that change something here, and the next index: before
 // an instance whose hold is undecided, so that no status is lost.
-func siftChanges(v *state.State, id api.LinkID, ch *api.Changes) (news []api.InstanceChange, next uint64) {
+func (f *follower) siftChanges(v *state.State, ch *api.Changes) (news []api.InstanceChange, next uint64) {
+	f.undecided = ""
 	for _, item := range ch.Items {
-		switch v.NewsOf(id, item) {
+		switch v.NewsOf(f.id, item) {
 		case state.NewsPending:
+			f.undecided = item.ID
 			return news, item.Index - 1
 		case state.NewsChange:
 			item.Fault = state.Clip(item.Fault)
