@@ -102,7 +102,7 @@ func (h *home) path(name string) string { return filepath.Join(h.opts.Dir, name)
 // refusedToOpen opens the node and expects that it cannot be.
 func (h *home) refusedToOpen() error {
 	h.t.Helper()
-	_, err := Open(h.opts)
+	_, err := h.open()
 	require.Error(h.t, err)
 	return err
 }
@@ -120,21 +120,19 @@ type running struct {
 // portPause is between two tries to get a port back.
 const portPause = 50 * time.Millisecond
 
-// opened opens the node. A node that is started again listens where it did
-// before, and meanwhile a port may have gone to a connection of another process:
-// then it waits until the port is free.
-func (h *home) opened() *Node {
-	h.t.Helper()
+// open opens the node. A node that is started again listens where it did before,
+// and meanwhile a port may have gone to a connection of another process: then it
+// waits until the port is free.
+func (h *home) open() (*Node, error) {
 	late := time.After(patience)
 	for {
 		n, err := Open(h.opts)
 		if !errors.Is(err, syscall.EADDRINUSE) {
-			require.NoError(h.t, err)
-			return n
+			return n, err
 		}
 		select {
 		case <-late:
-			require.NoError(h.t, err)
+			return n, err
 		case <-time.After(portPause):
 		}
 	}
@@ -143,7 +141,8 @@ func (h *home) opened() *Node {
 // start runs the node and waits for nothing.
 func (h *home) start() *running {
 	h.t.Helper()
-	n := h.opened()
+	n, err := h.open()
+	require.NoError(h.t, err)
 	ctx, cancel := context.WithCancel(h.t.Context()) // all nodes of a test end at once
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()

@@ -80,9 +80,10 @@ func TestAFileOfZonesThatStandsForGigabytesIsRefused(t *testing.T) {
 // logged, and flips a bit in its log.
 func TestADamagedNodeDoesNotStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "n1")
+	const own = "127.0.78.1:0" // nobody else takes its ports while the node is down
 	_, err := node.Init(node.InitOptions{
 		Dir: dir, Name: "west", Node: "n1", Now: time.Now(),
-		Listen: node.Addresses{API: "127.0.0.1:0", Gateway: "127.0.0.1:0", Node: "127.0.0.1:0", Agent: "127.0.0.1:0", Admin: "127.0.0.1:0"},
+		Listen: node.Addresses{API: own, Gateway: own, Node: own, Agent: own, Admin: own},
 	})
 	require.NoError(t, err)
 	n, err := node.Open(node.Options{Dir: dir, Version: "v1", Log: slog.New(slog.DiscardHandler), Now: time.Now})
