@@ -10,7 +10,9 @@ import (
 )
 
 // An entry of the log is a sequence of commands, each behind its length as an
-// unsigned varint. The order is the order of application.
+// unsigned varint. The order is the order of application. A command may leave out what the one
+// before it has, if both are of one proposal: what is before the first of a proposal is not known
+// when it is written.
 
 // errEntry is wrapped by every error about an entry that cannot be read.
 var errEntry = errors.New("unreadable log entry")
@@ -21,8 +23,8 @@ func encodeCommands(cmds []command.Command, form api.Form) ([]byte, error) {
 		return nil, api.Errorf(api.CodeInvalid, "a proposal holds 1 to %d commands, not %d", commandsMax, len(cmds))
 	}
 	var body []byte
-	for _, c := range cmds {
-		b, err := encodeCommand(c, form)
+	for i, c := range cmds {
+		b, err := encodeCommand(cmds[:i], c, form)
 		switch {
 		case api.CodeOf(err) == api.CodeUnavailable:
 			return nil, err
@@ -47,7 +49,7 @@ func decodeEntry(entry []byte, newest api.Form) ([]command.Command, error) {
 		if n <= 0 || size > uint64(len(entry)-n) {
 			return nil, fmt.Errorf("%w: command %d is cut short", errEntry, len(cmds))
 		}
-		c, err := decodeCommand(entry[n:n+int(size)], newest)
+		c, err := decodeCommand(cmds, entry[n:n+int(size)], newest)
 		if err != nil {
 			return nil, fmt.Errorf("%w: command %d: %w", errEntry, len(cmds), err)
 		}

@@ -11,10 +11,21 @@ import (
 // This file is the interface of the rest of the package to the state machine, except for the
 // parts of a backup, which Restore proposes.
 
-func encodeCommand(c command.Command, form api.Form) ([]byte, error) { return command.Encode(c, form) }
+// encodeCommand writes the command of a proposal that follows others.
+func encodeCommand(before []command.Command, c command.Command, form api.Form) ([]byte, error) {
+	return command.EncodeAfter(lastOf(before), c, form)
+}
 
-func decodeCommand(b []byte, newest api.Form) (command.Command, error) {
-	return command.Decode(b, newest)
+// decodeCommand reads the command of an entry that follows others.
+func decodeCommand(before []command.Command, b []byte, newest api.Form) (command.Command, error) {
+	return command.DecodeAfter(lastOf(before), b, newest)
+}
+
+func lastOf(cmds []command.Command) command.Command {
+	if len(cmds) == 0 {
+		return nil
+	}
+	return cmds[len(cmds)-1]
 }
 
 func emptyState() *state.State { return state.New() }

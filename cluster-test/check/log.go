@@ -77,7 +77,11 @@ func decodeEntry(data []byte) ([]command.Command, error) {
 		if n <= 0 || size > uint64(len(data)-n) {
 			return nil, fmt.Errorf("command %d is cut short", len(out))
 		}
-		c, err := command.Decode(data[n:n+int(size)], api.FormNewest)
+		var before command.Command
+		if len(out) > 0 {
+			before = out[len(out)-1]
+		}
+		c, err := command.DecodeAfter(before, data[n:n+int(size)], api.FormNewest)
 		if err != nil {
 			return nil, fmt.Errorf("command %d: %w", len(out), err)
 		}

@@ -105,8 +105,10 @@ func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Res
 	index := s.next.Index() + 1
 	out := make([]state.Result, len(cmds))
 	var touched []state.Topic
+	var before command.Command
 	for i, c := range cmds {
-		out[i] = s.next.Apply(index, s.reread(c))
+		out[i] = s.next.Apply(index, s.reread(before, c))
+		before = c
 		touched = append(touched, s.next.Touched()...)
 	}
 	s.view = s.next.Clone()
@@ -116,14 +118,14 @@ func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Res
 	return out, nil
 }
 
-// reread returns a command as it is read from an entry.
-func (s *Store) reread(c command.Command) command.Command {
+// reread returns a command as it is read from an entry, behind the one before it.
+func (s *Store) reread(before, c command.Command) command.Command {
 	if s.form == 0 {
 		return c
 	}
-	b, err := command.Encode(c, s.form)
+	b, err := command.EncodeAfter(before, c, s.form)
 	if err == nil {
-		c, err = command.Decode(b, s.form)
+		c, err = command.DecodeAfter(before, b, s.form)
 	}
 	if err != nil {
 		panic(fmt.Sprintf("memstore: %T cannot be an entry: %v", c, err))

@@ -168,7 +168,11 @@ func CheckForm(c Command, form api.Form) error {
 }
 
 // Encode returns the bytes of one entry of a form. It returns CodeUnavailable as CheckForm does.
-func Encode(c Command, form api.Form) ([]byte, error) {
+func Encode(c Command, form api.Form) ([]byte, error) { return EncodeAfter(nil, c, form) }
+
+// EncodeAfter returns the bytes of a command that follows another one of its proposal in an entry.
+// What they have in common may be left out of them: only DecodeAfter reads them.
+func EncodeAfter(after, c Command, form api.Form) ([]byte, error) {
 	if err := CheckForm(c, form); err != nil {
 		return nil, err
 	}
@@ -177,7 +181,7 @@ func Encode(c Command, form api.Form) ([]byte, error) {
 	}
 	var body any = c
 	if p, ok := c.(packable); ok && form >= api.FormFifth {
-		body = p.pack()
+		body = p.pack(after)
 	}
 	b, err := codec.Marshal(body)
 	if err != nil {
@@ -188,7 +192,11 @@ func Encode(c Command, form api.Form) ([]byte, error) {
 
 // Decode reads what Encode wrote, in forms up to newest. The node must stop on an error, be
 // it an unknown form or kind or a malformed body: an entry is never skipped.
-func Decode(b []byte, newest api.Form) (Command, error) {
+func Decode(b []byte, newest api.Form) (Command, error) { return DecodeAfter(nil, b, newest) }
+
+// DecodeAfter reads what EncodeAfter wrote, behind the command before it in the entry; nil for none.
+// Both share memory: neither may be changed.
+func DecodeAfter(after Command, b []byte, newest api.Form) (Command, error) {
 	if len(b) < 2 {
 		return nil, fmt.Errorf("command of %d bytes is cut short", len(b))
 	}
@@ -197,7 +205,7 @@ func Decode(b []byte, newest api.Form) (Command, error) {
 	if !known || form < api.FormFirst || form > newest {
 		return nil, fmt.Errorf("command kind %d of form %d is unknown; this node reads forms up to %d and is older than the log", kind, form, newest)
 	}
-	c, err := read(b[2:], form)
+	c, err := read(b[2:], form, after)
 	if err == nil && form < api.FormNewest && NeededForm(c) > form {
 		err = fmt.Errorf("it has what came with form %d", NeededForm(c))
 	}
@@ -207,7 +215,7 @@ func Decode(b []byte, newest api.Form) (Command, error) {
 	return c, nil
 }
 
-func reader[T Command](b []byte, form api.Form) (Command, error) {
+func reader[T Command](b []byte, form api.Form, _ Command) (Command, error) {
 	var c T
 	if err := codec.Unmarshal(b, &c); err != nil {
 		return nil, err
@@ -218,7 +226,7 @@ func reader[T Command](b []byte, form api.Form) (Command, error) {
 	return c, nil
 }
 
-var readers = map[Kind]func([]byte, api.Form) (Command, error){
+var readers = map[Kind]func(b []byte, form api.Form, after Command) (Command, error){
 	KindInit:            reader[Init],
 	KindNodePut:         reader[NodePut],
 	KindNodeRemove:      reader[NodeRemove],

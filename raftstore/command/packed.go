@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 
 	"berth/api"
@@ -21,22 +23,25 @@ const packedMax = 100_000
 // errPacked is wrapped by every error about a packed list that cannot be read.
 var errPacked = errors.New("malformed packed list")
 
-// packable is a command that has a packed body.
-type packable interface{ pack() any }
+// packable is a command that has a packed body. What it has in common with the command before it
+// in the entry, nil for none, may be left out.
+type packable interface{ pack(after Command) any }
 
 // packed is the packed body of a command.
-type packed[C Command] interface{ unpack() (C, error) }
+type packed[C Command] interface {
+	unpack(after Command) (C, error)
+}
 
 // packedReader reads a command that is packed since api.FormFifth.
-func packedReader[C Command, P packed[C]](b []byte, form api.Form) (Command, error) {
+func packedReader[C Command, P packed[C]](b []byte, form api.Form, after Command) (Command, error) {
 	if form < api.FormFifth {
-		return reader[C](b, form)
+		return reader[C](b, form, after)
 	}
 	var p P
 	if err := codec.Unmarshal(b, &p); err != nil {
 		return nil, err
 	}
-	c, err := p.unpack()
+	c, err := p.unpack(after)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +57,7 @@ type packedBoot struct {
 	Runs []specRun `cbor:"40,keyasint,omitempty"` // of Instances
 }
 
-func (c BootCreate) pack() any {
+func (c BootCreate) pack(Command) any {
 	p := packedBoot{BootCreate: c}
 	if fitsPacked(len(c.Instances)) {
 		p.Runs, p.Instances = packSpecs(c.Instances), nil
@@ -60,7 +65,7 @@ func (c BootCreate) pack() any {
 	return p
 }
 
-func (p packedBoot) unpack() (c BootCreate, err error) {
+func (p packedBoot) unpack(Command) (c BootCreate, err error) {
 	c = p.BootCreate
 	if len(p.Runs) > 0 {
 		c.Instances, err = unpackSpecs(c.Instances, p.Runs)
@@ -72,6 +77,8 @@ func (p packedBoot) unpack() (c BootCreate, err error) {
 // a host.
 type packedHold struct {
 	Hold
+	Request     *api.Request `cbor:"5,keyasint,omitempty"` // that of Hold; nil if OfBoot is set
+	OfBoot      *ofBoot      `cbor:"46,keyasint,omitempty"`
 	Runs        []specRun    `cbor:"40,keyasint,omitempty"` // the instances of Slots
 	Groups      []int        `cbor:"41,keyasint,omitempty"` // a group and a number of slots, in turns; empty if all are of group 0
 	Hosts       hostList     `cbor:"42,keyasint,omitzero"`
@@ -86,8 +93,47 @@ type packedPart struct {
 	Runs [][]specRun `cbor:"2,keyasint"` // per group
 }
 
-func (c Hold) pack() any {
-	p := packedHold{Hold: c}
+// ofBoot is set for a hold that has what the boot before it in the entry has: its request, metadata
+// and instances.
+type ofBoot struct {
+	Since   api.Instant `cbor:"1,keyasint,omitempty"` // of the request, like Attempt
+	Attempt int         `cbor:"2,keyasint,omitempty"`
+	Slots   int         `cbor:"3,keyasint,omitempty"` // number of slots, which are for the first instances; 0 if Runs has them
+}
+
+// followBoot leaves out what the hold has in common with a boot.
+func (p *packedHold) followBoot(b *BootCreate) {
+	r := p.Hold.Request
+	r.Since, r.Attempt = b.Request.Since, b.Request.Attempt
+	if p.Origin != "" || !maps.Equal(p.Metadata, b.Metadata) || !reflect.DeepEqual(r, b.Request) {
+		return
+	}
+	p.OfBoot = &ofBoot{Since: p.Request.Since, Attempt: p.Request.Attempt}
+	p.Request, p.Metadata = nil, nil
+}
+
+// takeBoot fills in what followBoot has left out.
+func (p *packedHold) takeBoot(after Command) error {
+	switch b, ok := after.(BootCreate); {
+	case p.OfBoot == nil && p.Request == nil:
+		return fmt.Errorf("%w: a hold without a request", errPacked)
+	case p.OfBoot == nil:
+		p.Hold.Request = *p.Request
+	case !ok || p.Request != nil || len(p.Metadata) > 0:
+		return fmt.Errorf("%w: a hold of a boot that is not there, or of two", errPacked)
+	default:
+		p.Hold.Request, p.Metadata = b.Request, b.Metadata
+		p.Hold.Request.Since, p.Hold.Request.Attempt = p.OfBoot.Since, p.OfBoot.Attempt
+	}
+	return nil
+}
+
+func (c Hold) pack(after Command) any {
+	p := packedHold{Hold: c, Request: &c.Request}
+	b, ok := after.(BootCreate)
+	if ok {
+		p.followBoot(&b)
+	}
 	if !fitsPacked(c.Count()) || len(slices.Concat(c.Spares...)) > packedMax || slices.ContainsFunc(c.Slots, func(s Slot) bool {
 		return s.Within != "" || s.Keeps != "" || s.Whole != nil || s.Until != 0
 	}) {
@@ -95,7 +141,7 @@ func (c Hold) pack() any {
 	}
 	hosts := newNumbering(&p.Hosts, c.Slots, c.Spares)
 	if len(c.Slots) > 0 {
-		p.packSlots(hosts)
+		p.packSlots(hosts, b.Instances)
 	}
 	if len(c.Spares) > 0 {
 		p.Spares = nil
@@ -113,13 +159,19 @@ func (c Hold) pack() any {
 	return p
 }
 
-func (p *packedHold) packSlots(hosts map[api.HostID]int) {
+// packSlots packs the slots of a hold. instances are those of its boot.
+func (p *packedHold) packSlots(hosts map[api.HostID]int, instances []api.InstanceSpec) {
 	slots := p.Slots
 	specs := make([]api.InstanceSpec, len(slots))
 	for i := range slots {
 		specs[i] = slots[i].Instance
 	}
-	p.Runs, p.Slots = packSpecs(specs), nil
+	p.Slots = nil
+	if p.OfBoot != nil && len(specs) <= len(instances) && slices.Equal(specs, instances[:len(specs)]) {
+		p.OfBoot.Slots = len(specs)
+	} else {
+		p.Runs = packSpecs(specs)
+	}
 	p.At = packNumbers(len(slots), func(i int) int { return hosts[slots[i].Host] })
 	if slices.ContainsFunc(slots, func(s Slot) bool { return s.Group != 0 }) {
 		p.Groups = packRuns(len(slots), func(i int) int { return slots[i].Group })
@@ -145,14 +197,17 @@ func (p *packedHold) packParts() {
 // isNotNilEmpty reports whether a list is empty and not nil: packed it would be nil.
 func isNotNilEmpty(specs []api.InstanceSpec) bool { return specs != nil && len(specs) == 0 }
 
-func (p packedHold) unpack() (c Hold, err error) {
+func (p packedHold) unpack(after Command) (c Hold, err error) {
+	if err := p.takeBoot(after); err != nil {
+		return c, err
+	}
 	c = p.Hold
 	hosts, err := p.Hosts.list()
 	if err != nil {
 		return c, err
 	}
-	if len(p.Runs) > 0 {
-		if c.Slots, err = p.unpackSlots(hosts); err != nil {
+	if len(p.Runs) > 0 || p.OfBoot != nil && p.OfBoot.Slots != 0 {
+		if c.Slots, err = p.unpackSlots(hosts, after); err != nil {
 			return c, err
 		}
 	}
@@ -180,11 +235,11 @@ func (p packedHold) unpack() (c Hold, err error) {
 	return c, nil
 }
 
-func (p *packedHold) unpackSlots(hosts []api.HostID) ([]Slot, error) {
+func (p *packedHold) unpackSlots(hosts []api.HostID, after Command) ([]Slot, error) {
 	if p.Slots != nil {
 		return nil, fmt.Errorf("%w: it is there twice", errPacked)
 	}
-	specs, err := unpackSpecs(nil, p.Runs)
+	specs, err := p.unpackInstances(after)
 	if err != nil {
 		return nil, err
 	}
@@ -208,6 +263,18 @@ func (p *packedHold) unpackSlots(hosts []api.HostID) ([]Slot, error) {
 	return slots, nil
 }
 
+// unpackInstances reads the instances of the slots.
+func (p *packedHold) unpackInstances(after Command) ([]api.InstanceSpec, error) {
+	if p.OfBoot == nil || p.OfBoot.Slots == 0 {
+		return unpackSpecs(nil, p.Runs)
+	}
+	b, n := after.(BootCreate), p.OfBoot.Slots //nolint:forcetypeassert // takeBoot has seen it
+	if len(p.Runs) > 0 || n < 0 || n > len(b.Instances) || n > packedMax {
+		return nil, fmt.Errorf("%w: %d slots of a boot of %d", errPacked, n, len(b.Instances))
+	}
+	return b.Instances[:n], nil
+}
+
 // packedReport is the body of InstanceReport.
 type packedReport struct {
 	InstanceReport
@@ -226,7 +293,7 @@ type faultOf struct {
 	Fault string `cbor:"2,keyasint"`
 }
 
-func (c InstanceReport) pack() any {
+func (c InstanceReport) pack(Command) any {
 	p := packedReport{InstanceReport: c}
 	ids, ok := packIDs(c.Items)
 	if !ok || !fitsPacked(len(c.Items)) {
@@ -252,7 +319,7 @@ func (c InstanceReport) pack() any {
 	return p
 }
 
-func (p packedReport) unpack() (InstanceReport, error) {
+func (p packedReport) unpack(Command) (InstanceReport, error) {
 	c := p.InstanceReport
 	if len(p.IDs) == 0 {
 		return c, nil
