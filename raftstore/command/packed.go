@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -214,12 +213,16 @@ func (p packedHold) unpack(after Command) (c Hold, err error) {
 	if len(p.SparesAt) > 0 && c.Spares != nil || len(p.PartsPacked) > 0 && c.Parts != nil {
 		return c, fmt.Errorf("%w: it is there twice", errPacked)
 	}
+	spares := 0
 	for _, at := range p.SparesAt {
 		list, err := unpackHosts(hosts, at)
 		if err != nil {
 			return c, err
 		}
 		c.Spares = append(c.Spares, list)
+		if spares += len(list); spares > packedMax {
+			return c, fmt.Errorf("%w: more than %d alternates", errPacked, packedMax)
+		}
 	}
 	for _, packed := range p.PartsPacked {
 		part := Part{Link: packed.Link, Instances: make([][]api.InstanceSpec, len(packed.Runs))}
@@ -278,7 +281,8 @@ func (p *packedHold) unpackInstances(after Command) ([]api.InstanceSpec, error) 
 // packedReport is the body of InstanceReport.
 type packedReport struct {
 	InstanceReport
-	Hosts    hostList     `cbor:"40,keyasint,omitzero"`
+	Hosts    hostList     `cbor:"40,keyasint,omitzero"`  // if an item has no stay
+	Sums     []byte       `cbor:"47,keyasint,omitempty"` // else: hostSum of every host, sumBytes each
 	At       []byte       `cbor:"41,keyasint,omitempty"` // hosts of Items, see packNumbers
 	IDs      []byte       `cbor:"42,keyasint,omitempty"` // instances of Items, see packIDs
 	Names    []api.Status `cbor:"43,keyasint,omitempty"` // every status once
@@ -299,9 +303,13 @@ func (c InstanceReport) pack(Command) any {
 	if !ok || !fitsPacked(len(c.Items)) {
 		return p
 	}
-	hosts := newNumbering(&p.Hosts, nil, nil, c.Items...)
 	p.IDs, p.Items = ids, nil
-	p.At = packNumbers(len(c.Items), func(i int) int { return hosts[c.Items[i].Host] })
+	if slices.ContainsFunc(c.Items, func(r api.InstanceReport) bool { return r.Stay == 0 }) {
+		hosts := newNumbering(&p.Hosts, nil, nil, c.Items...)
+		p.At = packNumbers(len(c.Items), func(i int) int { return hosts[c.Items[i].Host] })
+	} else {
+		p.Sums, p.At = packSums(c.Items)
+	}
 	p.Statuses = packRuns(len(c.Items), func(i int) int {
 		n := slices.Index(p.Names, c.Items[i].Status)
 		if n < 0 {
@@ -331,7 +339,7 @@ func (p packedReport) unpack(Command) (InstanceReport, error) {
 	if err != nil {
 		return c, err
 	}
-	hosts, err := p.Hosts.list()
+	hosts, err := p.hosts()
 	if err != nil {
 		return c, err
 	}
@@ -366,6 +374,17 @@ func (p packedReport) unpack(Command) (InstanceReport, error) {
 	return c, nil
 }
 
+// hosts returns the hosts by number.
+func (p *packedReport) hosts() ([]api.HostID, error) {
+	if len(p.Sums) == 0 {
+		return p.Hosts.list()
+	}
+	if !p.Hosts.IsZero() {
+		return nil, fmt.Errorf("%w: it is there twice", errPacked)
+	}
+	return unpackSums(p.Sums)
+}
+
 // fitsPacked reports whether a list of n items can be packed.
 func fitsPacked(n int) bool { return n > 0 && n <= packedMax }
 
@@ -395,15 +414,4 @@ func unpackRuns[T int | uint64](runs []T, n int) ([]T, error) {
 		return nil, fmt.Errorf("%w: runs of %d values, not %d", errPacked, len(out), n)
 	}
 	return out, nil
-}
-
-// packNumbers returns n numbers, each as its difference from the one before, as signed varints.
-func packNumbers(n int, number func(i int) int) []byte {
-	out, last := make([]byte, 0, n), 0
-	for i := range n {
-		k := number(i)
-		out = binary.AppendVarint(out, int64(k-last))
-		last = k
-	}
-	return out
 }

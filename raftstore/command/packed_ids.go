@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -188,62 +187,6 @@ func (l hostList) list() ([]api.HostID, error) {
 		out = append(out, api.HostID(appendUUID(nil, b[:idBytes])))
 	}
 	return append(out, l.Others...), nil
-}
-
-// unpackHosts reads numbers of hosts that packNumbers wrote; nil for nil.
-func unpackHosts(hosts []api.HostID, at []byte) ([]api.HostID, error) {
-	if at == nil {
-		return nil, nil
-	}
-	out, last := make([]api.HostID, 0, min(len(at), packedMax)), int64(0)
-	for len(at) > 0 {
-		d, n := binary.Varint(at)
-		if last += d; n <= 0 || last < 0 || last >= int64(len(hosts)) || len(out) == packedMax {
-			return nil, fmt.Errorf("%w: no host %d", errPacked, last)
-		}
-		out = append(out, hosts[last])
-		at = at[n:]
-	}
-	return out, nil
-}
-
-// packIDs returns the instances of reports: for each the number of first bytes that it has in
-// common with the one before, and the others. It is not ok unless all are UUIDs.
-func packIDs(items []api.InstanceReport) (out []byte, ok bool) {
-	var last [idBytes]byte
-	for i := range items {
-		id, ok := parseUUID(string(items[i].Instance))
-		if !ok {
-			return nil, false
-		}
-		same := 0
-		for same < idBytes && id[same] == last[same] {
-			same++
-		}
-		out = append(append(out, byte(same)), id[same:]...)
-		last = id
-	}
-	return out, true
-}
-
-// unpackIDs reads what packIDs wrote.
-func unpackIDs(b []byte) ([]api.InstanceID, error) {
-	var all []byte // the texts share one piece of memory
-	var last [idBytes]byte
-	for len(b) > 0 {
-		same := int(b[0])
-		if same > idBytes || len(b) < 1+idBytes-same || len(all) == packedMax*idChars {
-			return nil, fmt.Errorf("%w: an id is cut short", errPacked)
-		}
-		copy(last[same:], b[1:])
-		all = appendUUID(all, last[:])
-		b = b[1+idBytes-same:]
-	}
-	text, out := api.InstanceID(all), make([]api.InstanceID, len(all)/idChars)
-	for i := range out {
-		out[i] = text[i*idChars : (i+1)*idChars]
-	}
-	return out, nil
 }
 
 // parseUUID reads a UUID in its canonical text form.

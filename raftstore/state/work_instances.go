@@ -219,10 +219,10 @@ func (s *workBook) hostsSilent(c command.HostsSilent) {
 func (s *workBook) instanceReport(c command.InstanceReport) Result {
 	for _, r := range c.Items {
 		i, ok := s.instances.Get(string(r.Instance))
-		if !ok || i.Host != r.Host || !i.Live() || r.Stay != 0 && r.Stay != i.Stay() {
+		if !ok || !command.IsHost(r.Host, i.Host) || !i.Live() || r.Stay != 0 && r.Stay != i.Stay() {
 			continue
 		}
-		if h, ok := s.hosts.Get(string(r.Host)); !ok || h.Agent != c.Agent {
+		if h, ok := s.hosts.Get(string(i.Host)); !ok || h.Agent != c.Agent {
 			continue
 		}
 		if i.Waits { // no agent was shown it

@@ -170,8 +170,11 @@ func (m *Model) hostsSilent(c command.HostsSilent) {
 func (m *Model) instanceReport(c command.InstanceReport) {
 	for _, r := range c.Items {
 		i, ok := m.Instances[r.Instance]
-		h, known := m.Hosts[r.Host]
-		if !ok || i.Host != r.Host || !i.Live() || !known || h.Agent != c.Agent {
+		if !ok || !command.IsHost(r.Host, i.Host) || !i.Live() {
+			continue
+		}
+		h, known := m.Hosts[i.Host]
+		if !known || h.Agent != c.Agent {
 			continue
 		}
 		if r.Stay > 0 && r.Stay != i.Stays+1 {
