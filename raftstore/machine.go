@@ -50,4 +50,6 @@ func freezeState(s *state.State) *state.State {
 func saveState(s *state.State, w io.Writer) error { return s.Save(&yieldingWriter{to: w}) }
 
 // loadState reads what saveState wrote, in forms up to newest, into a state of its own.
-func loadState(r io.Reader, newest api.Form) (*state.State, error) { return state.Load(r, newest) }
+func loadState(r io.Reader, newest api.Form) (*state.State, error) {
+	return state.LoadAhead(r, newest, readAhead)
+}

@@ -60,7 +60,7 @@ func benchmarkFull(b *testing.B, instances int) {
 			}
 		}
 		begun := time.Now()
-		again, err := Load(&saved, api.FormNewest)
+		again, err := LoadAhead(&saved, api.FormNewest, readAhead)
 		require.NoError(b, err)
 		load += time.Since(begun)
 		require.Equal(b, view.Index(), again.Index())
@@ -85,6 +85,40 @@ type yieldingBuffer struct{ *bytes.Buffer }
 func (b yieldingBuffer) Write(part []byte) (int, error) {
 	runtime.Gosched()
 	return b.Buffer.Write(part)
+}
+
+// readAhead reads records on a goroutine, in batches, as a node does.
+func readAhead(read func() (any, error)) (next func() (any, error), stop func()) {
+	type result struct {
+		record any
+		err    error
+	}
+	batches := make(chan []result, 8)
+	go func() {
+		for err := error(nil); err == nil; {
+			batch := make([]result, 0, 256)
+			for len(batch) < cap(batch) && err == nil {
+				var r any
+				r, err = read()
+				batch = append(batch, result{r, err})
+			}
+			batches <- batch
+		}
+		close(batches)
+	}()
+	var now []result
+	next = func() (any, error) {
+		if len(now) == 0 {
+			now = <-batches
+		}
+		r := now[0]
+		now = now[1:]
+		return r.record, r.err
+	}
+	return next, func() {
+		for range batches { // until it has ended
+		}
+	}
 }
 
 // fullZone is a zone that boots.

@@ -42,7 +42,8 @@ type section struct {
 	name  string
 	form  api.Form // that introduced its layout
 	begin func() (count int, save func(e codec.Encoder) error)
-	load  func(d codec.Decoder, count int) error
+	read  func(d codec.Decoder) (record any, err error)
+	store func(record any)
 }
 
 // sectionOf returns a section of the records that all returns; store loads one record.
@@ -60,16 +61,14 @@ func sectionOf[S, L any](name string, all func() []S, store func(*L)) section {
 				return nil
 			}
 		},
-		load: func(d codec.Decoder, count int) error {
-			for range count {
-				var r L
-				if err := d.Decode(&r); err != nil {
-					return fmt.Errorf("reading %s of a snapshot: %w", name, err)
-				}
-				store(&r)
+		read: func(d codec.Decoder) (any, error) {
+			r := new(L)
+			if err := d.Decode(r); err != nil {
+				return nil, fmt.Errorf("reading %s of a snapshot: %w", name, err)
 			}
-			return nil
+			return r, nil
 		},
+		store: func(record any) { store(record.(*L)) }, //nolint:forcetypeassert // read has made it
 	}
 }
 
@@ -111,6 +110,15 @@ func (s *State) Save(w io.Writer) error {
 // Load reads what Save wrote, in forms up to newest, into a new state. A stream that is
 // truncated, malformed, or of another version or form is an error.
 func Load(r io.Reader, newest api.Form) (*State, error) {
+	return LoadAhead(r, newest, func(read func() (any, error)) (func() (any, error), func()) { return read, func() {} })
+}
+
+// Ahead returns a function that returns what read does, one result after the other until the first
+// error, and may call read before it is asked to. It does not call it any more when stop has returned.
+type Ahead func(read func() (any, error)) (next func() (any, error), stop func())
+
+// LoadAhead is Load with records that are read ahead: to read one needs nothing of the state.
+func LoadAhead(r io.Reader, newest api.Form, ahead Ahead) (*State, error) {
 	d := codec.NewDecoder(r)
 	var h header
 	if err := d.Decode(&h); err != nil {
@@ -126,23 +134,51 @@ func Load(r io.Reader, newest api.Form) (*State, error) {
 	s.index, s.now, s.form, s.limits = h.Index, h.Now, max(h.Form, api.FormFirst), limitsAt(h.Form)
 	s.Zone, s.Name, s.Config, s.CA, s.CAKey, s.Epochs, s.upload = h.Zone, h.Name, h.Config, h.CA, h.CAKey, h.Epochs, h.Upload
 	s.hostTable.Advance(h.Now)
-	known := map[string]section{}
-	for _, one := range s.sections() {
-		known[one.name] = one
-	}
-	for _, h := range h.Sections {
-		one, ok := known[h.Name]
-		if !ok || h.Form > newest {
-			return nil, fmt.Errorf("section %q of form %d is unknown; this node is older than the snapshot", h.Name, h.Form)
-		}
-		delete(known, h.Name)
-		if err := one.load(d, h.Count); err != nil {
-			return nil, err
-		}
+	if err := s.loadSections(d, h.Sections, newest, ahead); err != nil {
+		return nil, err
 	}
 	s.loading = nil
 	s.indexEnded()
 	s.allocateWithin()
 	s.setGenerations()
 	return s, nil
+}
+
+// loadSections loads the sections of a snapshot.
+func (s *State) loadSections(d codec.Decoder, headers []sectionHeader, newest api.Form, ahead Ahead) error {
+	known := map[string]section{}
+	for _, one := range s.sections() {
+		known[one.name] = one
+	}
+	sections := make([]section, 0, len(headers))
+	for _, h := range headers {
+		one, ok := known[h.Name]
+		if !ok || h.Form > newest {
+			return fmt.Errorf("section %q of form %d is unknown; this node is older than the snapshot", h.Name, h.Form)
+		}
+		delete(known, h.Name)
+		sections = append(sections, one)
+	}
+	at, done := 0, 0 // of what is read ahead
+	next, stop := ahead(func() (any, error) {
+		for at < len(headers) && done >= headers[at].Count {
+			at, done = at+1, 0
+		}
+		if at == len(headers) {
+			return nil, io.EOF
+		}
+		done++
+		return sections[at].read(d)
+	})
+	defer stop()
+	for i, h := range headers {
+		for range h.Count {
+			record, err := next()
+			if err != nil {
+				return err
+			}
+			sections[i].store(record)
+		}
+	}
+	return nil
 }
