@@ -36,6 +36,7 @@ type filler struct {
 	hosts []api.HostID
 	next  int            // host of the next slot
 	bytes map[string]int // of log, by kind of command
+	read  command.Command
 }
 
 func newFiller(tb testing.TB) *filler {
@@ -62,16 +63,23 @@ func (f *filler) uuid() string {
 // apply writes, reads and applies a command.
 func (f *filler) apply(kind string, c command.Command) state.Result {
 	f.tb.Helper()
-	b, err := command.Encode(c, api.FormNewest)
+	f.index++
+	return f.applyAfter(nil, kind, c)
+}
+
+// applyAfter is apply for a command that shares the entry of the one before it.
+func (f *filler) applyAfter(before command.Command, kind string, c command.Command) state.Result {
+	f.tb.Helper()
+	b, err := command.EncodeAfter(before, c, api.FormNewest)
 	if err != nil {
 		f.tb.Fatal(err)
 	}
 	f.bytes[kind] += len(b)
-	read, err := command.Decode(b, api.FormNewest)
+	read, err := command.DecodeAfter(f.read, b, api.FormNewest)
 	if err != nil {
 		f.tb.Fatal(err)
 	}
-	f.index++
+	f.read = read
 	r := f.s.Apply(f.index, read)
 	if r.Err != nil {
 		f.tb.Fatal(r.Err)
@@ -131,7 +139,7 @@ func (f *filler) boot(n int) {
 		hold.Slots = append(hold.Slots, command.Slot{Instance: i, Host: f.hosts[f.next%len(f.hosts)]})
 		f.next++
 	}
-	if r := f.apply("Hold", hold); len(r.Hold.Refused) > 0 {
+	if r := f.applyAfter(create, "Hold", hold); len(r.Hold.Refused) > 0 {
 		f.tb.Fatal("slots were refused")
 	}
 	for from := 0; from < n; from += api.ReportsMax {

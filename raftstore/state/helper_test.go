@@ -326,12 +326,14 @@ func checkIndexes(tb require.TestingT, s *State) {
 	require.Equal(tb, fresh.byName.Keys(), s.byName.Keys(), "byName")
 	require.Equal(tb, fresh.byName.Values(), s.byName.Values(), "byName")
 	for name, pair := range map[string][2]*table.Map[int]{
-		"members": {&s.members, &fresh.members}, "tenants": {&s.tenants, &fresh.tenants}, "draws": {&s.draws, &fresh.draws},
+		"members": {&s.members, &fresh.members}, "tenants": {&s.tenants, &fresh.tenants},
 		"tombstones": {&s.tombstones, &fresh.tombstones}, "promised": {&s.promised, &fresh.promised}, "leased": {&s.leased, &fresh.leased},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)
 	}
+	require.Equal(tb, fresh.draws.Keys(), s.draws.Keys(), "draws")
+	require.Equal(tb, fresh.draws.Values(), s.draws.Values(), "draws")
 	require.Equal(tb, fresh.usage.Keys(), s.usage.Keys(), "usage")
 	require.Equal(tb, fresh.usage.Values(), s.usage.Values(), "usage")
 	checkUsage(tb, s)

@@ -25,7 +25,7 @@ type stockBook struct {
 	traits    table.Map[api.Instant]   // custom trait -> when it became known
 	consumers table.Map[*api.Consumer] // other than instances
 	byOwner   table.Set                // project, consumer
-	draws     table.Map[int]           // provider, consumer -> claims; see stock_draws.go
+	draws     table.Tallies            // provider, consumer -> claims; see stock_draws.go
 
 	properties table.Map[*api.HostProperty] // by name
 

@@ -3,7 +3,6 @@ package state
 import (
 	"iter"
 	"slices"
-	"strings"
 
 	"berth/api"
 	"berth/capacity"
@@ -59,7 +58,7 @@ func (s *stockBook) releaseAllocation(host api.HostID, c api.Claim, shares []api
 
 func (s *stockBook) noteDrawn(host api.HostID, c api.Claim, shares []api.Share, n int, kept ...api.Share) {
 	for id := range allocations(host, c, shares, kept...) {
-		addTally(&s.draws, joinKey(id, c.Consumer), n)
+		s.draws.Add(string(id), string(c.Consumer), n)
 		if n < 0 {
 			s.recheckCleaning(id)
 		}
@@ -75,10 +74,7 @@ func (s *stockBook) bumpDrawn(host api.HostID, shares []api.Share, kept ...api.S
 
 // consumersOf visits the consumers with claims on a provider, in any window, by id.
 func (s *stockBook) consumersOf(id api.ProviderID, visit func(api.ConsumerID) bool) {
-	prefix := string(id) + "\x00"
-	s.draws.Ascend(prefix, func(k string, _ int) bool {
-		return strings.HasPrefix(k, prefix) && visit(api.ConsumerID(k[len(prefix):]))
-	})
+	s.draws.Ascend(string(id), func(consumer string, _ int) bool { return visit(api.ConsumerID(consumer)) })
 }
 
 // isClaimed reports whether there is a claim on a provider.
@@ -108,7 +104,7 @@ func (s *stockBook) claimSlot(id api.HostID, c api.Claim, anyState bool) (shares
 	if err != nil {
 		return nil, nil, false
 	}
-	s.noteDrawn(id, c, shares, +1)
+	s.noteDrawn(host.ID, c, shares, +1) // with the text of its record
 	return shares, all, true
 }
 
@@ -147,7 +143,7 @@ func (s *stockBook) takeBeside(i *api.Instance, c api.Claim, pooled []api.Share)
 		s.hostTable.Return(id, part)
 	}
 	for _, sh := range kept {
-		addTally(&s.draws, joinKey(sh.Provider, i.ID), -1) // claimSlot has counted it again
+		s.draws.Add(string(sh.Provider), string(i.ID), -1) // claimSlot has counted it again
 	}
 	return ok
 }

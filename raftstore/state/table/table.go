@@ -17,7 +17,7 @@ type Map[V any] struct{ btree.Map[string, V] }
 // number.
 type Set struct{ keys btree.Map[string, struct{}] }
 
-// Table is a Map, a Set or a Log.
+// Table is any of the tables of this package.
 type Table interface {
 	// Init makes the table an empty one.
 	Init()
