@@ -53,6 +53,8 @@ const (
 	ReportsMax        = 5_000             // instance reports in one agent call
 	ChangesMax        = 2_000             // changes in one answer to a parent
 	DecisionsMax      = 128               // decisions on holds in one call of a parent
+	HoldsMax          = 64                // holds in one call of a parent
+	HoldsBytesMax     = 512 << 10         // the body of such a call; a larger hold has a call of its own
 	WaitMax           = 5 * time.Minute   // ?wait= of any call
 	WindowMax         = 10 * 365 * 24 * time.Hour
 	HoldsPerLinkMax   = 10_000 // undecided instances that one parent may hold

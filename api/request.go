@@ -517,6 +517,22 @@ type InstanceSpec struct {
 	Name string     `cbor:"2,keyasint"`
 }
 
+// Holds are several holds that a parent asks of a child in one call.
+type Holds struct {
+	Items []HoldRequest `cbor:"1,keyasint" form:"5"` // 1 to HoldsMax
+}
+
+// HoldsAnswer answers Holds, in order.
+type HoldsAnswer struct {
+	Items []HoldReply `cbor:"1,keyasint"`
+}
+
+// HoldReply answers one of several holds. Without an answer it takes a call of its own: the zone
+// refuses it, or has to ask others for it, or cannot tell at once.
+type HoldReply struct {
+	Answer *HoldAnswer `cbor:"1,keyasint,omitempty"`
+}
+
 // HoldState is the life of a hold.
 type HoldState string
 

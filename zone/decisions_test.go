@@ -71,10 +71,42 @@ func TestDecisionsShareACall(t *testing.T) {
 	})
 }
 
+// TestHoldsShareACall: holds that are asked of one child while a call to it is under way are in the next
+// one, and in one entry of its log. Those that the child asks others for have a call of their own then.
+func TestHoldsShareACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		threeWide(w)
+		manyDecisions(w)
+		at := func(from, to, op string) int { return w.calls[call{op: op, from: from, to: to}] }
+		assert.Positive(t, at("root", "mid", "holds"))
+		assert.Positive(t, at("mid", "leaf", "holds"))
+		assert.Less(t, at("mid", "leaf", "holds")+at("mid", "leaf", "hold")+at("mid", "leaf", "hold and commit"), togetherBoots)
+		for _, m := range w.zones[1:] {
+			for _, h := range m.view().AllHosts() {
+				full, _ := m.view().Host(h.ID)
+				assert.Empty(t, full.Used)
+			}
+		}
+	})
+}
+
 // TestSharedDecisionsGoWrongOnce runs the boots once for every call with several decisions,
 // and every way in which it can go wrong; and once for every entry that carries them out or
 // notes that, and every way in which its proposal can.
 func TestSharedDecisionsGoWrongOnce(t *testing.T) {
+	goWrongOnce(t, "decisions", 3, command.KindHoldDecide, command.KindPartAck)
+}
+
+// TestSharedHoldsGoWrongOnce does the same with calls that have several holds, and the entries of holds.
+func TestSharedHoldsGoWrongOnce(t *testing.T) {
+	goWrongOnce(t, "holds", 2, command.KindHold, command.KindHoldParts)
+}
+
+// goWrongOnce runs many boots for each call of a kind, of which there are some at the least, and for each
+// entry of some kinds.
+func goWrongOnce(t *testing.T, op string, least int, entries ...command.Kind) {
+	t.Helper()
 	var made []call
 	var counts []map[command.Kind]int
 	synctest.Test(t, func(t *testing.T) {
@@ -82,7 +114,7 @@ func TestSharedDecisionsGoWrongOnce(t *testing.T) {
 		threeWide(w)
 		manyDecisions(w)
 		for _, c := range tries(w.calls) {
-			if c.op == "decisions" {
+			if c.op == op {
 				made = append(made, c)
 			}
 		}
@@ -90,7 +122,7 @@ func TestSharedDecisionsGoWrongOnce(t *testing.T) {
 			counts = append(counts, maps.Clone(m.log.kinds))
 		}
 	})
-	require.GreaterOrEqual(t, len(made), 4, "commits and aborts, to mid and to leaf: %v", made)
+	require.GreaterOrEqual(t, len(made), least, "to mid and to leaf: %v", made)
 	for _, c := range made {
 		for _, f := range []fault{refused, vanished, silenced, cutOff, repeated, ghost} {
 			t.Run(fmt.Sprintf("%s to %s %d %s", c.from, c.to, c.n, f), func(t *testing.T) {
@@ -109,7 +141,7 @@ func TestSharedDecisionsGoWrongOnce(t *testing.T) {
 		}
 	}
 	for i, kinds := range counts {
-		for _, k := range []command.Kind{command.KindHoldDecide, command.KindPartAck} {
+		for _, k := range entries {
 			for n := 1; n <= min(kinds[k], callsTried); n++ {
 				for _, what := range []mishap{notLeader, unapplied, unconfirmed, doubled, deposed, delayed} {
 					t.Run(fmt.Sprintf("zone %d kind %d entry %d %s", i, k, n, what), func(t *testing.T) {

@@ -75,6 +75,22 @@ func (p peers) Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api.
 	})
 }
 
+func (p peers) SharesHolds(*api.Link) bool { return true }
+
+func (p peers) HoldAll(ctx context.Context, l *api.Link, rs []api.HoldRequest) ([]*api.HoldAnswer, error) {
+	a, err := ask(ctx, p, l, "holds", &api.Holds{Items: rs}, func(ctx context.Context, z *conduct, back *api.Link, q *api.Holds) (*api.HoldsAnswer, error) {
+		return z.HoldAll(ctx, back, q.Items)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*api.HoldAnswer, len(rs))
+	for i := range a.Items {
+		out[i] = a.Items[i].Answer
+	}
+	return out, nil
+}
+
 func (p peers) Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error) {
 	return ask(ctx, p, l, string(d), &id, func(ctx context.Context, z *conduct, back *api.Link, id *api.HoldID) (*api.HoldAnswer, error) {
 		return z.Decide(ctx, back, *id, d)

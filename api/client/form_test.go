@@ -78,6 +78,8 @@ func (z *decidedZone) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch r.URL.Path {
 	case "/zones/decisions":
 		said = api.DecisionsAnswer{Codes: z.answers}
+	case "/zones/holds/many":
+		said = api.HoldsAnswer{Items: []api.HoldReply{{Answer: &api.HoldAnswer{ID: "a"}}, {}}}
 	case "/zones/holds/b/commit":
 		status, said = http.StatusConflict, api.ErrorBody{Error: api.ErrorDetail{Code: api.CodeConflict}}
 	}
@@ -118,5 +120,29 @@ func TestDecisionsShareACallIfTheZoneReadsIt(t *testing.T) {
 	_, err := p.Info(t.Context(), l)
 	require.NoError(t, err)
 	_, err = p.DecideAll(t.Context(), l, ds)
+	assert.Equal(t, api.CodeInternal, api.CodeOf(err))
+}
+
+// TestHoldsShareACallIfTheZoneReadsIt: not before it has answered anything. An answer of another length
+// is none.
+func TestHoldsShareACallIfTheZoneReadsIt(t *testing.T) {
+	to := &decidedZone{form: api.FormFourth}
+	p := NewPeers(PeerConfig{
+		Transport: func(*api.Link) http.RoundTripper { return to },
+		Depth:     func(context.Context) int { return 0 }, Request: func(context.Context) api.RequestID { return "" }, Now: time.Now,
+	})
+	l := &api.Link{ID: "l", Name: "east", Endpoints: []string{"a"}}
+	assert.False(t, p.SharesHolds(l))
+	for form, shares := range map[api.Form]bool{api.FormFourth: false, api.FormFifth: true} {
+		to.form = form
+		_, err := p.Info(t.Context(), l)
+		require.NoError(t, err)
+		assert.Equal(t, shares, p.SharesHolds(l), "form %d", form)
+	}
+	to.form = api.FormFifth
+	answers, err := p.HoldAll(t.Context(), l, make([]api.HoldRequest, 2))
+	require.NoError(t, err)
+	assert.Equal(t, []*api.HoldAnswer{{ID: "a"}, nil}, answers)
+	_, err = p.HoldAll(t.Context(), l, make([]api.HoldRequest, 3))
 	assert.Equal(t, api.CodeInternal, api.CodeOf(err))
 }

@@ -80,6 +80,28 @@ func (p *Peers) Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api
 	return peerCall[api.HoldAnswer](ctx, p, l, question{method: http.MethodPost, path: path}, r)
 }
 
+// SharesHolds reports whether a child is known to read api.FormFifth, so that holds may share a call
+// to it.
+func (p *Peers) SharesHolds(l *api.Link) bool { return p.formOf(l) >= api.FormFifth }
+
+// HoldAll asks a child, for which SharesHolds, to hold slots for several holds in one call: at most
+// api.HoldsMax with at most api.HoldsBytesMax together. It returns the answer to each, nil for one
+// that takes a call of its own. It may be repeated.
+func (p *Peers) HoldAll(ctx context.Context, l *api.Link, rs []api.HoldRequest) ([]*api.HoldAnswer, error) {
+	a, err := peerCall[api.HoldsAnswer](ctx, p, l, question{method: http.MethodPost, path: "/zones/holds/many"}, &api.Holds{Items: rs})
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Items) != len(rs) {
+		return nil, api.Errorf(api.CodeInternal, "the zone answered %d holds of %d", len(a.Items), len(rs))
+	}
+	out := make([]*api.HoldAnswer, len(rs))
+	for i := range a.Items {
+		out[i] = a.Items[i].Answer
+	}
+	return out, nil
+}
+
 // Decide sends a child the decision of a hold. It may be repeated.
 func (p *Peers) Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error) {
 	path := "/zones/holds/" + url.PathEscape(string(id))

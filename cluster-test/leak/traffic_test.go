@@ -211,6 +211,8 @@ func errs(t *testing.T, up *caller) {
 		{"POST", "/servers", api.HoldRequest{ID: "h", Attempt: 1, Request: request(1, "r")}, nil, 400},
 		{"POST", "/zones/holds/none/commit", nil, nil, 404},
 		{"POST", "/zones/holds/" + long + "/commit", nil, nil, 400},
+		{"POST", "/zones/holds/many", api.Holds{}, nil, 400},
+		{"POST", "/zones/holds/many", api.Holds{Items: []api.HoldRequest{{ID: "h", Attempt: 1, Request: request(1, "r")}}}, nil, 200},
 		{"POST", "/zones/decisions", api.Decisions{}, nil, 400},
 		{"POST", "/zones/decisions", api.Decisions{Holds: []api.HoldDecision{{ID: "none", Decision: api.DecisionCommit}}}, nil, 200},
 		{"GET", "/zones/holds/none/decision", nil, nil, 200},

@@ -88,6 +88,7 @@ func (d *peerDoor) listRoutes() []route {
 		{door.Route{Method: http.MethodPost, Path: "/zones/select", Read: api.ReadLocal}, false, d.selectPlan},
 		{door.Route{Method: http.MethodPost, Path: "/zones/room", Read: api.ReadLocal}, false, d.findRoom},
 		{door.Route{Method: http.MethodPost, Path: "/zones/holds", Read: api.ReadLog}, true, d.postHold},
+		{door.Route{Method: http.MethodPost, Path: "/zones/holds/many", Read: api.ReadLog}, true, d.postHolds},
 		{door.Route{Method: http.MethodPost, Path: "/zones/holds/{id}/commit", Read: api.ReadLog}, true, d.postCommit},
 		{door.Route{Method: http.MethodDelete, Path: "/zones/holds/{id}", Read: api.ReadLog}, true, d.postAbort},
 		{door.Route{Method: http.MethodPost, Path: "/zones/decisions", Read: api.ReadLog}, true, d.postDecisions},
@@ -378,6 +379,26 @@ func (d *peerDoor) postHold(w http.ResponseWriter, r *http.Request, l *api.Link)
 	}
 	req.Commit = r.URL.Path == "/servers"
 	a, err := d.Saga.Hold(ctx, l, &req)
+	if err != nil {
+		return err
+	}
+	wire.CBOR(w, r, http.StatusOK, a)
+	return nil
+}
+
+// postHolds takes slots for several holds of a parent.
+func (d *peerDoor) postHolds(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := requireParent(l); err != nil {
+		return err
+	}
+	var q api.Holds
+	if err := wire.ReadCBOR(r, api.HoldsBytesMax, &q); err != nil {
+		return err
+	}
+	if n := len(q.Items); n < 1 || n > api.HoldsMax {
+		return api.Errorf(api.CodeInvalid, "a call has 1 to %d holds", api.HoldsMax)
+	}
+	a, err := d.Saga.HoldAll(r.Context(), l, q.Items)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ var rows = map[string]row{
 	"POST /zones/select":             {target: "/zones/select", body: request(1), parent: true},
 	"POST /zones/room":               {target: "/zones/room", body: roomQuestion(1), parent: true},
 	"POST /zones/holds":              {target: "/zones/holds", body: api.HoldRequest{}, parent: true, leader: true, code: api.CodeInvalid},
+	"POST /zones/holds/many":         {target: "/zones/holds/many", body: api.Holds{Items: []api.HoldRequest{{}}}, parent: true, leader: true},
 	"POST /zones/holds/{id}/commit":  {target: "/zones/holds/h/commit", parent: true, leader: true, code: api.CodeNotFound},
 	"DELETE /zones/holds/{id}":       {target: "/zones/holds/h", parent: true, leader: true},
 	"POST /zones/decisions":          {target: "/zones/decisions", body: api.Decisions{Holds: []api.HoldDecision{{ID: "h", Decision: api.DecisionAbort}}}, parent: true, leader: true},
@@ -383,7 +384,7 @@ func TestBodies(t *testing.T) {
 	good, err := codec.Marshal(request(1))
 	require.NoError(t, err)
 	for target, limit := range map[string]int{
-		"/zones/select": api.BodyMaxBytes, "/zones/room": api.BodyMaxBytes, "/zones/above": api.BodyMaxBytes, "/zones/holds": api.ZoneBodyMaxBytes, "/servers": api.ZoneBodyMaxBytes, "/zones/hello": api.BodyMaxBytes, "/links/enrol": api.BodyMaxBytes,
+		"/zones/select": api.BodyMaxBytes, "/zones/room": api.BodyMaxBytes, "/zones/above": api.BodyMaxBytes, "/zones/holds": api.ZoneBodyMaxBytes, "/zones/holds/many": api.HoldsBytesMax, "/servers": api.ZoneBodyMaxBytes, "/zones/hello": api.BodyMaxBytes, "/links/enrol": api.BodyMaxBytes,
 	} {
 		c := call{method: "POST", target: target, peer: "zone-up"}
 		if target == "/zones/above" {
@@ -576,4 +577,57 @@ func TestDecisionsAreSoMany(t *testing.T) {
 	w.refused(t, ask(api.Decisions{}), api.CodeInvalid)
 	w.refused(t, ask(decisions("", api.DecisionAbort)), api.CodeInvalid)
 	w.refused(t, ask(decisions("h", api.DecisionPending)), api.CodeInvalid)
+}
+
+// TestHoldsOfOneCall: those that this zone can answer alone are answered, in one entry; the others take a
+// call of their own.
+func TestHoldsOfOneCall(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.plan(t, 1), w.plan(t, 1)
+	second.ID, second.Commit = "hold-2", true
+	second.Instances[0][0].ID = "i-9"
+	unknown := first
+	unknown.ID, unknown.Blob = "hold-3", []byte("no plan")
+	before := w.store.View().Index()
+	ask := call{method: "POST", target: "/zones/holds/many", peer: "zone-up", body: api.Holds{Items: []api.HoldRequest{first, unknown, second}}}
+	var a api.HoldsAnswer
+	w.answered(t, ask, http.StatusOK, &a)
+	require.Len(t, a.Items, 3)
+	assert.Equal(t, api.HoldHeld, a.Items[0].Answer.State)
+	assert.Equal(t, []api.InstanceID{"i-0"}, a.Items[0].Answer.Held)
+	assert.Nil(t, a.Items[1].Answer)
+	assert.Equal(t, api.HoldCommitted, a.Items[2].Answer.State)
+	assert.Equal(t, before+1, w.store.View().Index(), "an entry for a call")
+
+	a = api.HoldsAnswer{}
+	w.answered(t, ask, http.StatusOK, &a)
+	assert.Equal(t, make([]api.HoldReply, 3), a.Items, "a repeat of each is answered by itself")
+	assert.Equal(t, before+1, w.store.View().Index())
+}
+
+// TestAPausedLinkGetsNoHoldOfACall: nor does it log any.
+func TestAPausedLinkGetsNoHoldOfACall(t *testing.T) {
+	w := newWorld(t)
+	h := w.plan(t, 1)
+	l, _ := w.store.View().LinkByName("up")
+	paused := api.LinkPaused
+	w.store.Must(t, command.LinkSet{ID: l.ID, State: &paused})
+	var a api.HoldsAnswer
+	w.answered(t, call{method: "POST", target: "/zones/holds/many", peer: "zone-up", body: api.Holds{Items: []api.HoldRequest{h}}}, http.StatusOK, &a)
+	assert.Equal(t, make([]api.HoldReply, 1), a.Items)
+	_, known := w.store.View().Hold(l.ID, h.ID)
+	assert.False(t, known)
+}
+
+// TestHoldsAreSoMany: the limit of a call, and one more, and none.
+func TestHoldsAreSoMany(t *testing.T) {
+	w := newWorld(t)
+	ask := func(n int) call {
+		return call{method: "POST", target: "/zones/holds/many", peer: "zone-up", body: api.Holds{Items: make([]api.HoldRequest, n)}}
+	}
+	var a api.HoldsAnswer
+	w.answered(t, ask(api.HoldsMax), http.StatusOK, &a)
+	assert.Len(t, a.Items, api.HoldsMax)
+	w.refused(t, ask(api.HoldsMax+1), api.CodeInvalid)
+	w.refused(t, ask(0), api.CodeInvalid)
 }

@@ -58,6 +58,12 @@ func (*below) Hold(context.Context, *api.Link, *api.HoldRequest) (*api.HoldAnswe
 	return nil, errAway
 }
 
+func (*below) SharesHolds(*api.Link) bool { return false }
+
+func (*below) HoldAll(context.Context, *api.Link, []api.HoldRequest) ([]*api.HoldAnswer, error) {
+	return nil, errAway
+}
+
 func (*below) Decide(context.Context, *api.Link, api.HoldID, api.Decision) (*api.HoldAnswer, error) {
 	return nil, errAway
 }

@@ -50,6 +50,12 @@ func (lonely) Hold(context.Context, *api.Link, *api.HoldRequest) (*api.HoldAnswe
 	return nil, errAway
 }
 
+func (lonely) SharesHolds(*api.Link) bool { return false }
+
+func (lonely) HoldAll(context.Context, *api.Link, []api.HoldRequest) ([]*api.HoldAnswer, error) {
+	return nil, errAway
+}
+
 func (lonely) Decide(context.Context, *api.Link, api.HoldID, api.Decision) (*api.HoldAnswer, error) {
 	return nil, errAway
 }

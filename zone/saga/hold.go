@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/buildplan"
 	"berth/internal/backoff"
+	"berth/internal/codec"
 	"berth/internal/crash"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -71,9 +72,63 @@ func (s *Saga) holdForParent(ctx context.Context, parent *api.Link, r *api.HoldR
 	return &a, nil
 }
 
-// takeHold logs a new hold. The log decides on its plan; refusals that this view can
-// already make are made here, so that no parent can make the log grow with one plan.
+// HoldAll takes slots for several holds of a parent in one log entry, as Hold does for one. It answers those
+// that this zone can answer alone. Each of the others takes a call of its own: it is refused, or was made
+// before, or is asked of zones below.
+func (s *Saga) HoldAll(ctx context.Context, parent *api.Link, rs []api.HoldRequest) (*api.HoldsAnswer, error) {
+	out := &api.HoldsAnswer{Items: make([]api.HoldReply, len(rs))}
+	v := s.zone.View()
+	var cmds []command.Command
+	var of []int // which hold each command is for
+	for i := range rs {
+		if c, ok := s.newHold(v, parent, &rs[i]); ok {
+			cmds, of = append(cmds, c), append(of, i)
+		}
+	}
+	if len(cmds) == 0 {
+		return out, nil
+	}
+	results, err := s.zone.ProposeAll(ctx, cmds...)
+	if err != nil {
+		return nil, err
+	}
+	for n, r := range results {
+		if r.Err == nil && r.Hold.State != api.HoldAsking {
+			s.zone.Reach(crash.HoldAnswering)
+			a := r.Hold.Answer()
+			out.Items[of[n]].Answer = &a
+		}
+	}
+	return out, nil
+}
+
+// newHold returns the command of a hold that a parent has not asked for before; false if it is none, or if
+// this view refuses it.
+func (s *Saga) newHold(v *state.State, parent *api.Link, r *api.HoldRequest) (command.Hold, bool) {
+	if _, known := v.Hold(parent.ID, r.ID); known || parent.State == api.LinkPaused || s.checkHold(r) != nil {
+		return command.Hold{}, false
+	}
+	layer, err := s.estimator.Open(v, parent.Zone, &r.Request, r.Blob)
+	if err != nil {
+		return command.Hold{}, false
+	}
+	c, err := s.checkedCommand(v, parent, r, layer)
+	return c, err == nil
+}
+
+// takeHold logs a new hold. The log decides on its plan.
 func (s *Saga) takeHold(ctx context.Context, v *state.State, parent *api.Link, r *api.HoldRequest, l *buildplan.Layer) (*state.Hold, error) {
+	c, err := s.checkedCommand(v, parent, r, l)
+	if err != nil {
+		return nil, s.estimator.RefusePlan(&r.Request, err)
+	}
+	res, err := s.zone.Propose(ctx, c)
+	return res.Hold, err
+}
+
+// checkedCommand returns the command that logs a new hold. Refusals that a view can already make are made
+// here, so that no parent can make the log grow with one plan.
+func (s *Saga) checkedCommand(v *state.State, parent *api.Link, r *api.HoldRequest, l *buildplan.Layer) (command.Hold, error) {
 	c, err := holdCommand(s.zone.Stamp(), l, r)
 	switch {
 	case err != nil:
@@ -82,12 +137,8 @@ func (s *Saga) takeHold(ctx context.Context, v *state.State, parent *api.Link, r
 	case l.Expires <= c.At:
 		err = fmt.Errorf("expired at %v", l.Expires)
 	}
-	if err != nil {
-		return nil, s.estimator.RefusePlan(&r.Request, err)
-	}
 	c.Origin = parent.ID
-	res, err := s.zone.Propose(ctx, c)
-	return res.Hold, err
+	return c, err
 }
 
 // checkHold refuses a malformed hold before its plan is opened.
@@ -267,7 +318,7 @@ func (s *Saga) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 		}
 		s.zone.Reach(crash.HoldAsking)
 		call, cancel := context.WithTimeout(ctx, peerTimeout)
-		a, err := s.peers.Hold(call, link, r)
+		a, err := s.askHold(call, link, r, tries == 0)
 		cancel()
 		s.zone.Reach(crash.HoldAsked)
 		if err != nil && mayRepeat(err) && ctx.Err() == nil {
@@ -281,6 +332,65 @@ func (s *Saga) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 		s.noteHeld(h, p.Link, &out)
 		return out
 	}
+}
+
+// ask is a hold that is asked of a child together with others, and its answer.
+type ask struct {
+	hold   *api.HoldRequest
+	answer *api.HoldAnswer // nil if it takes a call of its own
+}
+
+// holdsInCall bounds a call with several holds; the rest of its body is spare.
+var holdsInCall = jointMax{items: api.HoldsMax, size: api.HoldsBytesMax - 1<<10}
+
+// askHold asks a child for a hold: with others that are asked of it at the same time if shared is set, and
+// in a call of its own where that is no answer.
+func (s *Saga) askHold(ctx context.Context, l *api.Link, r *api.HoldRequest, shared bool) (*api.HoldAnswer, error) {
+	if !shared || !s.peers.SharesHolds(l) {
+		return s.peers.Hold(ctx, l, r)
+	}
+	body, err := codec.Marshal(r)
+	if err != nil || len(body) > holdsInCall.size {
+		return s.peers.Hold(ctx, l, r)
+	}
+	a := &ask{hold: r}
+	err = s.asks.sendItem(ctx, l.ID, a, len(body), holdsInCall, func(ctx context.Context, as []*ask) ([]error, error) {
+		return s.askHolds(ctx, l, as)
+	})
+	if err != nil || a.answer != nil {
+		return a.answer, err
+	}
+	return s.peers.Hold(ctx, l, r)
+}
+
+// askHolds makes one call for holds. One alone takes a call that every release knows, and so does each
+// if the call is refused as such, which says nothing about any of them.
+func (s *Saga) askHolds(ctx context.Context, l *api.Link, as []*ask) (out []error, err error) {
+	out = make([]error, len(as))
+	if len(as) == 1 {
+		as[0].answer, err = s.peers.Hold(ctx, l, as[0].hold)
+		if err != nil && mayRepeat(err) {
+			return nil, err
+		}
+		out[0] = err
+		return out, nil
+	}
+	rs := make([]api.HoldRequest, len(as))
+	for i := range as {
+		rs[i] = *as[i].hold
+	}
+	answers, err := s.peers.HoldAll(ctx, l, rs)
+	switch {
+	case err != nil && mayRepeat(err):
+		return nil, err
+	case err != nil:
+		s.zone.Log().Warn("child refused holds that shared a call", "link", l.Name, "error", err)
+		return out, nil
+	}
+	for i := range as {
+		as[i].answer = answers[i]
+	}
+	return out, nil
 }
 
 // noteAnswer records a child's answer, or why there is none.

@@ -2,6 +2,7 @@ package saga
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"berth/api"
@@ -22,23 +23,32 @@ type jointQueue[T any] struct{ waiting []*jointItem[T] }
 // jointItem is one item that waits.
 type jointItem[T any] struct {
 	item T
+	size int
 	turn chan []*jointItem[T] // gets the items of the next call, of which this is the first
 	done chan error           // gets the result, if another one sends it
+	gone bool                 // nobody waits for it any more; guarded by the joint's mutex
 }
 
-// sendItem sends an item to a child, together with those that wait, but at most most of
-// them, and returns the item's own result. send returns one result for each item, or an
+// jointMax bounds one call: its items, and the sum of their sizes unless it has one item.
+type jointMax struct{ items, size int }
+
+// sendItem sends an item of a size to a child, together with those that wait, as many as most
+// allows, and returns the item's own result. send returns one result for each item, or an
 // error if the call failed as such: then all that wait fail as well, so that a silent
-// child delays none of them by more than two calls. send must return soon after ctx ends, and the
-// contexts of all items of a joint end together.
-func (j *joint[T]) sendItem(ctx context.Context, l api.LinkID, item T, most int, send func(ctx context.Context, items []T) ([]error, error)) error {
-	it := &jointItem[T]{item, make(chan []*jointItem[T], 1), make(chan error, 1)}
+// child delays none of them by more than two calls. send must return soon after its ctx ends, which is
+// that of one of the items: those that share its call then fail with it. An item whose own ctx ends while
+// it waits fails at once; what becomes of it then is not known.
+func (j *joint[T]) sendItem(ctx context.Context, l api.LinkID, item T, size int, most jointMax, send func(ctx context.Context, items []T) ([]error, error)) error {
+	it := &jointItem[T]{item: item, size: size, turn: make(chan []*jointItem[T], 1), done: make(chan error, 1)}
 	j.enter(l, it)
 	var batch []*jointItem[T]
 	select {
 	case err := <-it.done:
 		return err
 	case batch = <-it.turn:
+	case <-ctx.Done():
+		j.withdraw(l, it, most)
+		return api.Wrap(api.CodeTimeout, "saga.joint", "nobody waits for it any more", ctx.Err())
 	}
 	items := make([]T, len(batch))
 	for i := range batch {
@@ -56,6 +66,27 @@ func (j *joint[T]) sendItem(ctx context.Context, l api.LinkID, item T, most int,
 		b.done <- results[i+1]
 	}
 	return results[0]
+}
+
+// withdraw takes an item out that waits, or hands on its turn if it has just got it. Another one may be
+// sending it already.
+func (j *joint[T]) withdraw(l api.LinkID, it *jointItem[T], most jointMax) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	it.gone = true
+	if q := j.of[l]; q != nil {
+		q.waiting = slices.DeleteFunc(q.waiting, func(w *jointItem[T]) bool { return w == it })
+	}
+	select {
+	case batch := <-it.turn:
+		batch = slices.DeleteFunc(batch, func(w *jointItem[T]) bool { return w.gone })
+		if len(batch) > 0 {
+			batch[0].turn <- batch
+		} else {
+			j.startNext(l, most)
+		}
+	default:
+	}
 }
 
 // abandon ends a call that failed, and returns what waits.
@@ -82,12 +113,23 @@ func (j *joint[T]) enter(l api.LinkID, it *jointItem[T]) {
 	it.turn <- []*jointItem[T]{it}
 }
 
-// leave ends a call, and gives the first of those that wait its turn.
-func (j *joint[T]) leave(l api.LinkID, most int) {
+// leave ends a call.
+func (j *joint[T]) leave(l api.LinkID, most jointMax) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.startNext(l, most)
+}
+
+// startNext gives the first of those that wait its turn. The caller holds the lock.
+func (j *joint[T]) startNext(l api.LinkID, most jointMax) {
 	q := j.of[l]
-	n := min(len(q.waiting), most)
+	n, size := 0, 0
+	for n < min(len(q.waiting), most.items) {
+		if size += q.waiting[n].size; n > 0 && size > most.size {
+			break
+		}
+		n++
+	}
 	if n == 0 {
 		delete(j.of, l)
 		return

@@ -48,7 +48,7 @@ func TestItemsShareTheNextCall(t *testing.T) {
 		h := &heldCalls{let: make(chan error)}
 		results := make(chan error, 10)
 		put := func(l api.LinkID, n int) {
-			go func() { results <- h.sendItem(t.Context(), l, n, 3, h.send) }()
+			go func() { results <- h.sendItem(t.Context(), l, n, 0, jointMax{items: 3}, h.send) }()
 			synctest.Wait()
 		}
 		put("a", 1)
@@ -80,7 +80,7 @@ func TestWhatWaitsForAFailedCallFails(t *testing.T) {
 		h := &heldCalls{let: make(chan error)}
 		results := make(chan error, 10)
 		for n := range 5 {
-			go func() { results <- h.sendItem(t.Context(), "a", n, 3, h.send) }()
+			go func() { results <- h.sendItem(t.Context(), "a", n, 0, jointMax{items: 3}, h.send) }()
 			synctest.Wait()
 		}
 		away := errors.New("nobody there")
@@ -88,9 +88,78 @@ func TestWhatWaitsForAFailedCallFails(t *testing.T) {
 		for range 5 {
 			require.ErrorIs(t, <-results, away)
 		}
-		go func() { results <- h.sendItem(t.Context(), "a", 7, 3, h.send) }()
+		go func() { results <- h.sendItem(t.Context(), "a", 7, 0, jointMax{items: 3}, h.send) }()
 		h.let <- nil
 		require.NoError(t, <-results)
 		assert.Equal(t, [][]int{{0}, {7}}, h.calls)
 	})
+}
+
+// TestItemsOfACallAreSoLarge: a call has items up to the limit of their sizes, and at least one.
+func TestItemsOfACallAreSoLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &heldCalls{let: make(chan error)}
+		results := make(chan error, 10)
+		most := jointMax{items: 10, size: 100}
+		for n, size := range []int{1, 40, 60, 40, 60, 1, 101, 100, 1} {
+			go func() { results <- h.sendItem(t.Context(), "a", n, size, most, h.send) }()
+			synctest.Wait()
+		}
+		for range 6 {
+			h.let <- nil
+			synctest.Wait()
+		}
+		assert.Equal(t, [][]int{{0}, {1, 2}, {3, 4}, {5}, {6}, {7}}, h.calls[:6])
+		h.let <- nil
+		for range 9 {
+			require.NoError(t, <-results)
+		}
+		assert.Equal(t, []int{8}, h.calls[6])
+	})
+}
+
+// TestAnItemThatNobodyWaitsFor is in no later call, and delays none of the others.
+func TestAnItemThatNobodyWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &heldCalls{let: make(chan error)}
+		results := make(chan error, 10)
+		gone, leave := context.WithCancel(t.Context())
+		for n, ctx := range []context.Context{t.Context(), gone, t.Context(), gone} {
+			go func() { results <- h.sendItem(ctx, "a", n, 0, jointMax{items: 3}, h.send) }()
+			synctest.Wait()
+		}
+		leave()
+		for range 2 {
+			assert.Equal(t, api.CodeTimeout, api.CodeOf(<-results))
+		}
+		for range 2 {
+			h.let <- nil
+			require.NoError(t, <-results)
+		}
+		assert.Equal(t, [][]int{{0}, {2}}, h.calls)
+		assert.Empty(t, h.of)
+	})
+}
+
+// TestATurnIsHandedOn: an item whose turn comes when nobody waits for it any more gives it to the next one
+// of its batch that is waited for, or to what comes after the batch.
+func TestATurnIsHandedOn(t *testing.T) {
+	const l = api.LinkID("a")
+	most := jointMax{items: 2}
+	var j joint[int]
+	items := make([]*jointItem[int], 5)
+	for n := range items {
+		items[n] = &jointItem[int]{item: n, turn: make(chan []*jointItem[int], 1), done: make(chan error, 1)}
+		j.enter(l, items[n])
+	}
+	<-items[0].turn
+	j.leave(l, most) // the turn is that of 1, with 2
+	j.withdraw(l, items[2], most)
+	j.withdraw(l, items[1], most)
+	require.Len(t, items[3].turn, 1)
+	j.withdraw(l, items[3], most)
+	assert.Equal(t, []*jointItem[int]{items[4]}, <-items[4].turn)
+	assert.Empty(t, items[2].turn)
+	j.leave(l, most)
+	assert.Empty(t, j.of)
 }

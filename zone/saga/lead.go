@@ -74,7 +74,7 @@ type tell struct {
 
 // tellDecision sends a decision to a child, together with others that are due for it.
 func (s *Saga) tellDecision(ctx context.Context, h *state.Hold, p state.Part) error {
-	return s.tells.sendItem(ctx, p.Link, &tell{h, p}, api.DecisionsMax, func(ctx context.Context, ts []*tell) ([]error, error) {
+	return s.tells.sendItem(ctx, p.Link, &tell{h, p}, 0, jointMax{items: api.DecisionsMax}, func(ctx context.Context, ts []*tell) ([]error, error) {
 		return s.tellDecisions(ctx, p.Link, ts)
 	})
 }

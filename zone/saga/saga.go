@@ -23,6 +23,11 @@ const BootTimeout = 60 * time.Second
 // caller's deadline along and returns *api.Error with the other zone's code.
 type Peers interface {
 	Hold(ctx context.Context, l *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error)
+	// SharesHolds reports whether holds may share a call to a zone.
+	SharesHolds(l *api.Link) bool
+	// HoldAll asks for at most api.HoldsMax holds, and returns the answer to each; nil for one that takes
+	// a call of its own.
+	HoldAll(ctx context.Context, l *api.Link, rs []api.HoldRequest) ([]*api.HoldAnswer, error)
 	Decide(ctx context.Context, l *api.Link, id api.HoldID, d api.Decision) (*api.HoldAnswer, error)
 	// DecideAll sends the decisions on at most api.DecisionsMax holds, and returns for each
 	// why it was refused, or nil.
@@ -53,6 +58,7 @@ type Saga struct {
 	plans     plans        // sealed plans of boots in flight on this leader
 	admission admission    // new boots on their way into the log
 	tells     joint[*tell] // decisions that are due at the same time
+	asks      joint[*ask]  // holds that are asked of a child at the same time
 
 	working chan struct{} // has a value for each boot that is worked on
 }
