@@ -46,6 +46,43 @@ func TestNewsComesAtOnce(t *testing.T) {
 	})
 }
 
+// TestNewsComesWithTheDecision: a single child that decides for all has news of an instance before the zones
+// above it know that it decides. They have it as soon as they do, the owner of the boot and the zone between.
+func TestNewsComesWithTheDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		mid := w.zone("mid", root)
+		w.zone("leaf", mid, 1)
+		time.Sleep(time.Second) // all are followed
+		w.lag = func(c call) time.Duration {
+			if c.op == "hold and commit" {
+				return 30 * time.Millisecond
+			}
+			return 0
+		}
+		root.boot(order("a", 1, 1))
+		for _, m := range []*member{mid, root} {
+			known := func(ok func(h *state.Hold, i *api.Instance) bool) time.Time {
+				m.until("it is known", func(v *state.State) bool {
+					for _, h := range v.Holds() {
+						for _, p := range h.Parts {
+							i, _ := v.Instance(p.Instances[0].Spec.ID)
+							return ok(h, i)
+						}
+					}
+					return false
+				})
+				return time.Now()
+			}
+			decided := known(func(h *state.Hold, _ *api.Instance) bool { return h.Decision != api.DecisionPending })
+			active := known(func(_ *state.Hold, i *api.Instance) bool { return i != nil && i.Status == api.StatusActive })
+			assert.Equal(t, decided, active, "at %s", m.name)
+		}
+		assert.Equal(t, 1, w.made("hold and commit", "mid", "leaf"))
+	})
+}
+
 // TestRogueChildIsFollowed: whatever a child answers, at once and again and again, it
 // costs this zone some calls and hardly an entry of the log; instances of others stay
 // as they are; and what it says when it is honest again still arrives.

@@ -64,6 +64,7 @@ func (s *sagaBook) answerPart(h *Hold, p *Part, a command.PartAnswer) {
 		h.Refused = append(h.Refused, i.Spec.ID)
 		if hk, _ := s.held.Get(string(i.Spec.ID)); hk == h.Key() {
 			s.held.Delete(string(i.Spec.ID))
+			s.touchTopic(HoldTopic(h.Key()))
 			s.countPart(h, p.Link, i, -1)
 		}
 	}

@@ -46,6 +46,12 @@ func checkTouched(tb require.TestingT, before, after *State, touched []Topic) {
 	if !slices.Equal(before.Webhooks(), after.Webhooks()) {
 		require.Contains(tb, touched, WebhooksTopic())
 	}
+	before.held.Scan(func(id, key string) bool {
+		if now, _ := after.held.Get(id); now != key {
+			require.Contains(tb, touched, HoldTopic(key), "of %s", id)
+		}
+		return true
+	})
 	for _, b := range slices.Concat(before.boots.Values(), after.boots.Values()) {
 		was, _ := before.boots.Get(b.ID())
 		if now, _ := after.boots.Get(b.ID()); now != was {

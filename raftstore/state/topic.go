@@ -21,6 +21,7 @@ const (
 	topicEvents
 	topicWebhooks
 	topicLeaseEnds
+	topicHold
 	topicDue
 )
 
@@ -55,6 +56,9 @@ func WebhooksTopic() Topic { return Topic{kind: topicWebhooks} }
 
 // LeaseEndsTopic names the ends of leases that the external service is to be told. See LeaseEnds.
 func LeaseEndsTopic() Topic { return Topic{kind: topicLeaseEnds} }
+
+// HoldTopic names whether the instances of a hold are undecided, by its key. See UndecidedHoldOf.
+func HoldTopic(key string) Topic { return Topic{kind: topicHold, a1: key} }
 
 // Due is a kind of work for the leader of a zone.
 type Due string

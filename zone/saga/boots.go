@@ -223,22 +223,6 @@ func (s *Saga) waitBoot(ctx context.Context, p api.ProjectID, r api.ReservationI
 	return b, v, nil
 }
 
-// awaitDecision waits until the hold of an instance is decided, or it is seen to have none; for retryPause at
-// most, and so long if it is not of a boot of this zone.
-func (s *Saga) awaitDecision(ctx context.Context, id api.InstanceID) {
-	h, undecided := s.zone.View().UndecidedHoldOf(id)
-	if !undecided {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, retryPause)
-	defer cancel()
-	topic := state.BootTopic(h.Request.Project, h.Request.Reservation)
-	_, _ = s.zone.Store().WaitFor(ctx, topic, func(v *state.State) bool { // when time is over the child is asked again
-		_, undecided := v.UndecidedHoldOf(id)
-		return !undecided
-	})
-}
-
 // WaitDecision returns the boot once it is decided, or as it is after wait,
 // together with the state it was read from.
 func (s *Saga) WaitDecision(ctx context.Context, b *state.Boot, wait time.Duration) (*state.Boot, *state.State, error) {

@@ -85,6 +85,21 @@ func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 	return nil
 }
 
+// awaitDecision waits until the hold of an instance is decided, or it is seen to have none; for retryPause at
+// most.
+func (s *Saga) awaitDecision(ctx context.Context, id api.InstanceID) {
+	h, undecided := s.zone.View().UndecidedHoldOf(id)
+	if !undecided {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, retryPause)
+	defer cancel()
+	_, _ = s.zone.Store().WaitFor(ctx, state.HoldTopic(h.Key()), func(v *state.State) bool { // when time is over the child is asked again
+		_, undecided := v.UndecidedHoldOf(id)
+		return !undecided
+	})
+}
+
 // pay charges the child's share with an answer, and returns for how long it is used up. News after a
 // quiet time is followed at once; what comes while an answer is on its way shares the next one.
 func (f *follower) pay(now time.Time, cost time.Duration) time.Duration {
