@@ -166,6 +166,72 @@ func TestEqualOffersAreSpread(t *testing.T) {
 	})
 }
 
+// Limits of a lean fan-out whose cheapest child is slow.
+const (
+	fanoutPatienceMin = 100 * time.Millisecond // before others are asked, if a child usually answers at once
+	fanoutPatience    = 300 * time.Millisecond // the same at the most
+	fanoutGiveUp      = 3                      // times that, before it is done without
+)
+
+// TestLeanFanoutWithASlowChild: further children are asked as soon as a child takes much longer than usual; its
+// answer counts if it comes before it is given up, and it is given up only if the others have enough.
+func TestLeanFanoutWithASlowChild(t *testing.T) {
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		usual, takes time.Duration
+		count, asks  int
+		after        time.Duration
+		used         bool // the slots of the slow child
+	}{
+		"it is in time":                 {0, fanoutPatienceMin - 2*ms, 1, 1, fanoutPatienceMin - 2*ms, true},
+		"it is slower than usual":       {0, fanoutPatienceMin + 2*ms, 1, 3, fanoutPatienceMin + 2*ms, true},
+		"it is in time for one so slow": {20 * ms, 158 * ms, 1, 1, 158 * ms, true},
+		"it is slower than one so slow": {20 * ms, 162 * ms, 1, 3, 162 * ms, true},
+		"it is in time for the slowest": {200 * ms, fanoutPatience - 2*ms, 1, 1, fanoutPatience - 2*ms, true},
+		"it is slower than the slowest": {200 * ms, fanoutPatience + 2*ms, 1, 3, fanoutPatience + 2*ms, true},
+		"it is hardly in time":          {0, fanoutGiveUp*fanoutPatienceMin - 2*ms, 1, 3, fanoutGiveUp*fanoutPatienceMin - 2*ms, true},
+		"it is hardly too late":         {0, fanoutGiveUp*fanoutPatienceMin + 2*ms, 1, 3, fanoutGiveUp * fanoutPatienceMin, false},
+		"it hangs":                      {0, time.Hour, 1, 3, fanoutGiveUp * fanoutPatienceMin, false},
+		"it hangs and all are needed":   {0, time.Hour, 50, 5, api.SelectTimeout - api.HopReserve, false}, // two again for more
+		"it is late and all are needed": {0, 4 * time.Second, 50, 3, 4 * time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil)
+				w.zone("cheap", root, 4)
+				w.zone("next", root, 16)
+				w.zone("last", root, 32)
+				w.hearAll()
+				root.fanOut(api.FanoutLean, 1)
+				takes := func(d time.Duration) {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					w.lag = func(now call) time.Duration {
+						if now.op == "select" && now.to == "cheap" {
+							return d / 2
+						}
+						return 0
+					}
+				}
+				takes(c.usual)
+				root.pick(1, api.SelectTimeout)
+				w.hearAll()
+				takes(c.takes)
+				before, began := w.asked("root"), time.Now()
+				a := root.pick(c.count, api.SelectTimeout)
+				assert.Equal(t, c.after, time.Since(began))
+				assert.Equal(t, c.asks, w.asked("root")-before)
+				for _, z := range a.Zones {
+					if z.Zone == "cheap" {
+						assert.Equal(t, c.used, z.Taken > 0, "%+v", z)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestLeanFanoutAsksMore: further children are asked when the first ones have less than they said, when
 // they are dearer than they said, or when they are slow.
 func TestLeanFanoutAsksMore(t *testing.T) {
@@ -195,7 +261,7 @@ func TestLeanFanoutAsksMore(t *testing.T) {
 				}
 				return ""
 			})
-		}, 3, api.SelectTimeout},
+		}, 3, fanoutGiveUp * fanoutPatience},
 		"it refuses": {1, func(w *world, _ *member) {
 			w.when(func(now call) fault {
 				if now.to == "cheap" {

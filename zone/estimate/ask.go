@@ -42,17 +42,7 @@ func (e *Estimator) askChildren(ctx context.Context, answers []childAnswer, req 
 			some = append(some, i)
 		}
 	}
-	e.askSome(ctx, answers, req, some)
-}
-
-// askSome is askChildren for the answers with some indices. It may run several times at once if
-// none of these is in two of them.
-func (e *Estimator) askSome(ctx context.Context, answers []childAnswer, req *api.Request, some []int) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = e.zone.Now().Add(api.SelectTimeout)
-	}
-	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-api.HopReserve))
+	ctx, cancel := e.withinHop(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, i := range some {
@@ -62,12 +52,23 @@ func (e *Estimator) askSome(ctx context.Context, answers []childAnswer, req *api
 	wg.Wait()
 }
 
+// withinHop limits ctx to its budget less this hop's reserve.
+func (e *Estimator) withinHop(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = e.zone.Now().Add(api.SelectTimeout)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-api.HopReserve))
+}
+
 func (e *Estimator) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask, req *api.Request) childAnswer {
 	a := childAnswer{link: l, ask: ask, outcome: api.OutcomeAnswered}
 	its := ask.Request(req)
-	began := e.zone.Instant() // the child counts from its answer, which is later
+	began, asked := e.zone.Instant(), e.zone.Now() // the child counts from its answer, which is later
 	ans, err := e.peers.Select(ctx, l, its)
 	switch {
+	case err != nil && context.Cause(ctx) == errTooSlow: //nolint:errorlint // it is that very value
+		a.outcome, a.reason = api.OutcomeLate, "no answer in time"
 	case err != nil && errors.Is(ctx.Err(), context.Canceled): // the caller is gone, which says nothing about the child
 		a.outcome, a.reason = api.OutcomeLate, "no answer in time"
 		return a
@@ -91,6 +92,7 @@ func (e *Estimator) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask
 	}
 	if a.answer != nil {
 		e.health.noteAnswer(l.ID)
+		e.usual.note(l.ID, e.zone.Now().Sub(asked))
 		return a
 	}
 	unmet := a.outcome == api.OutcomeLate || api.CodeOf(err) == api.CodeUnavailable || api.CodeOf(err) == api.CodeOverloaded

@@ -16,8 +16,15 @@ import (
 
 // Limits of a lean fan-out.
 const (
-	fanoutRoundsMax = 3                      // rounds of questions before all children are asked, or the plan is taken as it is
-	fanoutPatience  = 300 * time.Millisecond // after which the children left out are asked too, because one that was chosen is slow
+	fanoutRoundsMax = 3 // rounds of questions before all children are asked, or the plan is taken as it is
+
+	// The children that were left out are asked too when one that was chosen is slow: takes fanoutSlow times
+	// as long as usual, within these bounds, of which the upper one is for children without a usual time.
+	fanoutSlow        = 8
+	fanoutPatienceMin = 100 * time.Millisecond
+	fanoutPatience    = 300 * time.Millisecond
+	// fanoutGiveUp times that patience is for how long a child is waited for that the plan can do without.
+	fanoutGiveUp = 3
 )
 
 // notNeeded is the reason not to ask a child that a lean fan-out leaves out.
@@ -195,7 +202,7 @@ func (f *fanout) layOutLean(ctx context.Context) (*Plan, buildplan.Plan) {
 	f.pickChildren(f.slack, f.least(), func(g int, price int64) int64 {
 		return int64(req.Groups[g].Count - countUpTo(own.Groups[g].Slots, price))
 	})
-	f.askFirst(ctx)
+	f.askFirst(ctx, own)
 	p := mergeOffers(f.v, f.w, own, f.answers)
 	for round := range fanoutRoundsMax {
 		if !f.pickMore(p, round) {
@@ -297,31 +304,4 @@ func countAbove(weights []int64, price int64) (n int64) {
 		}
 	}
 	return n
-}
-
-// askFirst asks the children that are picked. When one of them is slow, it asks those that are left out
-// as well: the budget may be used up before it answers.
-func (f *fanout) askFirst(ctx context.Context) {
-	var picked, spare []int
-	for i := range f.answers {
-		switch a := &f.answers[i]; {
-		case a.outcome == "":
-			picked = append(picked, i)
-		case a.spare:
-			spare = append(spare, i)
-		}
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f.e.askSome(ctx, f.answers, f.w.Request, picked)
-	}()
-	patience := time.NewTimer(fanoutPatience)
-	defer patience.Stop()
-	select {
-	case <-done:
-	case <-patience.C:
-		f.e.askSome(ctx, f.answers, f.w.Request, spare)
-		<-done
-	}
 }
