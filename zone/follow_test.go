@@ -38,6 +38,7 @@ func TestNewsComesAtOnce(t *testing.T) {
 		root := w.zone("root", nil)
 		w.zone("west", root, 20)
 		w.zone("east", root, 20)
+		time.Sleep(time.Second) // both are followed, also one that did not lead when it was asked first
 		for n := range 8 {
 			began := time.Now()
 			require.Equal(t, api.BootActive, root.run(order("a"+strconv.Itoa(n), 4, 4)).State())
@@ -55,12 +56,14 @@ func TestNewsComesWithTheDecision(t *testing.T) {
 		mid := w.zone("mid", root)
 		w.zone("leaf", mid, 1)
 		time.Sleep(time.Second) // all are followed
+		w.mu.Lock()
 		w.lag = func(c call) time.Duration {
 			if c.op == "hold and commit" {
 				return 30 * time.Millisecond
 			}
 			return 0
 		}
+		w.mu.Unlock()
 		root.boot(order("a", 1, 1))
 		for _, m := range []*member{mid, root} {
 			known := func(ok func(h *state.Hold, i *api.Instance) bool) time.Time {
