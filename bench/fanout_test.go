@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -133,7 +135,7 @@ func TestFanoutPrices(t *testing.T) {
 				for _, slack := range []int{2, 8} {
 					sum := &priceSum{}
 					for seed := range uint64(pricedSeeds) {
-						sum.compareOn(t, seed, zones, cost, count, slack)
+						sum.compareOn(t, seed, zones, cost, count, slack, 0)
 					}
 					n := float64(sum.requests)
 					line += fmt.Sprintf(" | %.1f/%.1f, %.2f, %.2f", float64(sum.lean)/n, float64(sum.all)/n, sum.dearer/n, sum.worst)
@@ -141,6 +143,26 @@ func TestFanoutPrices(t *testing.T) {
 				}
 				t.Logf("%d zones, %s, boots of %d; for slack 2 and 8 asked lean/all, mean and worst price of a slot above all in worths of it%s", zones, cost, count, line)
 			}
+		}
+	}
+}
+
+// TestFanoutPricesOfStaleDigests does the same with digests that are old: since then each child has become
+// fuller or emptier, by up to some percent of its room. It prints a table (go test ./bench -run StaleDigests -v).
+func TestFanoutPricesOfStaleDigests(t *testing.T) {
+	for _, cost := range []string{costs.Spread, costs.FillFirst} {
+		for _, count := range []int{1, 10, 100} {
+			line := ""
+			for _, moved := range []int{0, 5, 20, 50} {
+				sum := &priceSum{}
+				for seed := range uint64(pricedSeeds) {
+					sum.compareOn(t, seed, 10, cost, count, 2, moved)
+				}
+				n := float64(sum.requests)
+				line += fmt.Sprintf(" | %.1f, %.2f, %.2f", float64(sum.lean)/n, sum.dearer/n, sum.worst)
+				assert.LessOrEqual(t, sum.lean, sum.all, "asked")
+			}
+			t.Logf("%s, boots of %d; for rooms moved by 0, 5, 20 and 50 %%: asked, mean and worst price of a slot above all in worths of it%s", cost, count, line)
 		}
 	}
 }
@@ -158,6 +180,7 @@ type pricedZone struct {
 	store *memstore.Store
 	below map[api.LinkID]*pricedZone
 	heard map[api.ZoneID]api.Digest
+	full  []int // percent of each host that is used
 }
 
 var (
@@ -185,20 +208,31 @@ func newPricedZone(t *testing.T, name, cost string, hosts int, dice *rand.Rand) 
 	t.Helper()
 	z := &pricedZone{id: api.ZoneID(name), store: memstore.New(), below: map[api.LinkID]*pricedZone{}, heard: map[api.ZoneID]api.Digest{}}
 	z.store.Must(t, command.Init{Zone: z.id, Name: name, Config: api.ZoneConfig{Costs: []api.CostWeight{{Name: cost, Weight: 1}}}}, command.FlavorPut{Flavor: pricedFlavor})
-	put, full := command.HostsPut{Agent: "agent"}, dice.IntN(60)
+	z.full = make([]int, hosts)
+	full := dice.IntN(60)
 	for n := range hosts {
-		used := int64(min(full+dice.IntN(40), 95))
-		put.Hosts = append(put.Hosts, command.HostEntry{ID: api.HostID(fmt.Sprint(name, "-", n)), Host: api.AgentHost{
+		z.full[n] = full + dice.IntN(40)
+	}
+	z.fillHosts(t, 0)
+	base := zone.New(zone.Config{Store: z.store, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	z.Estimator = estimate.New(estimate.Config{Zone: base, Peers: z, Digests: z, Keys: z})
+	return z
+}
+
+// fillHosts makes its hosts fuller by some percent of their room.
+func (z *pricedZone) fillHosts(t *testing.T, more int) {
+	t.Helper()
+	put := command.HostsPut{Agent: "agent"}
+	for n, full := range z.full {
+		used := int64(max(0, min(full+more, 95)))
+		put.Hosts = append(put.Hosts, command.HostEntry{ID: api.HostID(fmt.Sprint(z.id, "-", n)), Host: api.AgentHost{
 			Name: fmt.Sprint("host", n), Driver: "fake", Pool: api.PoolShared,
 			Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 128}, api.MemoryMB: {Total: pricedMemory, Reserved: pricedMemory * used / 100}},
 		}})
 	}
-	if hosts > 0 {
+	if len(put.Hosts) > 0 {
 		z.store.Must(t, put)
 	}
-	base := zone.New(zone.Config{Store: z.store, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	z.Estimator = estimate.New(estimate.Config{Zone: base, Peers: z, Digests: z, Keys: z})
-	return z
 }
 
 var pricedFlavor = api.Flavor{ID: "small", Name: "small", Resources: api.Resources{api.VCPU: 1, api.MemoryMB: 4096}}
@@ -208,8 +242,9 @@ func (z *pricedZone) Select(ctx context.Context, l *api.Link, r *api.Request) (*
 	return z.below[l.ID].Estimator.Select(ctx, z.id, r)
 }
 
-// compareOn draws a federation, and requests at its root.
-func (s *priceSum) compareOn(t *testing.T, seed uint64, zones int, cost string, count, slack int) {
+// compareOn draws a federation, and requests at its root. The rooms of the children have moved by up to some
+// percent since their digests.
+func (s *priceSum) compareOn(t *testing.T, seed uint64, zones int, cost string, count, slack, moved int) {
 	t.Helper()
 	dice := rand.New(rand.NewPCG(seed, uint64(zones)))
 	root := newPricedZone(t, "root", cost, 0, dice)
@@ -219,6 +254,11 @@ func (s *priceSum) compareOn(t *testing.T, seed uint64, zones int, cost string, 
 		root.store.Must(t, command.LinkPut{Link: api.Link{ID: link, Name: name, Role: api.LinkChild, Zone: z.id, Scale: 1, State: api.LinkActive}})
 		z.store.Must(t, command.LinkPut{Link: api.Link{ID: link, Name: "parent", Role: api.LinkParent, Zone: root.id, Scale: 1, State: api.LinkActive}})
 		root.below[link], root.heard[z.id] = z, *z.DigestOf(z.store.View())
+	}
+	if moved > 0 {
+		for _, z := range slices.SortedFunc(maps.Values(root.below), func(a, b *pricedZone) int { return cmp.Compare(a.id, b.id) }) {
+			z.fillHosts(t, dice.IntN(2*moved+1)-moved)
+		}
 	}
 	for n := range pricedRequests {
 		req := &api.Request{
