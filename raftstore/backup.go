@@ -103,7 +103,7 @@ func (s *Store) proposeParts(ctx context.Context, payload *io.SectionReader, sta
 		if last {
 			patience = max(patience, takeUpTimeout)
 		}
-		results, err := s.proposeAll(ctx, patience, []command.Command{c})
+		results, err := s.proposePatiently(ctx, patience, []command.Command{c})
 		if err == nil {
 			err = results[0].Err
 		}

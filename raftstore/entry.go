@@ -29,7 +29,7 @@ func encodeCommands(cmds []command.Command, form api.Form) ([]byte, error) {
 		case api.CodeOf(err) == api.CodeUnavailable:
 			return nil, err
 		case err != nil:
-			return nil, api.Wrap(api.CodeInternal, "raftstore.Propose", "", err)
+			return nil, api.Wrap(api.CodeInternal, opPropose, "", err)
 		}
 		body = binary.AppendUvarint(body, uint64(len(b)))
 		body = append(body, b...)

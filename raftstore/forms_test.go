@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 )
 
 // reads records which forms a member reads.
@@ -53,13 +54,13 @@ func TestUpgradeNodeByNode(t *testing.T) {
 		}
 		lead = leaderOf(t, nodes...)
 		require.Equal(t, api.FormSecond, lead.Form())
-		waiting := &proposal{form: api.FormSecond, done: make(chan outcome, 1)}
+		waiting := &proposal{form: api.FormSecond, done: make(chan state.Answer, 1)}
 		require.Len(t, lead.readable([]*proposal{waiting, {form: api.FormFirst}}), 2)
 		require.NoError(t, lead.AddNonvoter(within(t), "n4", "n4:1"))
 		require.Equal(t, api.FormFirst, lead.Form(), "a member without a record may be of any release")
 		require.Len(t, lead.readable([]*proposal{waiting, {form: api.FormFirst}}), 1)
 		out := <-waiting.done
-		require.Equal(t, api.CodeUnavailable, api.CodeOf(out.err))
+		require.Equal(t, api.CodeUnavailable, api.CodeOf(out.Err))
 		lead.must(reads("n4", api.FormSecond))
 		require.Equal(t, api.FormSecond, lead.Form())
 

@@ -26,38 +26,61 @@ import (
 //
 // It waits for ctx, and no longer than Config.Timeout.
 func (s *Store) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
-	return s.proposeAll(ctx, s.cfg.Timeout, cmds)
+	return s.proposePatiently(ctx, s.cfg.Timeout, cmds)
 }
 
-func (s *Store) proposeAll(ctx context.Context, patience time.Duration, cmds []command.Command) ([]state.Result, error) {
-	const op = "raftstore.Propose"
-	form := s.Form()
-	body, err := encodeCommands(cmds, form)
-	if err != nil {
-		return nil, err
+// ProposeEach proposes several lists of commands at once and returns the answer to each, as
+// Propose does. The lists are independent: one that is refused says nothing about the others.
+// They share as few entries as they fit into.
+func (s *Store) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return s.proposeEach(ctx, s.cfg.Timeout, lists)
+}
+
+// proposePatiently is Propose with a wait of its own.
+func (s *Store) proposePatiently(ctx context.Context, patience time.Duration, cmds []command.Command) ([]state.Result, error) {
+	a := s.proposeEach(ctx, patience, [][]command.Command{cmds})[0]
+	return a.Results, a.Err
+}
+
+func (s *Store) proposeEach(ctx context.Context, patience time.Duration, lists [][]command.Command) []state.Answer {
+	form, leads := s.Form(), s.IsLeader()
+	ps := make([]*proposal, len(lists))
+	for i, cmds := range lists {
+		ps[i] = &proposal{form: form, count: len(cmds), done: make(chan state.Answer, 1)}
+		body, err := encodeCommands(cmds, form)
+		if err == nil && !leads {
+			err = notLeader(opPropose)
+		}
+		ps[i].body = body
+		if err != nil {
+			ps[i].answer(nil, err)
+		}
 	}
-	if !s.IsLeader() {
-		return nil, notLeader(op)
-	}
+	s.queue.putProposals(ps)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	p := &proposal{body: body, form: form, count: len(cmds), done: make(chan outcome, 1)}
-	if err := s.queue.putProposal(p); err != nil {
-		return nil, err
+	out := make([]state.Answer, len(ps))
+	for i, p := range ps {
+		out[i] = s.awaitAnswer(ctx, p)
 	}
+	return out
+}
+
+// awaitAnswer waits for the answer to a proposal until ctx ends.
+func (s *Store) awaitAnswer(ctx context.Context, p *proposal) state.Answer {
 	select {
-	case out := <-p.done:
-		return out.results, out.err
+	case a := <-p.done:
+		return a
 	case <-ctx.Done():
 	}
 	if s.queue.dropProposal(p) {
-		return nil, api.Wrap(api.CodeUnavailable, op, msgBusy, ctx.Err())
+		return state.Answer{Err: api.Wrap(api.CodeUnavailable, opPropose, msgBusy, ctx.Err())}
 	}
 	select {
-	case out := <-p.done: // it has just arrived
-		return out.results, out.err
+	case a := <-p.done: // it has just arrived
+		return a
 	default:
-		return nil, api.Wrap(api.CodeTimeout, op, msgUnknown, ctx.Err())
+		return state.Answer{Err: api.Wrap(api.CodeTimeout, opPropose, msgUnknown, ctx.Err())}
 	}
 }
 
@@ -97,7 +120,7 @@ func (s *Store) readable(batch []*proposal) []*proposal {
 		if p.form <= form {
 			return false
 		}
-		p.done <- outcome{err: api.Errorf(api.CodeUnavailable, "a node that reads forms up to %d has joined; try again", form)}
+		p.answer(nil, api.Errorf(api.CodeUnavailable, "a node that reads forms up to %d has joined; try again", form))
 		return true
 	})
 }
@@ -145,10 +168,10 @@ func answerBatch(batch []*proposal, future raft.ApplyFuture) error {
 	}
 	for _, p := range batch {
 		if err != nil {
-			p.done <- outcome{err: failureOf("raftstore.Propose", err, future.Index())}
+			p.answer(nil, failureOf(opPropose, err, future.Index()))
 			continue
 		}
-		p.done <- outcome{results: results[:p.count:p.count]}
+		p.answer(results[:p.count:p.count], nil)
 		results = results[p.count:]
 	}
 	return err

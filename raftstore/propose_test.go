@@ -66,6 +66,25 @@ func TestProposeLimits(t *testing.T) {
 	assert.NoError(t, err, "at the limit")
 }
 
+// TestProposeEach: lists share an entry, in order, and one that is refused says nothing about
+// the others.
+func TestProposeEach(t *testing.T) {
+	s := solo(t, nil)
+	before := s.View().Index()
+	out := s.ProposeEach(within(t), [][]command.Command{
+		{put("a", "1")}, {}, {put("a", "2"), put("b", "1")}, {put("c", strings.Repeat("x", proposeMaxBytes))},
+	})
+	require.Len(t, out, 4)
+	require.NoError(t, out[0].Err)
+	assert.Len(t, out[0].Results, 1)
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(out[1].Err))
+	require.NoError(t, out[2].Err)
+	assert.Len(t, out[2].Results, 2)
+	assert.Equal(t, api.CodeTooLarge, api.CodeOf(out[3].Err))
+	assert.Equal(t, before+1, s.View().Index(), "one entry")
+	assert.Empty(t, s.ProposeEach(within(t), nil))
+}
+
 // TestBatchOrder has many callers share entries and checks that each gets its own
 // results, and that the log keeps the order in which one caller proposed.
 func TestBatchOrder(t *testing.T) {
@@ -102,7 +121,18 @@ func proposeInTurn(n *node, id string, calls int) error {
 }
 
 func someProposal(bytes, count int) *proposal {
-	return &proposal{body: make([]byte, bytes), count: count, done: make(chan outcome, 1)}
+	return &proposal{body: make([]byte, bytes), count: count, done: make(chan state.Answer, 1)}
+}
+
+// putOne puts p into the queue, or returns why it does not take it.
+func putOne(q *queue, p *proposal) error {
+	q.putProposals([]*proposal{p})
+	select {
+	case a := <-p.done:
+		return a.Err
+	default:
+		return nil
+	}
 }
 
 func TestQueueSharesWithinBounds(t *testing.T) {
@@ -118,7 +148,7 @@ func TestQueueSharesWithinBounds(t *testing.T) {
 	} {
 		q := newQueue()
 		for _, s := range c.sizes {
-			require.NoError(t, q.putProposal(someProposal(s[0], s[1])), name)
+			require.NoError(t, putOne(q, someProposal(s[0], s[1])), name)
 		}
 		for _, want := range c.shares {
 			<-q.ready // a token for each entry
@@ -132,15 +162,15 @@ func TestQueueSharesWithinBounds(t *testing.T) {
 func TestQueueLimits(t *testing.T) {
 	q := newQueue()
 	for range queueMax {
-		require.NoError(t, q.putProposal(someProposal(1, 1)))
+		require.NoError(t, putOne(q, someProposal(1, 1)))
 	}
-	assert.Equal(t, api.CodeOverloaded, api.CodeOf(q.putProposal(someProposal(1, 1))))
+	assert.Equal(t, api.CodeOverloaded, api.CodeOf(putOne(q, someProposal(1, 1))))
 
 	q = newQueue()
 	for range queueMaxBytes / proposeMaxBytes {
-		require.NoError(t, q.putProposal(someProposal(proposeMaxBytes, 1)))
+		require.NoError(t, putOne(q, someProposal(proposeMaxBytes, 1)))
 	}
-	assert.Equal(t, api.CodeOverloaded, api.CodeOf(q.putProposal(someProposal(1, 1))))
+	assert.Equal(t, api.CodeOverloaded, api.CodeOf(putOne(q, someProposal(1, 1))))
 
 	a := newAsks()
 	for range queueMax {
@@ -154,15 +184,15 @@ func TestQueueLimits(t *testing.T) {
 func TestQueueDropAndClose(t *testing.T) {
 	q := newQueue()
 	first, second, third := someProposal(1, 1), someProposal(1, 1), someProposal(1, 1)
-	require.NoError(t, q.putProposal(first))
-	require.NoError(t, q.putProposal(second))
+	require.NoError(t, putOne(q, first))
+	require.NoError(t, putOne(q, second))
 	assert.True(t, q.dropProposal(second), "it waited")
 	assert.Equal(t, []*proposal{first}, q.takeBatch(), "what was dropped is never taken")
 	assert.False(t, q.dropProposal(first), "too late")
-	require.NoError(t, q.putProposal(third))
+	require.NoError(t, putOne(q, third))
 	q.close()
-	assert.Equal(t, api.CodeUnavailable, api.CodeOf((<-third.done).err))
-	assert.Equal(t, api.CodeUnavailable, api.CodeOf(q.putProposal(someProposal(1, 1))))
+	assert.Equal(t, api.CodeUnavailable, api.CodeOf((<-third.done).Err))
+	assert.Equal(t, api.CodeUnavailable, api.CodeOf(putOne(q, someProposal(1, 1))))
 }
 
 // TestProposeDeadlines tells what was never written from what may have been.
@@ -226,9 +256,9 @@ func TestSettle(t *testing.T) {
 		answerBatch(batch, c.future)
 		for _, p := range batch {
 			out := <-p.done
-			assert.Equal(t, c.code, api.CodeOf(out.err), name)
+			assert.Equal(t, c.code, api.CodeOf(out.Err), name)
 			if c.code == "" {
-				assert.Len(t, out.results, p.count, name)
+				assert.Len(t, out.Results, p.count, name)
 			}
 		}
 	}

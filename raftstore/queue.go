@@ -16,22 +16,24 @@ const (
 	batchMaxCommands = commandsMax
 )
 
-// proposal is one call of Propose on its way into the log.
+// opPropose is the operation in errors of Propose and ProposeEach.
+const opPropose = "raftstore.Propose"
+
+// proposal is one list of commands on its way into the log.
 type proposal struct {
 	body  []byte // its commands, as an entry holds them
 	form  api.Form
-	count int // their number
-	done  chan outcome
+	count int               // their number
+	done  chan state.Answer // takes one
 
 	// Guarded by the queue's mutex.
 	taken   bool // it is in a batch; only Raft knows now
 	dropped bool // its caller is gone; it must not be taken
 }
 
-// outcome is the answer to one proposal.
-type outcome struct {
-	results []state.Result
-	err     error
+// answer ends a proposal that was in no queue, or is in none any more.
+func (p *proposal) answer(results []state.Result, err error) {
+	p.done <- state.Answer{Results: results, Err: err}
 }
 
 // queue holds the proposals that arrived while earlier ones were in flight.
@@ -46,21 +48,27 @@ type queue struct {
 
 func newQueue() *queue { return &queue{ready: make(chan struct{}, 1)} }
 
-// putProposal appends p. Errors: CodeOverloaded at the limits, CodeUnavailable once the
-// queue is closed.
-func (q *queue) putProposal(p *proposal) error {
+// putProposals appends those of ps that have no answer yet, so that they share entries. It
+// answers those that it does not take: with CodeOverloaded at the limits, with CodeUnavailable
+// once the queue is closed.
+func (q *queue) putProposals(ps []*proposal) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch {
-	case q.closed:
-		return closedError("raftstore.Propose")
-	case len(q.waiting) >= queueMax, q.bytes+len(p.body) > queueMaxBytes:
-		return api.Errorf(api.CodeOverloaded, "%s", msgFull)
+	for _, p := range ps {
+		switch {
+		case len(p.done) > 0:
+		case q.closed:
+			p.answer(nil, closedError(opPropose))
+		case len(q.waiting) >= queueMax, q.bytes+len(p.body) > queueMaxBytes:
+			p.answer(nil, api.Errorf(api.CodeOverloaded, "%s", msgFull))
+		default:
+			q.waiting = append(q.waiting, p)
+			q.bytes += len(p.body)
+		}
 	}
-	q.waiting = append(q.waiting, p)
-	q.bytes += len(p.body)
-	q.wakeTaker()
-	return nil
+	if len(q.waiting) > 0 {
+		q.wakeTaker()
+	}
 }
 
 func (q *queue) wakeTaker() {
@@ -116,7 +124,7 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	for _, p := range q.waiting {
-		p.done <- outcome{err: closedError("raftstore.Propose")}
+		p.answer(nil, closedError(opPropose))
 	}
 	q.waiting, q.bytes = nil, 0
 }

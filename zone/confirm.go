@@ -53,8 +53,8 @@ func isDecisive(code api.Code) bool {
 	return true
 }
 
-// noteLogged records that the log has accepted an entry for the call of ctx.
-func noteLogged(ctx context.Context) {
+// NoteLogged records that the log has accepted an entry for the call of ctx, see Confirmed.
+func (*Zone) NoteLogged(ctx context.Context) {
 	if c, ok := ctx.Value(confirmationKey{}).(*confirmation); ok {
 		c.logged.Store(true)
 	}

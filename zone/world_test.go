@@ -18,6 +18,7 @@ import (
 	"berth/buildplan/seal"
 	"berth/costs"
 	"berth/internal/backoff"
+	"berth/internal/memstore"
 	"berth/internal/watch"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -620,6 +621,10 @@ func (s *seat) Propose(ctx context.Context, cs ...command.Command) ([]state.Resu
 		}
 	}
 	return l.applyLocked(cs)
+}
+
+func (s *seat) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return memstore.Each(ctx, s.Propose, lists)
 }
 
 // keys seals with a fixed key for each zone.

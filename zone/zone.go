@@ -34,6 +34,9 @@ type Store interface {
 	// each. It fails with CodeUnavailable when nothing was appended, and with
 	// CodeTimeout when the outcome is unknown.
 	Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error)
+	// ProposeEach proposes several lists of commands, each as Propose does, in as few
+	// entries as they fit into. It returns the answer to each.
+	ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer
 	// Linearizable returns a state that holds everything acknowledged before the
 	// call. It fails with CodeUnavailable unless this node leads.
 	Linearizable(ctx context.Context) (*state.State, error)
@@ -120,22 +123,46 @@ func (z *Zone) Propose(ctx context.Context, c command.Command) (state.Result, er
 // ProposeAll appends commands as one entry and returns the result of each, which may be a
 // refusal.
 func (z *Zone) ProposeAll(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
+	z.reachBefore(cmds)
+	rs, err := z.store.Propose(ctx, cmds...)
+	if err != nil {
+		return nil, err
+	}
+	z.NoteLogged(ctx)
+	z.reachAfter(cmds)
+	return rs, nil
+}
+
+// ProposeEach proposes several lists of commands, each as ProposeAll does, in as few entries
+// as they fit into. It returns the answer to each. A call that one of the lists belongs to has
+// to hear of it by NoteLogged.
+func (z *Zone) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	for _, cmds := range lists {
+		z.reachBefore(cmds)
+	}
+	answers := z.store.ProposeEach(ctx, lists)
+	for i, a := range answers {
+		if a.Err == nil {
+			z.reachAfter(lists[i])
+		}
+	}
+	return answers
+}
+
+func (z *Zone) reachBefore(cmds []command.Command) {
 	for _, c := range cmds {
 		if step, named := steps[c.Kind()]; named {
 			z.crash.At(step.before)
 		}
 	}
-	rs, err := z.store.Propose(ctx, cmds...)
-	if err != nil {
-		return nil, err
-	}
-	noteLogged(ctx)
+}
+
+func (z *Zone) reachAfter(cmds []command.Command) {
 	for _, c := range cmds {
 		if step, named := steps[c.Kind()]; named {
 			z.crash.At(step.after)
 		}
 	}
-	return rs, nil
 }
 
 // Change proposes a command that changes, ends or deletes the object that find finds.

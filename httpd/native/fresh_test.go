@@ -85,6 +85,10 @@ func (s *restless) Propose(ctx context.Context, cmds ...command.Command) ([]stat
 	return rs, err
 }
 
+func (s *restless) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return memstore.Each(ctx, s.Propose, lists)
+}
+
 // move changes everything that the API shows, in one entry.
 func (s *restless) move(v *state.State) {
 	name, n := fmt.Sprint("n", v.Index()), int64(v.Index())

@@ -70,6 +70,10 @@ func (s *rival) Propose(ctx context.Context, cmds ...command.Command) ([]state.R
 	return s.Store.Propose(ctx, cmds...)
 }
 
+func (s *rival) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return memstore.Each(ctx, s.Propose, lists)
+}
+
 func TestACallWithoutAGenerationIsRepeated(t *testing.T) {
 	for _, c := range []struct{ times, status int }{
 		{0, http.StatusCreated},
@@ -96,6 +100,10 @@ func (s *busy) Propose(ctx context.Context, cmds ...command.Command) ([]state.Re
 		s.Must(s.tb, command.ProviderSet{Stamp: c.Stamp, ID: c.ID, Aggregates: &[]string{}, Bump: true})
 	}
 	return s.Store.Propose(ctx, cmds...)
+}
+
+func (s *busy) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return memstore.Each(ctx, s.Propose, lists)
 }
 
 func TestRepeatsAreBounded(t *testing.T) {

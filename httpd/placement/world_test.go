@@ -97,6 +97,10 @@ func (s logged) Propose(ctx context.Context, cmds ...command.Command) ([]state.R
 	return s.Store.Propose(ctx, cmds...)
 }
 
+func (s logged) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return memstore.Each(ctx, s.Propose, lists)
+}
+
 // serve makes the API answer from a store.
 func (w *talk) serve(store zone.Store) {
 	now, log := func() time.Time { return w.now }, slog.New(slog.DiscardHandler)

@@ -60,6 +60,10 @@ func (s formed) Propose(ctx context.Context, cmds ...command.Command) ([]state.R
 	return s.Store.Propose(ctx, cmds...)
 }
 
+func (s formed) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return memstore.Each(ctx, s.Propose, lists)
+}
+
 // epoch is when each conversation begins.
 var epoch = time.Date(2030, 6, 1, 12, 0, 30, 0, time.UTC)
 

@@ -60,6 +60,10 @@ func (s formed) Propose(ctx context.Context, cmds ...command.Command) ([]state.R
 	return s.Store.Propose(ctx, cmds...)
 }
 
+func (s formed) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return memstore.Each(ctx, s.Propose, lists)
+}
+
 // talk is a zone without nodes, Top, whose dialect a conversation speaks to. Its children are Pod1 to
 // Pod6, its parent is World. Callers are admin and member.
 type talk struct {

@@ -118,6 +118,21 @@ func (s *Store) Propose(_ context.Context, cmds ...command.Command) ([]state.Res
 	return out, nil
 }
 
+// ProposeEach applies each list as one entry.
+func (s *Store) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return Each(ctx, s.Propose, lists)
+}
+
+// Each proposes lists one after the other. It is the ProposeEach of a store with a Propose of its
+// own.
+func Each(ctx context.Context, propose func(context.Context, ...command.Command) ([]state.Result, error), lists [][]command.Command) []state.Answer {
+	out := make([]state.Answer, len(lists))
+	for i, cmds := range lists {
+		out[i].Results, out[i].Err = propose(ctx, cmds...)
+	}
+	return out
+}
+
 // reread returns a command as it is read from an entry, behind the one before it.
 func (s *Store) reread(before, c command.Command) command.Command {
 	if s.form == 0 {

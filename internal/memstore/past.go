@@ -83,6 +83,11 @@ func (p *Past) Propose(ctx context.Context, cmds ...command.Command) ([]state.Re
 	return p.Store.Propose(ctx, cmds...)
 }
 
+// ProposeEach is Propose for each list.
+func (p *Past) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return Each(ctx, p.Propose, lists)
+}
+
 func (p *Past) askPast() error {
 	if p.Deposed {
 		return api.Errorf(api.CodeUnavailable, "another node leads")

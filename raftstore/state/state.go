@@ -39,6 +39,13 @@ type Result struct {
 	Binding *api.Binding
 }
 
+// Answer is the answer to one list of commands: the result of each, or an error if results are
+// not known.
+type Answer struct {
+	Results []Result
+	Err     error
+}
+
 // New returns the state of a zone before its first command.
 func New() *State {
 	s := &State{}

@@ -64,6 +64,10 @@ func (s *busy) Propose(ctx context.Context, cmds ...command.Command) ([]state.Re
 	return s.Store.Propose(ctx, cmds...)
 }
 
+func (s *busy) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return memstore.Each(ctx, s.Propose, lists)
+}
+
 func TestProviders(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	require.NoError(t, CreateProvider(ctx, w.zone, theProvider, "disk", ""))

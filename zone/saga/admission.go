@@ -10,6 +10,7 @@ import (
 	"berth/api"
 	"berth/internal/codec"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 	"berth/zone/estimate"
 )
 
@@ -23,20 +24,19 @@ const (
 )
 
 // admission plans new boots before they are recorded, so that the record of a boot, its
-// slots and its decision are one log entry. It takes boots in batches: those that arrive
-// while the entries of one batch are on their way wait for the next, which is planned on
-// a view that has them all, and alike boots of a batch share one scan of the hosts. So no
-// two boots are given the same room. What a plan does not cover is left to the loop of
-// undecided boots, as is every boot of a zone with children.
+// slots and its decision are in one log entry. It takes boots in batches: those that arrive
+// while one batch is on its way into the log wait for the next, which is planned on a view
+// that has them all. Alike boots of a batch share one scan of the hosts, and all boots of it
+// share an entry. So no two boots are given the same room. What a plan does not cover is left
+// to the loop of undecided boots, as is every boot of a zone with children.
 //
 // It is only memory: a boot that is not recorded has had no answer. Callers do the work:
-// the first one of a batch plans for all of it.
+// the first one of a batch plans and proposes for all of it.
 type admission struct {
-	mu      sync.Mutex    // guards what follows
-	waiting []*ticket     // in order of arrival
-	open    int           // tickets of the batch under way whose entries are not applied yet
-	over    chan struct{} // closed when none of them is left
-	counts  Admission     // but for Waiting
+	mu      sync.Mutex // guards what follows
+	waiting []*ticket  // in order of arrival
+	busy    bool       // a batch is under way
+	counts  Admission  // but for Waiting
 }
 
 // Admission is what the admission of boots has done since this process started, and what waits.
@@ -69,12 +69,20 @@ func (a *admission) count(change func(*Admission)) {
 
 // ticket is one owner on its way through the admission.
 type ticket struct {
-	owner owner
-	want  *want
-	key   string         // of its caller, "" for none: a repeat has the same
-	turn  chan []*ticket // gets the batch once: to plan it, or nil when it is planned
-	req   api.Request    // that it is planned for
-	plan  *estimate.Plan // nil for none
+	owner  owner
+	want   *want
+	key    string          // of its caller, "" for none: a repeat has the same
+	record command.Command // that makes it
+	turn   chan turn       // gets one
+	req    api.Request     // that it is planned for
+	plan   *estimate.Plan  // nil for none
+}
+
+// turn is what a boot waits for: the batch that it is the first of and has to take into the log,
+// or the answer of the log if another one did. A boot that was not planned has no results.
+type turn struct {
+	batch  []*ticket
+	answer state.Answer
 }
 
 // enter queues a boot. It returns false if the queue is full.
@@ -92,30 +100,29 @@ func (a *admission) enter(t *ticket) bool {
 // startBatch hands the next batch to its first boot, unless one is under way. The caller
 // holds the lock.
 func (a *admission) startBatch() {
-	if a.open > 0 || len(a.waiting) == 0 {
+	if a.busy || len(a.waiting) == 0 {
 		return
 	}
 	var batch []*ticket
 	batch, a.waiting = nextBatch(a.waiting)
-	a.open, a.over = len(batch), make(chan struct{})
-	batch[0].turn <- batch
+	a.busy = true
+	batch[0].turn <- turn{batch: batch}
 }
 
-// await waits for the turn of a boot. It returns the batch if the boot is the first of it,
-// which is to plan it, and nil for a boot that was planned. It returns false for a boot that
-// has waited for too long, which is in no batch.
-func (a *admission) await(ctx context.Context, t *ticket) ([]*ticket, bool) {
+// await waits for the turn of a boot. It returns false for a boot that has waited for too long,
+// which is in no batch.
+func (a *admission) await(ctx context.Context, t *ticket) (turn, bool) {
 	ctx, cancel := context.WithTimeout(ctx, admitWait)
 	defer cancel()
 	select {
-	case batch := <-t.turn:
-		return batch, true
+	case got := <-t.turn:
+		return got, true
 	case <-ctx.Done():
 	}
 	if a.withdraw(t) {
-		return nil, false
+		return turn{}, false
 	}
-	return <-t.turn, true
+	return <-t.turn, true // a plan and a proposal do not take long
 }
 
 // withdraw takes a boot out of the queue. It returns false if the boot is in a batch.
@@ -129,18 +136,12 @@ func (a *admission) withdraw(t *ticket) bool {
 	return i >= 0
 }
 
-// leave ends the part of one boot in its batch. It returns a channel that is closed when the
-// entries of all others of the batch are applied.
-func (a *admission) leave() (over <-chan struct{}) {
+// leave ends the batch under way.
+func (a *admission) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	over = a.over
-	a.open--
-	if a.open == 0 {
-		close(a.over)
-	}
+	a.busy = false
 	a.startBatch()
-	return over
 }
 
 // nextBatch takes the next batch from a queue: each project has its turn, in the order in
@@ -170,21 +171,50 @@ func nextBatch(waiting []*ticket) (batch, rest []*ticket) {
 	return batch, rest
 }
 
-// planBatch plans the boots of a batch, and then gives each of the others its turn. A nil
-// batch was planned by another.
-func (s *Saga) planBatch(ctx context.Context, batch []*ticket) {
-	if batch == nil {
-		return
-	}
-	began := s.zone.Now()
+// admitBatch plans the boots of a batch, records those for which there is room with their slots,
+// and gives each of the others its turn. It returns the answer of the first. It does not end with
+// the call of that one, for it serves them all.
+func (s *Saga) admitBatch(ctx context.Context, batch []*ticket) state.Answer {
+	ctx = context.WithoutCancel(ctx)
+	defer s.admission.leave()
+	answers := make([]state.Answer, len(batch))
 	defer func() {
-		s.admission.count(func(c *Admission) {
-			c.Batches, c.Planning = c.Batches+1, c.Planning+s.zone.Now().Sub(began)
-		})
-		for _, t := range batch[1:] {
-			t.turn <- nil
+		for i, t := range batch[1:] {
+			t.turn <- turn{answer: answers[i+1]}
 		}
 	}()
+	began := s.zone.Now()
+	s.planBatch(ctx, batch)
+	var lists [][]command.Command
+	var planned []int
+	for i, t := range batch {
+		if hold, ok := s.firstHold(t); ok {
+			lists, planned = append(lists, []command.Command{t.record, hold}), append(planned, i)
+		}
+	}
+	ready := s.zone.Now()
+	logged := s.zone.ProposeEach(ctx, lists)
+	took, recorded, conflicts := s.zone.Now().Sub(ready), 0, 0
+	for i, ans := range logged {
+		answers[planned[i]] = ans
+		if ans.Err != nil || ans.Results[0].Err != nil {
+			continue
+		}
+		recorded++
+		if hold := ans.Results[1]; hold.Err != nil || len(hold.Hold.Refused) > 0 {
+			conflicts++
+		}
+	}
+	s.admission.count(func(n *Admission) {
+		n.Batches, n.Planning = n.Batches+1, n.Planning+ready.Sub(began)
+		n.Planned, n.Logging = n.Planned+uint64(recorded), n.Logging+time.Duration(recorded)*took
+		n.Conflicts, n.Alone = n.Conflicts+uint64(conflicts), n.Alone+uint64(len(batch)-len(lists))
+	})
+	return answers[0]
+}
+
+// planBatch plans the boots of a batch, those that are alike by one scan of the hosts.
+func (s *Saga) planBatch(ctx context.Context, batch []*ticket) {
 	v, at := s.zone.View(), s.zone.Instant()
 	for _, alike := range sortByKind(batch, at) {
 		reqs := make([]*api.Request, len(alike))

@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -9,10 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
 )
 
 func ticketOf(project string, number, count int) *ticket {
-	return &ticket{turn: make(chan []*ticket, 1), want: &want{request: api.Request{
+	return &ticket{turn: make(chan turn, 1), want: &want{request: api.Request{
 		Project: api.ProjectID(project), Reservation: api.ReservationID(fmt.Sprint(number)), Groups: []api.Group{{Count: count}},
 	}}}
 }
@@ -67,7 +71,7 @@ func TestAdmission(t *testing.T) {
 	var a admission
 	first := ticketOf("a", 0, 1)
 	require.True(t, a.enter(first))
-	assert.Equal(t, []*ticket{first}, <-first.turn)
+	assert.Equal(t, []*ticket{first}, (<-first.turn).batch)
 	var waiting []*ticket
 	for n := range admitQueueMax {
 		one := ticketOf("a", n+1, 1)
@@ -79,15 +83,13 @@ func TestAdmission(t *testing.T) {
 	require.True(t, a.withdraw(waiting[1]))
 	assert.False(t, a.withdraw(waiting[1]))
 	a.leave()
-	batch := <-waiting[0].turn
+	batch := (<-waiting[0].turn).batch
 	assert.Len(t, batch, admitMax)
 	assert.Equal(t, waiting[2], batch[1])
 	assert.False(t, a.withdraw(batch[1]), "it is in a batch")
-	for range batch {
-		assert.Empty(t, waiting[admitMax+1].turn)
-		a.leave()
-	}
-	assert.Len(t, <-waiting[admitMax+1].turn, admitMax)
+	assert.Empty(t, waiting[admitMax+1].turn)
+	a.leave()
+	assert.Len(t, (<-waiting[admitMax+1].turn).batch, admitMax)
 }
 
 // TestAwaitIsBounded: a boot that waits for admitWait goes on alone; one that is in a batch
@@ -97,17 +99,17 @@ func TestAwaitIsBounded(t *testing.T) {
 		var a admission
 		first, second, third := ticketOf("a", 0, 1), ticketOf("a", 1, 1), ticketOf("a", 2, 1)
 		require.True(t, a.enter(first))
-		batch, ok := a.await(t.Context(), first)
+		got, ok := a.await(t.Context(), first)
 		assert.True(t, ok)
-		assert.Equal(t, []*ticket{first}, batch)
+		assert.Equal(t, []*ticket{first}, got.batch)
 		require.True(t, a.enter(second))
 		_, ok = a.await(t.Context(), second)
 		assert.False(t, ok)
 		require.True(t, a.enter(third))
 		go a.leave()
-		batch, ok = a.await(t.Context(), third)
+		got, ok = a.await(t.Context(), third)
 		assert.True(t, ok)
-		assert.Equal(t, []*ticket{third}, batch)
+		assert.Equal(t, []*ticket{third}, got.batch)
 	})
 }
 
@@ -131,4 +133,53 @@ func TestKinds(t *testing.T) {
 	assert.Equal(t, [][]string{{"a0", "a1", "a5"}, {"a2"}, {"a3"}, {"a4"}, {"b0"}}, names)
 	assert.Equal(t, api.Instant(7), got[0][0].req.Since)
 	assert.Equal(t, 1, got[0][0].req.Attempt)
+}
+
+// impatient is a store whose caller leaves just before it proposes. It proposes nothing for a
+// call that has ended.
+type impatient struct {
+	zone.Store
+	leave func()
+}
+
+func (s impatient) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	s.leave()
+	if err := ctx.Err(); err != nil {
+		return make([]state.Answer, len(lists))
+	}
+	return s.Store.ProposeEach(ctx, lists)
+}
+
+// TestABatchOutlivesItsFirstCall: the first boot of a batch may go, and all are recorded with
+// their slots.
+func TestABatchOutlivesItsFirstCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone, leave := context.WithCancel(t.Context())
+		s, store := newSaga(t, func(s zone.Store) zone.Store { return impatient{s, leave} })
+		s.admission.busy = true // until both wait
+		boot := func(ctx context.Context, id api.ReservationID) error {
+			_, err := s.Boot(ctx, command.BootCreate{Stamp: s.zone.Stamp(), BootTerms: command.BootTerms{
+				Name: "b", Min: 1, Instances: []api.InstanceSpec{{ID: api.InstanceID(id), Name: "b-1"}},
+				Request: api.Request{
+					Reservation: id, Project: "p", User: "u", Class: api.Firm, Window: api.Window{End: api.Forever},
+					Groups: []api.Group{{Count: 1, Min: 1, Flavor: "f", Resources: api.Resources{api.VCPU: 1}}},
+				},
+			}}, nil)
+			return err
+		}
+		errs := make(chan error, 2)
+		go func() { errs <- boot(gone, "first") }()
+		synctest.Wait()
+		go func() { errs <- boot(t.Context(), "second") }()
+		synctest.Wait()
+		s.admission.leave()
+		require.NoError(t, <-errs)
+		require.NoError(t, <-errs)
+		for _, id := range []api.ReservationID{"first", "second"} {
+			b, ok := store.View().Boot("p", id)
+			require.True(t, ok, id)
+			assert.Equal(t, api.DecisionCommit, b.Decision, id)
+		}
+		assert.Equal(t, Admission{Batches: 1, Planned: 2}, s.Admission())
+	})
 }

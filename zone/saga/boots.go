@@ -3,7 +3,6 @@ package saga
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"berth/api"
@@ -27,49 +26,38 @@ func (s *Saga) Boot(ctx context.Context, c command.BootCreate, blob []byte) (*st
 // bootPlanned records a boot together with the slots that it gets. It may return a record
 // that is not decided yet.
 func (s *Saga) bootPlanned(ctx context.Context, c command.BootCreate) (*state.Boot, error) {
-	t := &ticket{owner: bootOwner{c.Request.Project, c.Request.Reservation}, want: wantOf(&c.BootTerms), key: c.Key, turn: make(chan []*ticket, 1)}
-	if !s.mayPlanFirst(&c) || !s.admission.enter(t) {
+	if !s.mayPlanFirst(&c) {
 		return s.recordBoot(ctx, c)
 	}
-	batch, ok := s.admission.await(ctx, t)
+	t := &ticket{
+		owner: bootOwner{c.Request.Project, c.Request.Reservation}, want: wantOf(&c.BootTerms), key: c.Key, record: c, turn: make(chan turn, 1),
+	}
+	if !s.admission.enter(t) {
+		return s.recordBoot(ctx, c)
+	}
+	got, ok := s.admission.await(ctx, t)
 	if !ok {
 		return s.recordBoot(ctx, c)
 	}
-	leave := sync.OnceValue(s.admission.leave)
-	defer leave()
-	s.planBatch(ctx, batch)
-	if hold, ok := s.firstHold(t); ok {
-		return s.recordWithHold(ctx, c, hold)
+	if got.batch != nil {
+		got.answer = s.admitBatch(ctx, got.batch)
 	}
-	s.admission.count(func(n *Admission) { n.Alone++ })
-	select { // it is planned beside what the others of the batch have then
-	case <-leave():
-	case <-ctx.Done():
-	}
-	return s.recordBoot(ctx, c)
-}
-
-// recordWithHold records a boot and its first hold in one entry.
-func (s *Saga) recordWithHold(ctx context.Context, c command.BootCreate, h command.Hold) (*state.Boot, error) {
-	began := s.zone.Now()
-	rs, err := s.zone.ProposeAll(ctx, c, h)
-	if err == nil {
-		err = rs[0].Err
-	}
-	if err != nil {
+	switch rs, err := got.answer.Results, got.answer.Err; {
+	case err != nil:
 		return nil, err
-	}
-	s.admission.count(func(n *Admission) {
-		n.Planned, n.Logging = n.Planned+1, n.Logging+s.zone.Now().Sub(began)
-		if rs[1].Err != nil || len(rs[1].Hold.Refused) > 0 {
-			n.Conflicts++
+	case rs == nil:
+		return s.recordBoot(ctx, c) // it is planned beside what the others of the batch have
+	default:
+		s.zone.NoteLogged(ctx)
+		if rs[0].Err != nil {
+			return nil, rs[0].Err
 		}
-	})
-	b := rs[0].Boot
-	if now, found := s.zone.View().Boot(c.Request.Project, b.Request.Reservation); found { // with its hold
-		b = now
+		b := rs[0].Boot
+		if now, found := s.zone.View().Boot(c.Request.Project, b.Request.Reservation); found { // with its hold
+			b = now
+		}
+		return b, nil
 	}
-	return b, nil
 }
 
 // recordBoot records a boot alone.

@@ -59,6 +59,10 @@ func (g gate) Propose(ctx context.Context, cs ...command.Command) ([]state.Resul
 	return g.Store.Propose(ctx, cs...)
 }
 
+func (g gate) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	return memstore.Each(ctx, g.Propose, lists)
+}
+
 // TestPlanUsedAtOnce has several calls take up one plan at the same instant: one
 // is recorded, and the plan that it brought is still there for the leader's loop,
 // and nothing else is.
