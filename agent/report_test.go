@@ -82,13 +82,13 @@ func TestManyStatesCostFewReports(t *testing.T) {
 		defer run(t, c)()
 		settle()
 		const many = 1_000
-		for n := range many { // 2 each millisecond
+		for n := range many { // 4 each millisecond
 			z.set("host-0001", works(max(n-50, 0), n+1)...)
-			time.Sleep(time.Millisecond / 2)
+			time.Sleep(time.Millisecond / 4)
 		}
 		settle()
 		sizes := z.sized()
-		assert.Less(t, len(sizes), 2*many/20, "about one in 12 ms, of 24")
+		assert.Less(t, len(sizes), 2*many/40, "about one in 12 ms, of 48")
 		assert.LessOrEqual(t, sizes[0], 2, "the first ones are not waited for")
 	})
 }
@@ -106,7 +106,7 @@ func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestGatherTime(t *testing.T) {
 	for n, want := range map[int]time.Duration{
-		0: 0, 1: 0, 2: gatherEach, 3: 2 * gatherEach, 11: gatherMax, 12: gatherMax,
+		0: 0, 1: 0, 2: gatherEach, 3: 2 * gatherEach, 21: gatherMax, 22: gatherMax,
 		api.ReportsMax - 1: gatherMax, api.ReportsMax: 0,
 	} {
 		assert.Equal(t, want, gatherTime(n), "after %d", n)

@@ -18,7 +18,7 @@ const (
 	callFirst   = 2 * time.Second        // first call; doubles after each failure
 	idlePause   = 100 * time.Millisecond // between an empty answer and the next poll
 	gatherMax   = 10 * time.Millisecond  // longest time in which reports are collected
-	gatherEach  = time.Millisecond       // of it for each item of the report before, but the first
+	gatherEach  = time.Millisecond / 2   // of it for each item of the report before, but the first
 	beatMin     = 100 * time.Millisecond // shortest beat that a zone can request
 )
 
@@ -253,6 +253,7 @@ func (a *Agent) reportStates(ctx context.Context) {
 
 // gatherTime returns how long states are collected from the beginning of a report of n to the next
 // one. The more there were, the more will come: then a report of many costs less than many of few.
+// What changes less than once in gatherEach is not collected for longer than a call takes.
 func gatherTime(n int) time.Duration {
 	if n == api.ReportsMax {
 		return 0 // there are more
