@@ -25,6 +25,13 @@ type curve struct {
 // pointPatience bounds one point: what takes longer is left out of the curve.
 const pointPatience = 4 * time.Minute
 
+// A garbage collection of many standing instances takes longer than a usual measurement, which
+// would have all of it or nothing. So they are measured for longer.
+const (
+	manyStanding = 1_000_000
+	manyDuration = 30 * time.Second
+)
+
 // curves returns all curves; those of a short run have fewer and smaller points.
 func (b *bencher) curves() []curve {
 	rate := func(size load.Federation, p load.Plan) func(context.Context) (score.Point, error) {
@@ -65,7 +72,11 @@ func (b *bencher) curves() []curve {
 			func(ctx context.Context, x int) (score.Point, error) {
 				size := one
 				size.Standing = x
-				return rate(size, b.planOf(load.Boots, 1, 64))(ctx)
+				plan := b.planOf(load.Boots, 1, 64)
+				if x >= manyStanding {
+					plan.Duration = manyDuration
+				}
+				return rate(size, plan)(ctx)
 			},
 		},
 		{
