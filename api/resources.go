@@ -48,7 +48,11 @@ func (c ResourceClass) Valid() bool { return standard[c] || ValidCustom(string(c
 type Resources map[ResourceClass]int64
 
 // Classes returns the classes in order, so that no choice depends on map order.
-func (r Resources) Classes() []ResourceClass { return slices.Sorted(maps.Keys(r)) }
+func (r Resources) Classes() []ResourceClass {
+	out := slices.AppendSeq(make([]ResourceClass, 0, len(r)), maps.Keys(r))
+	slices.Sort(out)
+	return out
+}
 
 // Validate returns an invalid-input error for a malformed class or an amount
 // outside [1, AmountMax], or for more than ClassesMax classes.

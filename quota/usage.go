@@ -2,7 +2,6 @@ package quota
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"berth/api"
@@ -43,10 +42,10 @@ func (u Usage) change(w api.Window, amounts Amounts, sign int64) Usage {
 		return u
 	}
 	out := Usage{slices.Clone(u.lines)}
-	for _, i := range slices.Sorted(maps.Keys(amounts)) {
-		tree := out.tree(i).add(w.Start, sign*amounts[i])
+	for i, n := range amounts { // in any order: items have nothing in common
+		tree := out.tree(i).add(w.Start, sign*n)
 		if w.End != api.Forever {
-			tree = tree.add(w.End, -sign*amounts[i])
+			tree = tree.add(w.End, -sign*n)
 		}
 		at, found := out.find(i)
 		switch {

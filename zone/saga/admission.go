@@ -20,7 +20,7 @@ const (
 	admitSlotsMax  = api.CountMax    // instances of one batch, or those of one boot
 	admitQueueMax  = 4096            // boots that wait for a batch; others are recorded without a plan
 	admitWait      = 2 * time.Second // after which a boot that waits is recorded without a plan
-	admitSparesMax = 4               // alternates of a hold; few are needed, for a batch has no two claims on one room
+	admitSparesMax = 1               // alternates of a hold; few are needed, for a batch has no two claims on one room
 )
 
 // admission plans new boots before they are recorded, so that the record of a boot, its
