@@ -1,10 +1,13 @@
 package client
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -104,17 +107,43 @@ func placementValue[T any](ctx context.Context, c *Client, q call, key string) (
 	if err != nil {
 		return v, err
 	}
-	var answer map[string]json.RawMessage
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return v, strangeError(q.op, err)
-	}
-	if answer[key] == nil {
-		return v, strangeError(q.op, errors.New("the answer has no "+key))
-	}
-	if err := json.Unmarshal(answer[key], &v); err != nil {
+	if err := findValue(body, key, &v); err != nil {
 		return v, strangeError(q.op, err)
 	}
 	return v, nil
+}
+
+// findValue decodes into v what the object in body has under key. It reads the body once; what
+// is under other keys is skipped.
+func findValue(body []byte, key string, v any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return cmp.Or(err, errors.New("the answer is not an object"))
+	}
+	found := false
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		into := any(new(json.RawMessage))
+		if name == key {
+			into, found = v, true
+		}
+		if err := d.Decode(into); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil { // the end of the object
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return cmp.Or(err, errors.New("the answer goes on after its end"))
+	}
+	if !found {
+		return errors.New("the answer has no " + key)
+	}
+	return nil
 }
 
 // placementAnswer makes q and returns the answer itself.
