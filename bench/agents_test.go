@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -157,6 +158,7 @@ func BenchmarkAgent(b *testing.B) {
 }
 
 func benchmarkAgent(b *testing.B, standing, count int) {
+	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 10*patience)
 	defer cancel()
 	w := startAgentZone(ctx, b)
@@ -241,7 +243,7 @@ func BenchmarkBeats(b *testing.B) {
 					require.NoError(b, err)
 					require.Equal(b, http.StatusOK, answer.StatusCode)
 					_, err = io.Copy(io.Discard, answer.Body)
-					require.NoError(b, err)
+					require.NoError(b, errors.Join(err, answer.Body.Close()))
 					if n%100 == 99 {
 						time.Sleep(time.Until(begun.Add(time.Duration(beats) * beatInterval).Add(beatInterval * time.Duration(n) / time.Duration(agentsAll))))
 					}

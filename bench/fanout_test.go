@@ -60,7 +60,11 @@ func (w *boundWorld) awaitPrices(b *testing.B) {
 	b.Helper()
 	require.Eventually(b, func() bool {
 		a, err := w.c.Select(b.Context(), order(1))
-		return err == nil && 1 == len(slices.DeleteFunc(a.Zones[1:], func(z rest.ZoneOutcome) bool { return z.Outcome == api.OutcomeSkipped }))
+		if err != nil {
+			return false
+		}
+		asked := slices.DeleteFunc(a.Zones[1:], func(z rest.ZoneOutcome) bool { return z.Outcome == api.OutcomeSkipped })
+		return len(asked) == 1
 	}, patience, 100*time.Millisecond)
 }
 

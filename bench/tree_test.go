@@ -153,6 +153,7 @@ func (w *treeWorld) measure(b *testing.B, s rest.ServerCreate, callers int) {
 
 // boot makes the i-th boot of a run and waits for its decision.
 func (w *treeWorld) boot(b *testing.B, c *client.Client, s rest.ServerCreate, run *treeRun, i int) {
+	b.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Context()), 2*patience)
 	defer cancel()
 	began := time.Now()

@@ -342,17 +342,7 @@ func (c *chunk) clearUnfit(words []uint64, class int, want int64, f *Free) {
 			words[n] = 0
 			continue
 		}
-		fit := word
-		switch {
-		case soft && col.closed != nil:
-			fit &= fittingOpen(wordOf(col.now, n), wordOf(col.closed, n), want)
-		case soft:
-			fit &= fittingBits(wordOf(col.now, n), want)
-		case two:
-			fit &= fittingBits(wordOf(col.free, n), want) & fittingBits(wordOf(col.now, n), want)
-		default:
-			fit &= fittingBits(wordOf(col.free, n), want)
-		}
+		fit := word & col.fittingWord(n, want, soft, two)
 		slow := timed&^fit | odd
 		words[n] = fit &^ slow
 		for ; slow != 0; slow &= slow - 1 {
@@ -363,6 +353,21 @@ func (c *chunk) clearUnfit(words []uint64, class int, want int64, f *Free) {
 			}
 		}
 	}
+}
+
+// fittingWord returns a word with a bit for each host of word n that has at least want by its
+// columns: of what is open to preemptibles if soft, else of what is free, and also of what is left
+// now if two.
+func (c *column) fittingWord(n int, want int64, soft, two bool) uint64 {
+	switch {
+	case soft && c.closed != nil:
+		return fittingOpen(wordOf(c.now, n), wordOf(c.closed, n), want)
+	case soft:
+		return fittingBits(wordOf(c.now, n), want)
+	case two:
+		return fittingBits(wordOf(c.free, n), want) & fittingBits(wordOf(c.now, n), want)
+	}
+	return fittingBits(wordOf(c.free, n), want)
 }
 
 // fittingBits returns a word with a bit for each of 64 hosts where a is at least want. It does

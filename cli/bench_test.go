@@ -120,7 +120,7 @@ func TestBenchOfItsOwnFederation(t *testing.T) {
 		err := p.Run(t.Context(), strings.Fields("bench federated --hosts 7 --nodes 3 --zones 5 --standing 11 --count 4"+briefly))
 		assert.Equal(t, load.Federation{Nodes: 3, Zones: 5, Hosts: 7, Standing: 11}, size)
 		if federateErr != nil {
-			assert.ErrorIs(t, err, federateErr, name)
+			require.ErrorIs(t, err, federateErr, name)
 			continue
 		}
 		require.NoError(t, err, fmt.Sprint(name, errOut.String()))

@@ -86,7 +86,7 @@ func (n *line) cut(have int64) int64 { return min(max(have, 0), n.top) }
 // addWord adds the price of each row of a word of rows to out.
 func (n *line) addWord(word int, out *[capacity.WordRows]int64) {
 	var room [capacity.WordRows]int64
-	have := &room
+	var have *[capacity.WordRows]int64
 	if n.live {
 		have = n.free.Word(word, &room)
 	} else {

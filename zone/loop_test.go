@@ -85,8 +85,12 @@ func TestRunLoop(t *testing.T) {
 		again := 200*time.Millisecond + retryPause + time.Millisecond // a sweep finds it
 		assert.Equal(t, []time.Duration{0, again, again + sweepEvery + time.Millisecond}, swept)
 		assert.Equal(t, []deed{
-			{"east", 2 * time.Millisecond}, {"west", 200 * time.Millisecond},
-			{"east", again}, {"west", again}, {"east", swept[2]}, {"west", swept[2]},
+			{"east", 2 * time.Millisecond},
+			{"west", 200 * time.Millisecond},
+			{"east", again},
+			{"west", again},
+			{"east", swept[2]},
+			{"west", swept[2]},
 		}, done)
 	})
 }

@@ -145,7 +145,7 @@ func bootError(b *rest.Boot) error {
 func (z *Zone) release(ctx context.Context, id api.ReservationID) error {
 	b, err := z.c.Release(ctx, id, releaseWait)
 	switch {
-	case api.CodeOf(err) == api.CodeNotFound && err != nil:
+	case api.CodeOf(err) == api.CodeNotFound:
 		return nil
 	case err != nil:
 		return err

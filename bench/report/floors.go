@@ -80,7 +80,7 @@ const floorBody = `{"server": {"name": "bench", "flavorRef": "tiny", "max_count"
 
 // measureHTTP calls a server that answers with what it was sent.
 func (b *bencher) measureHTTP(ctx context.Context) (*load.Result, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
@@ -93,16 +93,16 @@ func (b *bencher) measureHTTP(ctx context.Context) (*load.Result, error) {
 	t := &http.Transport{MaxIdleConnsPerHost: floorCallers}
 	target := "http://" + listener.Addr().String() + "/"
 	call := func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader(floorBody))
-		if err != nil {
-			return err
+		req, failed := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader(floorBody))
+		if failed != nil {
+			return failed
 		}
-		res, err := t.RoundTrip(req)
-		if err != nil {
-			return err
+		res, failed := t.RoundTrip(req)
+		if failed != nil {
+			return failed
 		}
-		_, err = io.Copy(io.Discard, res.Body)
-		return errors.Join(err, res.Body.Close())
+		_, failed = io.Copy(io.Discard, res.Body)
+		return errors.Join(failed, res.Body.Close())
 	}
 	result, err := b.measureCalls(ctx, floorCallers, call)
 	t.CloseIdleConnections()
@@ -142,8 +142,8 @@ func (b *bencher) measureRaft(ctx context.Context, nodes int) (many, alone *load
 	}
 	flavor := api.Flavor{ID: known.ID, Name: known.Name, Resources: known.Resources}
 	propose := func(ctx context.Context) error {
-		_, err := leader.Zone().Propose(ctx, command.FlavorPut{Stamp: leader.Zone().Stamp(), Flavor: flavor, Replace: true})
-		return err
+		_, failed := leader.Zone().Propose(ctx, command.FlavorPut{Stamp: leader.Zone().Stamp(), Flavor: flavor, Replace: true})
+		return failed
 	}
 	if many, err = b.measureCalls(ctx, floorCallers, propose); err != nil {
 		return nil, nil, err

@@ -90,8 +90,8 @@ func runReport(ctx context.Context, args []string, errOut io.Writer) error {
 		return err
 	}
 	if o.only != nil {
-		fmt.Fprintln(errOut, score.Markdown(r, "img/"))
-		return nil
+		_, err = fmt.Fprintln(errOut, score.Markdown(r, "img/"))
+		return err
 	}
 	return writeReport(r, o.docs)
 }
@@ -144,11 +144,11 @@ func (b *bencher) checkReport(ctx context.Context, o *options) error {
 		return err
 	}
 	if o.fresh != "" {
-		now, err := readReport(o.fresh)
-		if err != nil {
-			return err
+		fresh, failed := readReport(o.fresh)
+		if failed != nil {
+			return failed
 		}
-		return b.judge(was, now)
+		return b.judge(was, fresh)
 	}
 	now := b.newReport(o.commit)
 	if err = b.measureRows(ctx, now); err != nil {
@@ -195,7 +195,9 @@ type bencher struct {
 	now    func() time.Time
 }
 
-func (b *bencher) note(format string, args ...any) { fmt.Fprintf(b.errOut, format+"\n", args...) }
+func (b *bencher) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(b.errOut, format+"\n", args...) // a failure could not be reported
+}
 
 func (b *bencher) newReport(commit string) *score.Report {
 	return &score.Report{
@@ -222,7 +224,7 @@ func (b *bencher) measureAll(ctx context.Context, commit string) (*score.Report,
 		if !b.wants(c.Name) {
 			continue
 		}
-		if err := b.measureCurve(ctx, &c); err != nil {
+		if err = b.measureCurve(ctx, &c); err != nil {
 			return nil, err
 		}
 		r.Curves = append(r.Curves, c.Curve)

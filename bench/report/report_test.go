@@ -86,8 +86,8 @@ func TestWriteReportAndCheckIt(t *testing.T) {
 			assert.Contains(t, said.String(), "r rate: was 0.5000 of its floor, is 0.4200")
 		}
 	}
-	assert.Error(t, runReport(t.Context(), []string{"-check", "-docs", docs, "-fresh", path}, &bytes.Buffer{}), "not a report")
-	assert.Error(t, runReport(t.Context(), []string{"-check", "-docs", t.TempDir()}, &bytes.Buffer{}), "nothing to compare with")
+	require.Error(t, runReport(t.Context(), []string{"-check", "-docs", docs, "-fresh", path}, &bytes.Buffer{}), "not a report")
+	require.Error(t, runReport(t.Context(), []string{"-check", "-docs", t.TempDir()}, &bytes.Buffer{}), "nothing to compare with")
 }
 
 // TestRowsAreSound checks every plan and size, and that names are not used twice.

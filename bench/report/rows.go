@@ -86,24 +86,41 @@ func (b *bencher) rows() []row {
 	return []row{
 		// The first, before others leave anything behind.
 		{name: "memory", title: "memory for an instance: node, agent and simulated host", measures: []taken{lower("memory", "B", 6500, 700, "")}, measure: measureMemory},
-		{"boot-1", "1 zone of 1 node, 1,000 hosts, boots of 1, 256 callers", one, boots(1, 256),
-			[]taken{rateOf(3690, 10_000, floorHTTP), p50Of(65, 0, ""), p99(), cpuOf(0.40, 0.12, floorHTTPCPU)}, nil},
-		{"boot-1-nodes-3", "the same, 3 nodes", three, boots(1, 256),
-			[]taken{rateOf(2620, 7000, floorRaft3), p50Of(88, 0, ""), p99(), cpuOf(0.63, 0.2, floorRaft3CPU)}, nil},
-		{"boot-100", "1 node, boots of 100, 16 callers", one, boots(100, 16),
-			[]taken{instancesOf(8100, 60_000, floorRaft1), p50Of(0, 0, ""), cpuInstanceOf(0.15, 0.02, floorRaft1CPU)}, nil},
-		{"boot-100-nodes-3", "3 nodes, boots of 100, 16 callers", three, boots(100, 16),
-			[]taken{instancesOf(8700, 50_000, floorRaft3), p50Of(0, 0, ""), cpuInstanceOf(0.17, 0.03, floorRaft3CPU)}, nil},
+		{
+			"boot-1", "1 zone of 1 node, 1,000 hosts, boots of 1, 256 callers", one, boots(1, 256),
+			[]taken{rateOf(3690, 10_000, floorHTTP), p50Of(65, 0, ""), p99(), cpuOf(0.40, 0.12, floorHTTPCPU)},
+			nil,
+		},
+		{
+			"boot-1-nodes-3", "the same, 3 nodes", three, boots(1, 256),
+			[]taken{rateOf(2620, 7000, floorRaft3), p50Of(88, 0, ""), p99(), cpuOf(0.63, 0.2, floorRaft3CPU)},
+			nil,
+		},
+		{
+			"boot-100", "1 node, boots of 100, 16 callers", one, boots(100, 16),
+			[]taken{instancesOf(8100, 60_000, floorRaft1), p50Of(0, 0, ""), cpuInstanceOf(0.15, 0.02, floorRaft1CPU)},
+			nil,
+		},
+		{
+			"boot-100-nodes-3", "3 nodes, boots of 100, 16 callers", three, boots(100, 16),
+			[]taken{instancesOf(8700, 50_000, floorRaft3), p50Of(0, 0, ""), cpuInstanceOf(0.17, 0.03, floorRaft3CPU)},
+			nil,
+		},
 		{"alone", "boot of 1, one caller, 1 node", one, boots(1, 1), []taken{p50Of(11.6, 3, floorRaft1P50), p99(), cpuOf(2.4, 0, floorRaft1CPU)}, nil},
 		{"alone-nodes-3", "boot of 1, one caller, 3 nodes", three, boots(1, 1), []taken{p50Of(12.0, 4, floorRaft3P50), p99(), cpuOf(5.3, 0, floorRaft3CPU)}, nil},
-		{"federated-alone", "root and 10 children of 1,000 hosts, all-or-nothing boots of 10 over at least 2 zones, 1 caller", tree, federated(1),
-			[]taken{rateOf(74, 0, ""), p50Of(11.5, 6, floorRaft1P50), cpuOf(12, 0, floorRaft1CPU)}, nil},
+		{
+			"federated-alone", "root and 10 children of 1,000 hosts, all-or-nothing boots of 10 over at least 2 zones, 1 caller", tree, federated(1),
+			[]taken{rateOf(74, 0, ""), p50Of(11.5, 6, floorRaft1P50), cpuOf(12, 0, floorRaft1CPU)},
+			nil,
+		},
 		{"federated-32", "the same, 32 callers", tree, federated(32), []taken{rateOf(148, 700, floorRaft1), p50Of(215, 0, ""), cpuOf(11, 2, floorRaft1CPU)}, nil},
 		{"federated-128", "the same, 128 callers", tree, federated(128), []taken{rateOf(126, 700, floorRaft1), p50Of(1000, 0, ""), cpuOf(14, 0, floorRaft1CPU)}, nil},
 		{"federated-512", "the same, 512 callers", tree, federated(512), []taken{rateOf(0, 700, floorRaft1), p50Of(0, 0, ""), cpuOf(0, 0, floorRaft1CPU)}, nil},
 		{"tree-boot-1", "the same tree, boots of 1, 64 callers", tree, boots(1, 64), []taken{rateOf(134, 3000, floorRaft1), p50Of(0, 0, ""), cpuOf(13, 0, floorRaft1CPU)}, nil},
-		{name: "plan", title: "plan 1 and 1,000 instances over 10,000 hosts", measure: measurePlans,
-			measures: []taken{lower("of 1", "ms", 0.14, 0.05, floorScan1), lower("of 1,000", "ms", 0.28, 0.2, floorScan1000)}},
+		{
+			name: "plan", title: "plan 1 and 1,000 instances over 10,000 hosts", measure: measurePlans,
+			measures: []taken{lower("of 1", "ms", 0.14, 0.05, floorScan1), lower("of 1,000", "ms", 0.28, 0.2, floorScan1000)},
+		},
 	}
 }
 

@@ -78,7 +78,7 @@ func exercise(t *testing.T, c *client.Client, p *load.Plan) {
 	got, undo, err := load.Measure(t.Context(), p, &load.Meter{Now: time.Now, CPU: sysinfo.ProcessTime}, z.Do)
 	require.NoError(t, err)
 	require.Empty(t, got.Errors, "%s until %s", p.Work, p.Until)
-	assert.EqualValues(t, p.Rate*p.Duration.Seconds(), got.Operations)
+	assert.Equal(t, int64(p.Rate*p.Duration.Seconds()), got.Operations)
 	assert.Positive(t, got.CPUMsOperation)
 	require.Len(t, undo, int(got.Operations))
 	for range 2 { // it may be repeated

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"unsafe"
 
@@ -105,12 +106,12 @@ func TestSharingSearchesOnlySoFar(t *testing.T) {
 
 	w := newWorld(t)
 	for n := range termsSearched + 1 {
-		w.s.shareLoaded(&api.Instance{InstanceTerms: &api.InstanceTerms{Hold: "k", Group: fmt.Sprint(n)}})
+		w.s.shareLoaded(&api.Instance{InstanceTerms: &api.InstanceTerms{Hold: "k", Group: strconv.Itoa(n)}})
 	}
 	known := w.s.loading[termsKey{hold: "k"}]
 	require.Len(t, known, termsSearched+1)
 	at := func(n int) *api.InstanceTerms {
-		i := api.Instance{InstanceTerms: &api.InstanceTerms{Hold: "k", Group: fmt.Sprint(n)}}
+		i := api.Instance{InstanceTerms: &api.InstanceTerms{Hold: "k", Group: strconv.Itoa(n)}}
 		w.s.shareLoaded(&i)
 		return i.InstanceTerms
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"unsafe"
 
@@ -79,10 +80,10 @@ func TestSharedAreEqual(t *testing.T) {
 func TestRememberedAreFew(t *testing.T) {
 	s := &stockBook{}
 	put := func(n int) {
-		m := map[string]string{"n": fmt.Sprint(n)}
+		m := map[string]string{"n": strconv.Itoa(n)}
 		s.shareMetadata(&m)
-		s.remembered().shareList(&[]string{fmt.Sprint(n)})
-		s.sharedGroups([]api.Group{{Flavor: api.FlavorID(fmt.Sprint(n))}})
+		s.remembered().shareList(&[]string{strconv.Itoa(n)})
+		s.sharedGroups([]api.Group{{Flavor: api.FlavorID(strconv.Itoa(n))}})
 	}
 	for n := range sharedMax {
 		put(n)

@@ -1,7 +1,7 @@
 package estimate
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,10 +14,10 @@ import (
 func TestExplanationsAreBounded(t *testing.T) {
 	var all explanations
 	keep := func(n int, at api.Instant, abroad bool) {
-		all.keepExplanation(&api.Explanation{Request: api.RequestID(fmt.Sprint(n)), At: at}, abroad)
+		all.keepExplanation(&api.Explanation{Request: api.RequestID(strconv.Itoa(n)), At: at}, abroad)
 	}
 	find := func(n int, at api.Instant) *api.Explanation {
-		return all.findExplanation(at, func(e explanation) bool { return string(e.Request) == fmt.Sprint(n) && !e.abroad })
+		return all.findExplanation(at, func(e explanation) bool { return string(e.Request) == strconv.Itoa(n) && !e.abroad })
 	}
 	for n := range api.ExplainMax {
 		keep(n, 1, false)

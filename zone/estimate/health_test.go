@@ -13,7 +13,7 @@ import (
 // lasted; then it is tried at even times. One that is not heard is paused after a few failures.
 func TestLateChildIsNotPausedAtOnce(t *testing.T) {
 	began := time.Now()
-	at := func(d time.Duration) time.Time { return began.Add(d) }
+	at := began.Add
 	for name, c := range map[string]struct {
 		heard []bool // the failures
 		every time.Duration

@@ -2,7 +2,7 @@ package saga
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 
@@ -17,7 +17,7 @@ import (
 
 func ticketOf(project string, number, count int) *ticket {
 	return &ticket{turn: make(chan turn, 1), want: &want{request: api.Request{
-		Project: api.ProjectID(project), Reservation: api.ReservationID(fmt.Sprint(number)), Groups: []api.Group{{Count: count}},
+		Project: api.ProjectID(project), Reservation: api.ReservationID(strconv.Itoa(number)), Groups: []api.Group{{Count: count}},
 	}}}
 }
 

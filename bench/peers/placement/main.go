@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/signal"
@@ -42,7 +41,7 @@ var claimed = map[string]int64{"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := compare(ctx, os.Args[1:])
+	err := compare(ctx, time.Now, os.Args[1:]) //nolint:forbidigo // the clock comes from here
 	stop()
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "placement:", err) // a failure could not be reported
@@ -50,7 +49,7 @@ func main() {
 	}
 }
 
-func compare(ctx context.Context, args []string) (err error) {
+func compare(ctx context.Context, now func() time.Time, args []string) (err error) {
 	flags := flag.NewFlagSet("placement", flag.ExitOnError) // which ends the program
 	url := flags.String("url", "", "base address of the other server; none for Berth alone")
 	token := flags.String("token", "admin", "its X-Auth-Token")
@@ -60,7 +59,7 @@ func compare(ctx context.Context, args []string) (err error) {
 	if *providers < 1 || *providers > 100_000 {
 		return fmt.Errorf("-providers must be 1 to 100000, got %d", *providers)
 	}
-	r, err := zones.Start(ctx, load.Federation{Nodes: 1, Zones: 1, Hosts: 1}, fillCallers, "", time.Now)
+	r, err := zones.Start(ctx, load.Federation{Nodes: 1, Zones: 1, Hosts: 1}, fillCallers, "", now)
 	if err != nil {
 		return err
 	}
@@ -80,14 +79,16 @@ func compare(ctx context.Context, args []string) (err error) {
 			callers int
 			do      func(context.Context, int64) error
 		}{
-			{"claim of a provider in turn", 1, s.claimInTurn}, {"claim of a provider in turn", 8, s.claimInTurn},
-			{"candidates, then a claim of one", 1, s.chooseAndClaim}, {"candidates, then a claim of one", 8, s.chooseAndClaim},
+			{"claim of a provider in turn", 1, s.claimInTurn},
+			{"claim of a provider in turn", 8, s.claimInTurn},
+			{"candidates, then a claim of one", 1, s.chooseAndClaim},
+			{"candidates, then a claim of one", 8, s.chooseAndClaim},
 		} {
 			p := &load.Plan{
 				Work: load.Claims, Until: load.UntilActive, Count: 1, MinZones: 1, Callers: kind.callers,
 				Warmup: *duration / 5, Duration: *duration, Timeout: time.Minute,
 			}
-			result, _, err := load.Measure(ctx, p, &load.Meter{Now: time.Now, CPU: sysinfo.ProcessTime}, func(ctx context.Context, n int64) load.Outcome {
+			result, _, err := load.Measure(ctx, p, &load.Meter{Now: now, CPU: sysinfo.ProcessTime}, func(ctx context.Context, n int64) load.Outcome {
 				return load.Outcome{Work: load.Claims, Err: kind.do(ctx, n)}
 			})
 			if err != nil {
@@ -141,7 +142,7 @@ func (s *server) claimInTurn(ctx context.Context, n int64) error {
 }
 
 // chooseAndClaim does as a scheduler does: it asks for candidates, and claims of one of them.
-func (s *server) chooseAndClaim(ctx context.Context, _ int64) error {
+func (s *server) chooseAndClaim(ctx context.Context, n int64) error {
 	query := fmt.Sprintf("?limit=%d&resources=", candidatesMax)
 	for i, class := range slices.Sorted(maps.Keys(claimed)) {
 		query += fmt.Sprintf("%s%s:%d", []string{"", ","}[min(i, 1)], class, claimed[class])
@@ -160,7 +161,7 @@ func (s *server) chooseAndClaim(ctx context.Context, _ int64) error {
 		return errors.New("no candidate was found")
 	}
 	chosen := map[string]any{}
-	for id, a := range found.Requests[rand.IntN(len(found.Requests))].Allocations { //nolint:gosec // no secret
+	for id, a := range found.Requests[n%int64(len(found.Requests))].Allocations {
 		chosen[id] = map[string]any{"resources": a.Resources}
 	}
 	return s.claim(ctx, chosen)
