@@ -31,6 +31,14 @@ type packed[C Command] interface {
 	unpack(after Command) (C, error)
 }
 
+// unapplied is in what packs a command: no book applies that. It hides the mark of the command
+// within.
+type unapplied struct{}
+
+func (unapplied) forBoots()   {}
+func (unapplied) forSeveral() {}
+func (unapplied) forWork()    {}
+
 // packedReader reads a command that is packed since api.FormFifth.
 func packedReader[C Command, P packed[C]](b []byte, form api.Form, after Command) (Command, error) {
 	if form < api.FormFifth {
@@ -53,6 +61,7 @@ func packedReader[C Command, P packed[C]](b []byte, form api.Form, after Command
 // packedBoot is the body of BootCreate.
 type packedBoot struct {
 	BootCreate
+	unapplied
 	Runs []specRun `cbor:"40,keyasint,omitempty"` // of Instances
 }
 
@@ -76,6 +85,7 @@ func (p packedBoot) unpack(Command) (c BootCreate, err error) {
 // a host.
 type packedHold struct {
 	Hold
+	unapplied
 	Request     *api.Request `cbor:"5,keyasint,omitempty"` // that of Hold; nil if OfBoot is set
 	OfBoot      *ofBoot      `cbor:"46,keyasint,omitempty"`
 	Runs        []specRun    `cbor:"40,keyasint,omitempty"` // the instances of Slots
@@ -196,11 +206,11 @@ func (p *packedHold) packParts() {
 // isNotNilEmpty reports whether a list is empty and not nil: packed it would be nil.
 func isNotNilEmpty(specs []api.InstanceSpec) bool { return specs != nil && len(specs) == 0 }
 
-func (p packedHold) unpack(after Command) (c Hold, err error) {
+func (p packedHold) unpack(after Command) (Hold, error) {
 	if err := p.takeBoot(after); err != nil {
-		return c, err
+		return Hold{}, err
 	}
-	c = p.Hold
+	c := p.Hold
 	hosts, err := p.Hosts.list()
 	if err != nil {
 		return c, err
@@ -213,29 +223,50 @@ func (p packedHold) unpack(after Command) (c Hold, err error) {
 	if len(p.SparesAt) > 0 && c.Spares != nil || len(p.PartsPacked) > 0 && c.Parts != nil {
 		return c, fmt.Errorf("%w: it is there twice", errPacked)
 	}
-	spares := 0
-	for _, at := range p.SparesAt {
-		list, err := unpackHosts(hosts, at)
-		if err != nil {
+	if len(p.SparesAt) > 0 {
+		if c.Spares, err = p.unpackSpares(hosts); err != nil {
 			return c, err
-		}
-		c.Spares = append(c.Spares, list)
-		if spares += len(list); spares > packedMax {
-			return c, fmt.Errorf("%w: more than %d alternates", errPacked, packedMax)
 		}
 	}
 	for _, packed := range p.PartsPacked {
-		part := Part{Link: packed.Link, Instances: make([][]api.InstanceSpec, len(packed.Runs))}
-		for g, runs := range packed.Runs {
-			if len(runs) > 0 {
-				if part.Instances[g], err = unpackSpecs(nil, runs); err != nil {
-					return c, err
-				}
-			}
+		part, err := packed.unpackPart()
+		if err != nil {
+			return c, err
 		}
 		c.Parts = append(c.Parts, part)
 	}
 	return c, nil
+}
+
+func (p *packedHold) unpackSpares(hosts []api.HostID) ([][]api.HostID, error) {
+	var out [][]api.HostID
+	spares := 0
+	for _, at := range p.SparesAt {
+		list, err := unpackHosts(hosts, at)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, list)
+		if spares += len(list); spares > packedMax {
+			return nil, fmt.Errorf("%w: more than %d alternates", errPacked, packedMax)
+		}
+	}
+	return out, nil
+}
+
+func (p *packedPart) unpackPart() (Part, error) {
+	part := Part{Link: p.Link, Instances: make([][]api.InstanceSpec, len(p.Runs))}
+	for g, runs := range p.Runs {
+		if len(runs) == 0 {
+			continue
+		}
+		specs, err := unpackSpecs(nil, runs)
+		if err != nil {
+			return part, err
+		}
+		part.Instances[g] = specs
+	}
+	return part, nil
 }
 
 func (p *packedHold) unpackSlots(hosts []api.HostID, after Command) ([]Slot, error) {
@@ -281,6 +312,7 @@ func (p *packedHold) unpackInstances(after Command) ([]api.InstanceSpec, error) 
 // packedReport is the body of InstanceReport.
 type packedReport struct {
 	InstanceReport
+	unapplied
 	Hosts    hostList     `cbor:"40,keyasint,omitzero"`  // if an item has no stay
 	Sums     []byte       `cbor:"47,keyasint,omitempty"` // else: hostSum of every host, sumBytes each
 	At       []byte       `cbor:"41,keyasint,omitempty"` // hosts of Items, see packNumbers

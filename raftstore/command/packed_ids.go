@@ -183,8 +183,9 @@ func (l hostList) list() ([]api.HostID, error) {
 		return nil, fmt.Errorf("%w: hosts of %d bytes", errPacked, len(l.UUIDs))
 	}
 	out := make([]api.HostID, 0, len(l.UUIDs)/idBytes+len(l.Others))
+	var text [idChars]byte
 	for b := l.UUIDs; len(b) > 0; b = b[idBytes:] {
-		out = append(out, api.HostID(appendUUID(nil, b[:idBytes])))
+		out = append(out, api.HostID(appendUUID(text[:0], b[:idBytes])))
 	}
 	return append(out, l.Others...), nil
 }

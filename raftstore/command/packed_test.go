@@ -146,8 +146,10 @@ func TestPackedSize(t *testing.T) {
 		}
 		h.Request, h.Metadata, h.ID, h.Expires = b.Request, b.Metadata, api.HoldID(packedBase[:32]), api.Forever
 		h.Request.Since, h.Request.Attempt, h.Commit = 7, 1, true
-		h.Outcome = &api.BootAttempt{Attempt: 1, Wanted: n, Zones: []api.ZoneOutcome{{Zone: "zone", Outcome: api.OutcomeAnswered, Wanted: n, Offered: n, Taken: n, Cost: 1}},
-			Refusals: []api.Refusals{{Considered: 1_000, Offering: 1_000}}, Offered: []api.Offer{{Wanted: n, Offered: n}}}
+		h.Outcome = &api.BootAttempt{
+			Attempt: 1, Wanted: n, Zones: []api.ZoneOutcome{{Zone: "zone", Outcome: api.OutcomeAnswered, Wanted: n, Offered: n, Taken: n, Cost: 1}},
+			Refusals: []api.Refusals{{Considered: 1_000, Offering: 1_000}}, Offered: []api.Offer{{Wanted: n, Offered: n}},
+		}
 		r := reportOf(h)
 		got, boot := reread(t, b, api.FormFifth)
 		sameBody(t, b, got)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -35,7 +36,7 @@ func TestAChildWithoutNewsIsAskedAtOnceSoOften(t *testing.T) {
 		s.peers = q
 		ctx, cancel := context.WithTimeout(t.Context(), 3*retryPause/2)
 		defer cancel()
-		assert.NoError(t, s.followLink(ctx, "l"))
+		require.NoError(t, s.followLink(ctx, "l"))
 		var at []time.Duration
 		for _, asked := range q.asked {
 			at = append(at, asked.Sub(began))
