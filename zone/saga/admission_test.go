@@ -3,6 +3,7 @@ package saga
 import (
 	"context"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -145,9 +146,48 @@ type impatient struct {
 func (s impatient) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
 	s.leave()
 	if err := ctx.Err(); err != nil {
-		return make([]state.Answer, len(lists))
+		answers := make([]state.Answer, len(lists))
+		for i := range answers {
+			answers[i].Err = err
+		}
+		return answers
 	}
 	return s.Store.ProposeEach(ctx, lists)
+}
+
+// bootOne boots one instance of some processors.
+func bootOne(ctx context.Context, s *Saga, id api.ReservationID, vcpus int64) (*state.Boot, error) {
+	return s.Boot(ctx, command.BootCreate{Stamp: s.zone.Stamp(), BootTerms: command.BootTerms{
+		Name: "b", Min: 1, Instances: []api.InstanceSpec{{ID: api.InstanceID(id), Name: "b-1"}},
+		Request: api.Request{
+			Reservation: id, Project: "p", User: "u", Class: api.Firm, Window: api.Window{End: api.Forever},
+			Groups: []api.Group{{Count: 1, Min: 1, Flavor: "f", Resources: api.Resources{api.VCPU: vcpus}}},
+		},
+	}}, nil)
+}
+
+// TestABatchTellsEachItsOwn: boots of a batch for which there is no room are recorded after it,
+// and the others get their own answers.
+func TestABatchTellsEachItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newSaga(t, func(s zone.Store) zone.Store { return s })
+		s.admission.busy = true // until all wait
+		var boots sync.WaitGroup
+		for n, vcpus := range []int64{3, 1, 3, 1} { // the host has 2
+			boots.Go(func() {
+				id := api.ReservationID(strconv.Itoa(n))
+				b, err := bootOne(t.Context(), s, id, vcpus)
+				if assert.NoError(t, err) {
+					assert.Equal(t, id, b.Request.Reservation)
+					assert.Equal(t, vcpus == 1, b.Decision == api.DecisionCommit)
+				}
+			})
+			synctest.Wait() // it waits behind those before it
+		}
+		s.admission.leave()
+		boots.Wait()
+		assert.Equal(t, Admission{Batches: 1, Planned: 2, Alone: 2}, s.Admission())
+	})
 }
 
 // TestABatchOutlivesItsFirstCall: the first boot of a batch may go, and all are recorded with
@@ -157,21 +197,17 @@ func TestABatchOutlivesItsFirstCall(t *testing.T) {
 		gone, leave := context.WithCancel(t.Context())
 		s, store := newSaga(t, func(s zone.Store) zone.Store { return impatient{s, leave} })
 		s.admission.busy = true // until both wait
-		boot := func(ctx context.Context, id api.ReservationID) error {
-			_, err := s.Boot(ctx, command.BootCreate{Stamp: s.zone.Stamp(), BootTerms: command.BootTerms{
-				Name: "b", Min: 1, Instances: []api.InstanceSpec{{ID: api.InstanceID(id), Name: "b-1"}},
-				Request: api.Request{
-					Reservation: id, Project: "p", User: "u", Class: api.Firm, Window: api.Window{End: api.Forever},
-					Groups: []api.Group{{Count: 1, Min: 1, Flavor: "f", Resources: api.Resources{api.VCPU: 1}}},
-				},
-			}}, nil)
-			return err
-		}
 		errs := make(chan error, 2)
-		go func() { errs <- boot(gone, "first") }()
-		synctest.Wait()
-		go func() { errs <- boot(t.Context(), "second") }()
-		synctest.Wait()
+		for _, c := range []struct {
+			ctx context.Context
+			id  api.ReservationID
+		}{{gone, "first"}, {t.Context(), "second"}} {
+			go func() {
+				_, err := bootOne(c.ctx, s, c.id, 1)
+				errs <- err
+			}()
+			synctest.Wait() // it waits behind those before it
+		}
 		s.admission.leave()
 		require.NoError(t, <-errs)
 		require.NoError(t, <-errs)
