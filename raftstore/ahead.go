@@ -29,6 +29,11 @@ func readAhead(read func() (any, error)) (next func() (any, error), stop func())
 			if b.err != nil {
 				return
 			}
+			select { // stop makes room in batches, and wants no more
+			case <-gone:
+				return
+			default:
+			}
 		}
 	}()
 	var now aheadBatch

@@ -31,13 +31,12 @@ type packed[C Command] interface {
 	unpack(after Command) (C, error)
 }
 
-// unapplied is in what packs a command: no book applies that. It hides the mark of the command
-// within.
-type unapplied struct{}
-
-func (unapplied) forBoots()   {}
-func (unapplied) forSeveral() {}
-func (unapplied) forWork()    {}
+// The fields of commands, without their methods: what packs a command is none.
+type (
+	bootFields   BootCreate
+	holdFields   Hold
+	reportFields InstanceReport
+)
 
 // packedReader reads a command that is packed since api.FormFifth.
 func packedReader[C Command, P packed[C]](b []byte, form api.Form, after Command) (Command, error) {
@@ -60,13 +59,12 @@ func packedReader[C Command, P packed[C]](b []byte, form api.Form, after Command
 
 // packedBoot is the body of BootCreate.
 type packedBoot struct {
-	BootCreate
-	unapplied
+	bootFields
 	Runs []specRun `cbor:"40,keyasint,omitempty"` // of Instances
 }
 
 func (c BootCreate) pack(Command) any {
-	p := packedBoot{BootCreate: c}
+	p := packedBoot{bootFields: bootFields(c)}
 	if fitsPacked(len(c.Instances)) {
 		p.Runs, p.Instances = packSpecs(c.Instances), nil
 	}
@@ -74,7 +72,7 @@ func (c BootCreate) pack(Command) any {
 }
 
 func (p packedBoot) unpack(Command) (c BootCreate, err error) {
-	c = p.BootCreate
+	c = BootCreate(p.bootFields)
 	if len(p.Runs) > 0 {
 		c.Instances, err = unpackSpecs(c.Instances, p.Runs)
 	}
@@ -84,9 +82,8 @@ func (p packedBoot) unpack(Command) (c BootCreate, err error) {
 // packedHold is the body of Hold. The slots are packed if each has but an instance, a group and
 // a host.
 type packedHold struct {
-	Hold
-	unapplied
-	Request     *api.Request `cbor:"5,keyasint,omitempty"` // that of Hold; nil if OfBoot is set
+	holdFields
+	Request     *api.Request `cbor:"5,keyasint,omitempty"` // that of the hold; nil if OfBoot is set
 	OfBoot      *ofBoot      `cbor:"46,keyasint,omitempty"`
 	Runs        []specRun    `cbor:"40,keyasint,omitempty"` // the instances of Slots
 	Groups      []int        `cbor:"41,keyasint,omitempty"` // a group and a number of slots, in turns; empty if all are of group 0
@@ -112,7 +109,7 @@ type ofBoot struct {
 
 // followBoot leaves out what the hold has in common with a boot.
 func (p *packedHold) followBoot(b *BootCreate) {
-	r := p.Hold.Request
+	r := p.holdFields.Request
 	r.Since, r.Attempt = b.Request.Since, b.Request.Attempt
 	if p.Origin != "" || !maps.Equal(p.Metadata, b.Metadata) || !reflect.DeepEqual(r, b.Request) {
 		return
@@ -127,18 +124,18 @@ func (p *packedHold) takeBoot(after Command) error {
 	case p.OfBoot == nil && p.Request == nil:
 		return fmt.Errorf("%w: a hold without a request", errPacked)
 	case p.OfBoot == nil:
-		p.Hold.Request = *p.Request
+		p.holdFields.Request = *p.Request
 	case !ok || p.Request != nil || len(p.Metadata) > 0:
 		return fmt.Errorf("%w: a hold of a boot that is not there, or of two", errPacked)
 	default:
-		p.Hold.Request, p.Metadata = b.Request, b.Metadata
-		p.Hold.Request.Since, p.Hold.Request.Attempt = p.OfBoot.Since, p.OfBoot.Attempt
+		p.holdFields.Request, p.Metadata = b.Request, b.Metadata
+		p.holdFields.Request.Since, p.holdFields.Request.Attempt = p.OfBoot.Since, p.OfBoot.Attempt
 	}
 	return nil
 }
 
 func (c Hold) pack(after Command) any {
-	p := packedHold{Hold: c, Request: &c.Request}
+	p := packedHold{holdFields: holdFields(c), Request: &c.Request}
 	b, ok := after.(BootCreate)
 	if ok {
 		p.followBoot(&b)
@@ -210,7 +207,7 @@ func (p packedHold) unpack(after Command) (Hold, error) {
 	if err := p.takeBoot(after); err != nil {
 		return Hold{}, err
 	}
-	c := p.Hold
+	c := Hold(p.holdFields)
 	hosts, err := p.Hosts.list()
 	if err != nil {
 		return c, err
@@ -311,8 +308,7 @@ func (p *packedHold) unpackInstances(after Command) ([]api.InstanceSpec, error) 
 
 // packedReport is the body of InstanceReport.
 type packedReport struct {
-	InstanceReport
-	unapplied
+	reportFields
 	Hosts    hostList     `cbor:"40,keyasint,omitzero"`  // if an item has no stay
 	Sums     []byte       `cbor:"47,keyasint,omitempty"` // else: hostSum of every host, sumBytes each
 	At       []byte       `cbor:"41,keyasint,omitempty"` // hosts of Items, see packNumbers
@@ -330,7 +326,7 @@ type faultOf struct {
 }
 
 func (c InstanceReport) pack(Command) any {
-	p := packedReport{InstanceReport: c}
+	p := packedReport{reportFields: reportFields(c)}
 	ids, ok := packIDs(c.Items)
 	if !ok || !fitsPacked(len(c.Items)) {
 		return p
@@ -360,7 +356,7 @@ func (c InstanceReport) pack(Command) any {
 }
 
 func (p packedReport) unpack(Command) (InstanceReport, error) {
-	c := p.InstanceReport
+	c := InstanceReport(p.reportFields)
 	if len(p.IDs) == 0 {
 		return c, nil
 	}

@@ -198,12 +198,9 @@ func TestABatchOutlivesItsFirstCall(t *testing.T) {
 		s, store := newSaga(t, func(s zone.Store) zone.Store { return impatient{s, leave} })
 		s.admission.busy = true // until both wait
 		errs := make(chan error, 2)
-		for _, c := range []struct {
-			ctx context.Context
-			id  api.ReservationID
-		}{{gone, "first"}, {t.Context(), "second"}} {
+		for n, ctx := range []context.Context{gone, t.Context()} {
 			go func() {
-				_, err := bootOne(c.ctx, s, c.id, 1)
+				_, err := bootOne(ctx, s, []api.ReservationID{"first", "second"}[n], 1)
 				errs <- err
 			}()
 			synctest.Wait() // it waits behind those before it
