@@ -95,6 +95,29 @@ func BenchmarkSelect(b *testing.B) {
 	}
 }
 
+// BenchmarkSelectAlike plans over hosts that all cost the same.
+func BenchmarkSelectAlike(b *testing.B) {
+	for _, hosts := range []int{1_000, 100_000} {
+		table := capacity.NewTable()
+		for i := range hosts {
+			table.Put(capacity.Spec{
+				ID: api.HostID(fmt.Sprintf("%08x-host", uint32(i)*2654435761)), Name: fmt.Sprint("host", i), Up: true, Enabled: true, Pool: api.PoolShared, //nolint:gosec // in no order
+				Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 32}, api.MemoryMB: {Total: 65536}, api.DiskGB: {Total: 1000}},
+			})
+		}
+		s := &buildplan.Inputs{View: table.View(), Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
+		for _, count := range []int{1, 20, 1000} {
+			b.Run(fmt.Sprintf("hosts=%d/count=%d", hosts, count), func(b *testing.B) {
+				req := order("plain", count)
+				b.ReportAllocs()
+				for b.Loop() {
+					buildplan.Select(s, req)
+				}
+			})
+		}
+	}
+}
+
 // halves runs two parts at the same time.
 func halves(n int, part func(from, to int)) {
 	var wg sync.WaitGroup

@@ -62,8 +62,7 @@ func (p *planner) dropDrained(t *task) {
 func (p *planner) takeFromDrawingHosts(t *task, sum, limit int64) int64 {
 	pass := t.pass.Clone()
 	pass.And(p.drawing)
-	q := cheapestFirst{Queue: queue.New(p.view, 0), pass: pass, prices: &costs.Prices{}}
-	q.admitPriced(0, 0)
+	q := cheapestFirst{Queue: queue.New(p.view, 0), pass: pass, prices: &costs.Prices{}, dearest: -1, outside: true}
 	for o := q.firstHost(); o != nil && sum < limit; o = q.firstHost() {
 		row := int(o.Row)
 		sum += draftTake(p.draft, t.group, row, min(p.roomFor(t, row), limit-sum))

@@ -20,14 +20,15 @@ func (p *planner) cheapestHosts(pass capacity.Set, of *costs.Prices, most int) c
 	s.sortWords()
 	s.readWords(most)
 	q := cheapestFirst{
-		Queue: queue.New(p.view, s.found), pass: pass, prices: of, dearest: s.dearest, outside: s.found < s.hosts,
+		Queue: queue.New(p.view, min(s.found, 2*most)), pass: pass, prices: of, dearest: s.dearest,
 	}
 	for _, n := range s.words[:s.read] {
 		if s.lows[n] <= s.dearest {
-			q.admitWord(int(n), math.MinInt64, s.dearest)
+			q.admitBest(int(n), most)
 		}
 	}
 	q.Sort()
+	q.outside = q.Len() < s.hosts
 	return q
 }
 
@@ -147,6 +148,10 @@ func (s *priceScan) readWords(most int) {
 
 // readWord counts the prices of the hosts of a word.
 func (s *priceScan) readWord(n int) {
+	if low, high := s.of.Bounds(n); low == high { // as where all hosts are alike and empty
+		s.counts[s.bucketOf(low)] += int32(bits.OnesCount64(s.pass.Word(n)))
+		return
+	}
 	var prices [capacity.WordRows]int64
 	s.of.Word(n, &prices)
 	low := int64(math.MaxInt64)

@@ -1,7 +1,7 @@
 package buildplan
 
 import (
-	"math"
+	"iter"
 	"math/bits"
 
 	"berth/capacity"
@@ -16,7 +16,8 @@ const none = -1
 // none.
 type cheapestFirst struct {
 	queue.Queue
-	// Hosts of pass whose price at first is above dearest are outside.
+	// Hosts of pass are outside if their price at first is above dearest, or if the queue has
+	// dropped them.
 	pass    capacity.Set
 	prices  *costs.Prices
 	dearest int64
@@ -24,36 +25,53 @@ type cheapestFirst struct {
 }
 
 // firstHost returns the best host, nil if there is none. As long as it costs no more than
-// dearest, it is better than all hosts outside. Once it costs more, because hosts that took
-// nothing were dropped, those outside are admitted.
+// dearest and is better than those dropped, it is better than all hosts outside. Once it is
+// not, because hosts that took nothing were dropped, those outside are admitted.
 func (q *cheapestFirst) firstHost() *queue.Item {
 	o := q.First()
-	if q.outside && (o == nil || o.Cost > q.dearest) {
-		q.outside = false
-		q.admitPriced(q.dearest+1, math.MaxInt64)
+	if q.outside && (o == nil || o.Cost > q.dearest || !q.BeforeDropped(o)) {
+		q.admitOutside()
 		o = q.First()
 	}
 	return o
 }
 
-// admitPriced puts the hosts of pass with prices from low to high in.
-func (q *cheapestFirst) admitPriced(low, high int64) {
+// admitOutside puts the hosts outside in.
+func (q *cheapestFirst) admitOutside() {
+	q.outside = false
 	for n := range q.pass.Words() {
-		if q.pass.Word(n) != 0 {
-			q.admitWord(n, low, high)
+		if q.pass.Word(n) == 0 {
+			continue
+		}
+		for row, cost := range q.hostsOf(n) {
+			if cost > q.dearest || q.Dropped(row, cost) {
+				q.Add(row, cost, none)
+			}
 		}
 	}
 	q.Sort()
 }
 
-// admitWord puts the hosts of a word of pass with prices from low to high in.
-func (q *cheapestFirst) admitWord(n int, low, high int64) {
-	var prices [capacity.WordRows]int64
-	q.prices.Word(n, &prices)
-	for word := q.pass.Word(n); word != 0; word &= word - 1 {
-		i := bits.TrailingZeros64(word)
-		if cost := prices[i]; low <= cost && cost <= high {
-			q.Add(n*capacity.WordRows+i, cost, none)
+// admitBest puts the hosts of a word of pass in that are neither dearer than dearest nor worse
+// than most others.
+func (q *cheapestFirst) admitBest(n, most int) {
+	for row, cost := range q.hostsOf(n) {
+		if cost <= q.dearest {
+			q.AddBest(row, cost, none, most)
+		}
+	}
+}
+
+// hostsOf yields the hosts of a word of pass and their prices.
+func (q *cheapestFirst) hostsOf(n int) iter.Seq2[int, int64] {
+	return func(yield func(row int, cost int64) bool) {
+		var prices [capacity.WordRows]int64
+		q.prices.Word(n, &prices)
+		for word := q.pass.Word(n); word != 0; word &= word - 1 {
+			i := bits.TrailingZeros64(word)
+			if !yield(n*capacity.WordRows+i, prices[i]) {
+				return
+			}
 		}
 	}
 }

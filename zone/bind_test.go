@@ -288,6 +288,15 @@ func TestLostChildIsLeft(t *testing.T) {
 			defer w.mu.Unlock()
 			w.cut["root>pod1"] = on
 		}
+		w.when(func(now call) fault { // it cannot be reached, which is known while there is time to ask others
+			if now.to == "pod1" {
+				return refused
+			}
+			return ""
+		})
+		assert.Equal(t, api.BootFailed, root.run(order("refused", 1, 1)).State())
+		assert.Equal(t, "pod1", root.boundTo(generalKey))
+		w.when(nil)
 		cut(true)
 		b := root.run(order("b", 1, 1))
 		assert.Equal(t, api.BootFailed, b.State())

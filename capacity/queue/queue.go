@@ -2,7 +2,11 @@
 // the same in the order of their hosts' ids.
 package queue
 
-import "berth/capacity"
+import (
+	"slices"
+
+	"berth/capacity"
+)
 
 // Item is a row in a queue; it is small, because sorting moves it about.
 type Item struct {
@@ -17,6 +21,8 @@ type Item struct {
 type Queue struct {
 	view  capacity.View
 	items []Item
+	last  Item // better than all that were dropped
+	cut   bool // some were
 }
 
 // New returns an empty queue with room for so many rows of v.
@@ -26,6 +32,35 @@ func New(v capacity.View, room int) Queue { return Queue{view: v, items: make([]
 func (q *Queue) Add(row int, cost int64, mark int32) {
 	q.items = append(q.items, Item{cost, q.view.IDPrefix(row), int32(row), mark})
 }
+
+// AddBest is Add for a queue of the best rows of many: of twice most, which is at least 1, it
+// drops all but the best most, and from then on all that are not better than these. Sort must be
+// called before First is.
+func (q *Queue) AddBest(row int, cost int64, mark int32, most int) {
+	o := Item{cost, q.view.IDPrefix(row), int32(row), mark}
+	if q.cut && (o.Cost > q.last.Cost || o.Cost == q.last.Cost && o.prefix > q.last.prefix || !q.before(&o, &q.last)) {
+		return // what most rows of many end with, and without a call
+	}
+	if q.items = append(q.items, o); len(q.items) < 2*most {
+		return
+	}
+	slices.SortFunc(q.items, func(a, b Item) int {
+		if q.before(&a, &b) {
+			return -1
+		}
+		return 1
+	})
+	q.items, q.last, q.cut = q.items[:most], q.items[most-1], true
+}
+
+// Dropped reports whether AddBest has dropped a row that was added at this cost.
+func (q *Queue) Dropped(row int, cost int64) bool {
+	return q.cut && q.before(&q.last, &Item{Cost: cost, prefix: q.view.IDPrefix(row), Row: int32(row)})
+}
+
+// BeforeDropped reports whether a row of the queue is better than all that were dropped, at the
+// costs at which they were added.
+func (q *Queue) BeforeDropped(o *Item) bool { return !q.cut || !q.before(&q.last, o) }
 
 // Len returns the number of rows.
 func (q *Queue) Len() int { return len(q.items) }

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -51,5 +52,43 @@ func TestQueue(t *testing.T) {
 		}
 		slices.SortFunc(want, func(a, b entry) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.id, b.id)) })
 		assert.Equal(t, want, got, "seed %d", seed)
+	}
+}
+
+// TestBestOfMany keeps the best of what is added, knows what it has dropped, and drops little if
+// there is little.
+func TestBestOfMany(t *testing.T) {
+	for seed := range uint64(200) {
+		dice := rand.New(rand.NewPCG(seed, 1))
+		table := capacity.NewTable()
+		for i := range 1 + dice.IntN(100) {
+			table.Put(capacity.Spec{ID: api.HostID(fmt.Sprintf("host-%d-%d", dice.IntN(3), i)), Name: strconv.Itoa(i), Up: true, Enabled: true})
+		}
+		v, most := table.View(), 1+dice.IntN(20)
+		q := queue.New(v, 0)
+		costs := map[int]int64{}
+		for row := range v.Hosts().All() {
+			costs[row] = dice.Int64N(1 + dice.Int64N(4))
+			q.AddBest(row, costs[row], -1, most)
+		}
+		q.Sort()
+		assert.LessOrEqual(t, q.Len(), 2*most)
+		assert.GreaterOrEqual(t, q.Len(), min(most, len(costs)))
+		order := slices.SortedFunc(maps.Keys(costs), func(a, b int) int {
+			return cmp.Or(cmp.Compare(costs[a], costs[b]), cmp.Compare(v.ID(a), v.ID(b)))
+		})
+		kept := q.Len()
+		for i, row := range order {
+			assert.Equal(t, i >= kept, q.Dropped(row, costs[row]), "row %d", i)
+			if i < kept {
+				assert.Equal(t, row, int(q.First().Row))
+				assert.True(t, q.BeforeDropped(q.First()))
+				q.Pop()
+			}
+		}
+		if kept < len(order) {
+			worst := order[len(order)-1]
+			assert.False(t, q.BeforeDropped(&queue.Item{Cost: costs[worst] + 1}))
+		}
 	}
 }

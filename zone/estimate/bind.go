@@ -183,7 +183,7 @@ func (b *binder) orderChildren(k *keyChoice) {
 			k.leave = leaveReasons[d.By]
 		}
 	}
-	k.others = append(pin{}, slices.Sorted(slices.Values(k.order))...) // never nil: no child is not any child
+	k.others = slices.Sorted(slices.Values(k.order))
 	if b.ownHasTags(k) {
 		k.others = append(k.others, "")
 	}
@@ -268,7 +268,7 @@ func (b *binder) boundsNow() bounds {
 	out := bounds{pins: make([]pin, len(b.w.Request.Groups))}
 	for _, k := range b.keys {
 		for _, g := range k.groups {
-			if out.pins[g] = (pin{}); len(k.order) > 0 {
+			if out.pins[g] = (pin{}); len(k.order) > 0 { // not nil: no child is not any child
 				out.pins[g] = pin{k.order[k.at]}
 			}
 		}
@@ -283,7 +283,7 @@ func (b *binder) boundsOfAll() bounds {
 	out := bounds{pins: make([]pin, n), first: make([]api.LinkID, n)}
 	for _, k := range b.keys {
 		for _, g := range k.groups {
-			out.pins[g] = append(pin{}, k.order...)
+			out.pins[g] = append(pin{}, k.order...) // as above
 			if !b.strict {
 				out.pins[g] = append(out.pins[g], k.others...)
 			}
