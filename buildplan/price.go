@@ -15,6 +15,7 @@ import (
 // slots and alternates need most hosts at the most. A host that draws may give it
 // without; see cheapestFirst.firstHost.
 func (p *planner) cheapestHosts(pass capacity.Set, of *costs.Prices, most int) cheapestFirst {
+	most = max(most, 1) // a group may want none
 	s := newPriceScan(pass, of)
 	s.probe(most)
 	s.sortWords()
