@@ -23,8 +23,8 @@ func (p *planner) cheapestHosts(pass capacity.Set, of *costs.Prices, most int) c
 	q := cheapestFirst{
 		Queue: queue.New(p.view, min(s.found, 2*most)), pass: pass, prices: of, dearest: s.dearest,
 	}
-	for _, n := range s.words[:s.read] {
-		if s.lows[n] <= s.dearest {
+	for _, n := range s.words[:s.near] {
+		if low := s.lows[n]; low <= s.dearest && !q.DropsWord(int(n), low) {
 			q.admitBest(int(n), most)
 		}
 	}
@@ -55,9 +55,10 @@ type priceScan struct {
 	upto   [buckets]int32 // number of words up to each bucket
 	counts [buckets]int32 // hosts of the words that were read
 	read   int            // number of these words
+	found  int            // hosts of theirs that cost no more than dearest
 
-	dearest int64 // at least as many hosts as wanted cost no more; all of them were read
-	found   int   // number of hosts that cost no more
+	dearest int64 // at least as many hosts as wanted cost no more, or there are not so many
+	near    int   // number of words that may have one of them
 }
 
 // newPriceScan returns a scan that has the bounds of all words and has read none.
@@ -131,13 +132,14 @@ func (s *priceScan) bucketOf(price int64) int {
 	return int((uint64(price) - uint64(s.low)) >> (s.shift & (capacity.WordRows - 1)))
 }
 
-// readWords reads words until it has seen the cheapest hosts, most or more, or all there are.
+// readWords reads words until it knows what most hosts cost at the most, or all there are.
 func (s *priceScan) readWords(most int) {
 	for b := range buckets {
-		for ; s.read < int(s.upto[b]); s.read++ {
+		for ; s.read < int(s.upto[b]) && s.found+int(s.counts[b]) < most; s.read++ {
 			s.readWord(int(s.words[s.read]))
 		}
-		s.found += int(s.counts[b]) // no word that is left has a host in it
+		s.found += int(s.counts[b])
+		s.near = int(s.upto[b]) // no word after these has a host in a bucket up to b
 		if s.found >= most {
 			width := uint64(b+1)<<s.shift - 1 // of all buckets up to b
 			s.dearest = int64(uint64(s.low) + min(width, uint64(s.high)-uint64(s.low)))
@@ -149,10 +151,6 @@ func (s *priceScan) readWords(most int) {
 
 // readWord counts the prices of the hosts of a word.
 func (s *priceScan) readWord(n int) {
-	if low, high := s.of.Bounds(n); low == high { // as where all hosts are alike and empty
-		s.counts[s.bucketOf(low)] += int32(bits.OnesCount64(s.pass.Word(n)))
-		return
-	}
 	var prices [capacity.WordRows]int64
 	s.of.Word(n, &prices)
 	low := int64(math.MaxInt64)

@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"math"
 	"slices"
 
 	"berth/api"
@@ -102,6 +103,7 @@ type chunk struct {
 	epoch       uint64
 	specs       *block[*Spec]  // nil is a hole; what is pointed at never changes
 	prefixes    *block[uint64] // see View.IDPrefix
+	lowest      mask           // by word, see View.LowestPrefix
 	generations *block[uint64]
 	timelines   *block[timeline]
 	gaps        *block[api.Instant] // cleaning times; nil is all 0
@@ -134,6 +136,9 @@ var pools = [...]api.Pool{api.PoolOnDemand, api.PoolReservable, api.PoolShared}
 
 func newChunk(epoch uint64) *chunk {
 	c := &chunk{epoch: epoch, next: api.Forever}
+	for n := range c.lowest {
+		c.lowest[n] = math.MaxUint64
+	}
 	ownBlock(&c.specs, epoch)
 	ownBlock(&c.prefixes, epoch)
 	ownBlock(&c.generations, epoch)

@@ -215,7 +215,9 @@ func (t *Table) newRow(id api.HostID) int {
 	t.live++
 	ownPart(&t.rows, id, t.epoch)[id] = row
 	c, i := t.ownChunk(row)
-	ownBlock(&c.prefixes, t.epoch)[i] = prefixOf(id)
+	prefix := prefixOf(id)
+	ownBlock(&c.prefixes, t.epoch)[i] = prefix
+	c.lowest[i/wordBits] = min(c.lowest[i/wordBits], prefix)
 	return row
 }
 

@@ -51,6 +51,11 @@ func (v View) IDPrefix(row int) uint64 {
 	return c.prefixes.at[i]
 }
 
+// LowestPrefix returns a lower bound of IDPrefix for the rows of word n.
+func (v View) LowestPrefix(n int) uint64 {
+	return v.data().chunks[n/len(mask{})].lowest[n%len(mask{})]
+}
+
 // Spec returns the description of the provider in row, zero for a hole. Its maps
 // and slices belong to the view and must not be written.
 func (v View) Spec(row int) Spec {

@@ -53,6 +53,11 @@ func (q *Queue) AddBest(row int, cost int64, mark int32, most int) {
 	q.items, q.last, q.cut = q.items[:most], q.items[most-1], true
 }
 
+// DropsWord reports whether AddBest would drop all rows of a word, of which none costs less.
+func (q *Queue) DropsWord(n int, cost int64) bool {
+	return q.cut && (cost > q.last.Cost || cost == q.last.Cost && q.view.LowestPrefix(n) > q.last.prefix)
+}
+
 // Dropped reports whether AddBest has dropped a row that was added at this cost.
 func (q *Queue) Dropped(row int, cost int64) bool {
 	return q.cut && q.before(&q.last, &Item{Cost: cost, prefix: q.view.IDPrefix(row), Row: int32(row)})
