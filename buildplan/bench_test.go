@@ -95,7 +95,8 @@ func BenchmarkSelect(b *testing.B) {
 	}
 }
 
-// BenchmarkSelectAlike plans over hosts that all cost the same.
+// BenchmarkSelectAlike plans over hosts that all cost the same, or of which those with the lowest
+// ids are used.
 func BenchmarkSelectAlike(b *testing.B) {
 	for _, hosts := range []int{1_000, 100_000} {
 		table := capacity.NewTable()
@@ -105,15 +106,21 @@ func BenchmarkSelectAlike(b *testing.B) {
 				Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 32}, api.MemoryMB: {Total: 65536}, api.DiskGB: {Total: 1000}},
 			})
 		}
-		s := &buildplan.Inputs{View: table.View(), Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
-		for _, count := range []int{1, 20, 1000} {
-			b.Run(fmt.Sprintf("hosts=%d/count=%d", hosts, count), func(b *testing.B) {
-				req := order("plain", count)
-				b.ReportAllocs()
-				for b.Loop() {
-					buildplan.Select(s, req)
-				}
-			})
+		for _, used := range []int{0, hosts / 10} {
+			s := &buildplan.Inputs{View: table.View(), Filters: filters.Default(), Costs: costs.Default(), Spare: 4}
+			for _, t := range buildplan.Select(s, order("plain", used)).Groups[0].Slots {
+				_ = table.Claim(t.Host, api.Claim{Class: api.Firm, Window: api.Window{End: api.Forever}, Resources: order("plain", 1).Groups[0].Resources}) // fits: it was planned
+			}
+			s.View = table.View()
+			for _, count := range []int{1, 20, 1000} {
+				b.Run(fmt.Sprintf("hosts=%d/used=%d/count=%d", hosts, used, count), func(b *testing.B) {
+					req := order("plain", count)
+					b.ReportAllocs()
+					for b.Loop() {
+						buildplan.Select(s, req)
+					}
+				})
+			}
 		}
 	}
 }

@@ -24,8 +24,8 @@ func (p *planner) cheapestHosts(pass capacity.Set, of *costs.Prices, most int) c
 		Queue: queue.New(p.view, min(s.found, 2*most)), pass: pass, prices: of, dearest: s.dearest,
 	}
 	for _, n := range s.words[:s.near] {
-		if low := s.lows[n]; low <= s.dearest && !q.DropsWord(int(n), low) {
-			q.admitBest(int(n), most)
+		if low := s.lows[n]; low <= s.dearest {
+			q.admitBest(int(n), low, most)
 		}
 	}
 	q.Sort()

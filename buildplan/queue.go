@@ -43,7 +43,7 @@ func (q *cheapestFirst) admitOutside() {
 		if q.pass.Word(n) == 0 {
 			continue
 		}
-		for row, cost := range q.hostsOf(n) {
+		for row, cost := range q.hostsOf(n, q.pass.Word(n)) {
 			if cost > q.dearest || q.Dropped(row, cost) {
 				q.Add(row, cost, none)
 			}
@@ -53,21 +53,31 @@ func (q *cheapestFirst) admitOutside() {
 }
 
 // admitBest puts the hosts of a word of pass in that are neither dearer than dearest nor worse
-// than most others.
-func (q *cheapestFirst) admitBest(n, most int) {
-	for row, cost := range q.hostsOf(n) {
+// than most others; none costs less than low.
+func (q *cheapestFirst) admitBest(n int, low int64, most int) {
+	for row, cost := range q.hostsOf(n, q.NotDropped(n, q.pass.Word(n), low)) {
 		if cost <= q.dearest {
 			q.AddBest(row, cost, none, most)
 		}
 	}
 }
 
-// hostsOf yields the hosts of a word of pass and their prices.
-func (q *cheapestFirst) hostsOf(n int) iter.Seq2[int, int64] {
+// fewHosts is the number of hosts of a word up to which pricing each is cheaper than all.
+const fewHosts = 8
+
+// hostsOf yields some hosts of word n and their prices.
+func (q *cheapestFirst) hostsOf(n int, hosts uint64) iter.Seq2[int, int64] {
 	return func(yield func(row int, cost int64) bool) {
 		var prices [capacity.WordRows]int64
-		q.prices.Word(n, &prices)
-		for word := q.pass.Word(n); word != 0; word &= word - 1 {
+		if bits.OnesCount64(hosts) > fewHosts {
+			q.prices.Word(n, &prices)
+		} else {
+			for word := hosts; word != 0; word &= word - 1 {
+				i := bits.TrailingZeros64(word)
+				prices[i] = q.prices.Of(n*capacity.WordRows+i, 0)
+			}
+		}
+		for word := hosts; word != 0; word &= word - 1 {
 			i := bits.TrailingZeros64(word)
 			if !yield(n*capacity.WordRows+i, prices[i]) {
 				return

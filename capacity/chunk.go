@@ -103,7 +103,7 @@ type chunk struct {
 	epoch       uint64
 	specs       *block[*Spec]  // nil is a hole; what is pointed at never changes
 	prefixes    *block[uint64] // see View.IDPrefix
-	lowest      mask           // by word, see View.LowestPrefix
+	lowest      mask           // by word: a lower bound of the prefixes of its hosts
 	generations *block[uint64]
 	timelines   *block[timeline]
 	gaps        *block[api.Instant] // cleaning times; nil is all 0

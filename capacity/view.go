@@ -51,9 +51,21 @@ func (v View) IDPrefix(row int) uint64 {
 	return c.prefixes.at[i]
 }
 
-// LowestPrefix returns a lower bound of IDPrefix for the rows of word n.
-func (v View) LowestPrefix(n int) uint64 {
-	return v.data().chunks[n/len(mask{})].lowest[n%len(mask{})]
+// UpToPrefix returns those of some rows of word n whose IDPrefix is at most prefix. It costs no look
+// at the rows of most words if there are few.
+func (v View) UpToPrefix(n int, rows, prefix uint64) uint64 {
+	c, at := v.data().chunks[n/len(mask{})], n%len(mask{})
+	if c.lowest[at] > prefix {
+		return 0
+	}
+	prefixes := (*[wordBits]uint64)(c.prefixes.at[at*wordBits:])
+	var out uint64
+	for i, p := range prefixes {
+		if p <= prefix {
+			out |= 1 << i
+		}
+	}
+	return out & rows
 }
 
 // Spec returns the description of the provider in row, zero for a hole. Its maps

@@ -53,9 +53,16 @@ func (q *Queue) AddBest(row int, cost int64, mark int32, most int) {
 	q.items, q.last, q.cut = q.items[:most], q.items[most-1], true
 }
 
-// DropsWord reports whether AddBest would drop all rows of a word, of which none costs less.
-func (q *Queue) DropsWord(n int, cost int64) bool {
-	return q.cut && (cost > q.last.Cost || cost == q.last.Cost && q.view.LowestPrefix(n) > q.last.prefix)
+// NotDropped returns those of some rows of word n that AddBest may keep if none of them costs less
+// than cost.
+func (q *Queue) NotDropped(n int, rows uint64, cost int64) uint64 {
+	switch {
+	case !q.cut || cost < q.last.Cost:
+		return rows
+	case cost > q.last.Cost:
+		return 0
+	}
+	return q.view.UpToPrefix(n, rows, q.last.prefix)
 }
 
 // Dropped reports whether AddBest has dropped a row that was added at this cost.
