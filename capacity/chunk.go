@@ -8,8 +8,9 @@ import (
 )
 
 // chunkHosts is the number of hosts in one chunk. It is a multiple of the word
-// size of a bitset, so that chunk words line up with the words of a Set.
-const chunkHosts = 1024
+// size of a bitset, so that chunk words line up with the words of a Set. A larger one makes
+// scans of many hosts up to a fifth faster, and claims on many hosts copy more.
+const chunkHosts = 256
 
 // mask is one bit for each host of a chunk.
 type mask [chunkHosts / wordBits]uint64

@@ -29,27 +29,28 @@ func open(n int64, kind api.Class) api.Claim {
 func TestManyChunks(t *testing.T) {
 	table := NewTable()
 	const n = 2*chunkHosts + 1
+	middle := api.HostID(fmt.Sprintf("h%05d", chunkHosts))
 	for i := range n {
 		put(table, api.HostID(fmt.Sprintf("h%05d", i)), api.Inventory{Total: 4})
 	}
-	require.NoError(t, table.Claim("h01024", open(4, api.Firm)))
+	require.NoError(t, table.Claim(middle, open(4, api.Firm)))
 	v := table.View()
 	assert.Equal(t, n, v.Len())
 	assert.Equal(t, 3*chunkHosts, v.Rows())
 	pass := v.Hosts()
 	v.KeepFitting(&pass, api.Resources{api.VCPU: 1}, api.Window{Start: 0, End: api.Forever}, api.Firm)
 	assert.Equal(t, n-1, pass.Len())
-	assert.False(t, pass.Has(1024))
+	assert.False(t, pass.Has(chunkHosts))
 	assert.Equal(t, api.ClassTotals{Total: 4 * n, Free: 4*n - 4, SlotMin: 1, SlotMax: 4}, v.Totals()[api.VCPU])
 
-	table.Remove("h01024")
-	assert.Empty(t, table.View().Name(1024), "a hole")
+	table.Remove(middle)
+	assert.Empty(t, table.View().Name(chunkHosts), "a hole")
 	put(table, "again", api.Inventory{Total: 1})
 	row, ok := table.View().Row("again")
 	assert.True(t, ok)
-	assert.Equal(t, 1024, row, "a hole is used again")
+	assert.Equal(t, chunkHosts, row, "a hole is used again")
 	assert.Equal(t, int64(1), table.View().FreeNow(row, api.VCPU), "the claims went with the host")
-	assert.Equal(t, api.HostID("h01024"), v.ID(1024), "an old view stays as it was")
+	assert.Equal(t, middle, v.ID(chunkHosts), "an old view stays as it was")
 }
 
 func TestUnits(t *testing.T) {
