@@ -58,6 +58,9 @@ func (d dice) placement(at command.Stamp) command.Command {
 		if !d.chance(3) {
 			id = api.ProviderID(d.provider())
 		}
+		if d.chance(5) {
+			id = "nobody"
+		}
 		return command.ProviderDelete{Stamp: at, ID: id}
 	case 3, 4, 5, 6:
 		return d.providerSet(at, api.ProviderID(d.provider()))
