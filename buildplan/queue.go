@@ -26,7 +26,7 @@ type cheapestFirst struct {
 
 // firstHost returns the best host, nil if there is none. As long as it costs no more than
 // dearest and is better than those dropped, it is better than all hosts outside. Once it is
-// not, because hosts that took nothing were dropped, those outside are admitted.
+// not, because hosts left the queue that took nothing, those outside are admitted.
 func (q *cheapestFirst) firstHost() *queue.Item {
 	o := q.First()
 	if q.outside && (o == nil || o.Cost > q.dearest || !q.BeforeDropped(o)) {
@@ -69,17 +69,17 @@ const fewHosts = 8
 func (q *cheapestFirst) hostsOf(n int, hosts uint64) iter.Seq2[int, int64] {
 	return func(yield func(row int, cost int64) bool) {
 		var prices [capacity.WordRows]int64
-		if bits.OnesCount64(hosts) > fewHosts {
+		few := bits.OnesCount64(hosts) <= fewHosts
+		if !few {
 			q.prices.Word(n, &prices)
-		} else {
-			for word := hosts; word != 0; word &= word - 1 {
-				i := bits.TrailingZeros64(word)
-				prices[i] = q.prices.Of(n*capacity.WordRows+i, 0)
-			}
 		}
 		for word := hosts; word != 0; word &= word - 1 {
 			i := bits.TrailingZeros64(word)
-			if !yield(n*capacity.WordRows+i, prices[i]) {
+			row, cost := n*capacity.WordRows+i, prices[i]
+			if few {
+				cost = q.prices.Of(row, 0)
+			}
+			if !yield(row, cost) {
 				return
 			}
 		}

@@ -102,9 +102,9 @@ const (
 // after a view was taken; its blocks are copied one by one as they are touched.
 type chunk struct {
 	epoch       uint64
-	specs       *block[*Spec]  // nil is a hole; what is pointed at never changes
-	prefixes    *block[uint64] // see View.IDPrefix
-	lowest      mask           // by word: a lower bound of the prefixes of its hosts
+	specs       *block[*Spec]                 // nil is a hole; what is pointed at never changes
+	prefixes    *block[uint64]                // see View.IDPrefix
+	lowest      [chunkHosts / wordBits]uint64 // by word: a lower bound of the prefixes of its rows; of removed ones too
 	generations *block[uint64]
 	timelines   *block[timeline]
 	gaps        *block[api.Instant] // cleaning times; nil is all 0

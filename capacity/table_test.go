@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 
@@ -212,5 +213,34 @@ func BenchmarkKeepFitting(b *testing.B) {
 	for b.Loop() {
 		pass := v.Hosts()
 		v.KeepFitting(&pass, r, api.Window{Start: 0, End: api.Forever}, api.Firm)
+	}
+}
+
+// UpToPrefix agrees with IDPrefix, for hosts that came into the rows of others too.
+func TestUpToPrefix(t *testing.T) {
+	table := NewTable()
+	dice := rand.New(rand.NewPCG(1, 2))
+	id := func() api.HostID { return api.HostID(fmt.Sprintf("%08x-host", dice.Uint32())) }
+	var ids []api.HostID
+	for range chunkHosts + wordBits/2 {
+		ids = append(ids, id())
+		put(table, ids[len(ids)-1], api.Inventory{Total: 1})
+	}
+	for i := range 100 {
+		table.Remove(ids[i*2])
+		if i%3 > 0 {
+			put(table, id(), api.Inventory{Total: 1})
+		}
+	}
+	v := table.View()
+	hosts := v.Hosts()
+	for n := range hosts.Words() {
+		for _, prefix := range []uint64{0, prefixOf("00"), prefixOf("02"), prefixOf("1"), prefixOf("8"), math.MaxUint64} {
+			got := v.UpToPrefix(n, hosts.Word(n), prefix)
+			for i := range wordBits {
+				row := n*wordBits + i
+				require.Equal(t, hosts.Has(row) && v.IDPrefix(row) <= prefix, got>>i&1 == 1, "row %d, prefix %x", row, prefix)
+			}
+		}
 	}
 }

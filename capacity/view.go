@@ -51,8 +51,8 @@ func (v View) IDPrefix(row int) uint64 {
 	return c.prefixes.at[i]
 }
 
-// UpToPrefix returns those of some rows of word n whose IDPrefix is at most prefix. It costs no look
-// at the rows of most words if there are few.
+// UpToPrefix returns those of some rows of word n whose IDPrefix is at most prefix. It looks at no
+// row if all of the word are above.
 func (v View) UpToPrefix(n int, rows, prefix uint64) uint64 {
 	c, at := v.data().chunks[n/len(mask{})], n%len(mask{})
 	if c.lowest[at] > prefix {

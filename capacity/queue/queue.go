@@ -21,8 +21,8 @@ type Item struct {
 type Queue struct {
 	view  capacity.View
 	items []Item
-	last  Item // better than all that were dropped
-	cut   bool // some were
+	last  Item // the worst row kept when some were dropped, see AddBest
+	cut   bool // some were dropped
 }
 
 // New returns an empty queue with room for so many rows of v.
@@ -33,9 +33,9 @@ func (q *Queue) Add(row int, cost int64, mark int32) {
 	q.items = append(q.items, Item{cost, q.view.IDPrefix(row), int32(row), mark})
 }
 
-// AddBest is Add for a queue of the best rows of many: of twice most, which is at least 1, it
-// drops all but the best most, and from then on all that are not better than these. Sort must be
-// called before First is.
+// AddBest is Add for a queue that needs only the best rows of many, most of them and at least 1.
+// When it has twice as many it drops the worse half, and from then on each row that is worse than
+// the worst that it kept. Sort must be called before First is.
 func (q *Queue) AddBest(row int, cost int64, mark int32, most int) {
 	o := Item{cost, q.view.IDPrefix(row), int32(row), mark}
 	if q.cut && (o.Cost > q.last.Cost || o.Cost == q.last.Cost && o.prefix > q.last.prefix || !q.before(&o, &q.last)) {

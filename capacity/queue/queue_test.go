@@ -16,16 +16,21 @@ import (
 	"berth/capacity/queue"
 )
 
+// drawHosts returns 1 to most hosts, of which many have ids that begin alike.
+func drawHosts(dice *rand.Rand, most int) capacity.View {
+	table := capacity.NewTable()
+	for i := range 1 + dice.IntN(most) {
+		table.Put(capacity.Spec{ID: api.HostID(fmt.Sprintf("host-%d-%d", dice.IntN(3), i)), Name: strconv.Itoa(i), Up: true, Enabled: true})
+	}
+	return table.View()
+}
+
 // TestQueue takes rows out in the order that a sort gives, also those whose price
 // rises while they are first, and hosts whose ids begin alike.
 func TestQueue(t *testing.T) {
 	for seed := range uint64(50) {
 		dice := rand.New(rand.NewPCG(seed, 0))
-		table := capacity.NewTable()
-		for i := range 1 + dice.IntN(60) {
-			table.Put(capacity.Spec{ID: api.HostID(fmt.Sprintf("host-%d-%d", dice.IntN(3), i)), Name: strconv.Itoa(i), Up: true, Enabled: true})
-		}
-		v := table.View()
+		v := drawHosts(dice, 60)
 		q := queue.New(v, 4)
 		type entry struct {
 			cost int64
@@ -60,11 +65,7 @@ func TestQueue(t *testing.T) {
 func TestBestOfMany(t *testing.T) {
 	for seed := range uint64(200) {
 		dice := rand.New(rand.NewPCG(seed, 1))
-		table := capacity.NewTable()
-		for i := range 1 + dice.IntN(100) {
-			table.Put(capacity.Spec{ID: api.HostID(fmt.Sprintf("host-%d-%d", dice.IntN(3), i)), Name: strconv.Itoa(i), Up: true, Enabled: true})
-		}
-		v, most := table.View(), 1+dice.IntN(20)
+		v, most := drawHosts(dice, 100), 1+dice.IntN(20)
 		q := queue.New(v, 0)
 		costs := map[int]int64{}
 		for row := range v.Hosts().All() {
@@ -80,6 +81,10 @@ func TestBestOfMany(t *testing.T) {
 		kept := q.Len()
 		for i, row := range order {
 			assert.Equal(t, i >= kept, q.Dropped(row, costs[row]), "row %d", i)
+			if i < kept {
+				n, bit := row/capacity.WordRows, uint64(1)<<(row%capacity.WordRows)
+				assert.Equal(t, bit, q.NotDropped(n, bit, costs[row]))
+			}
 			if i < kept {
 				assert.Equal(t, row, int(q.First().Row))
 				assert.True(t, q.BeforeDropped(q.First()))

@@ -5,7 +5,7 @@
 // without the fault, when it must pass, and with it, when it must fail again. It must
 // never change a file of the module.
 //
-//	go run ./cluster-test/mutants               # all faults, a quarter of an hour
+//	go run ./cluster-test/mutants               # all faults, more than an hour
 //	go run ./cluster-test/mutants fsync-off     # one
 //	go run ./cluster-test/mutants -blackbox     # also with suites that see a zone only from outside
 //	go run ./cluster-test/mutants -list         # list them

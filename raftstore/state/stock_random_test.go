@@ -59,7 +59,7 @@ func (d dice) placement(at command.Stamp) command.Command {
 			id = api.ProviderID(d.provider())
 		}
 		if d.chance(5) {
-			id = "nobody"
+			id = "nobody" // seldom enough is a provider drawn that is not there
 		}
 		return command.ProviderDelete{Stamp: at, ID: id}
 	case 3, 4, 5, 6:

@@ -283,7 +283,7 @@ func (b *binder) boundsOfAll() bounds {
 	out := bounds{pins: make([]pin, n), first: make([]api.LinkID, n)}
 	for _, k := range b.keys {
 		for _, g := range k.groups {
-			out.pins[g] = append(pin{}, k.order...) // as above
+			out.pins[g] = append(pin{}, k.order...) // not nil either
 			if !b.strict {
 				out.pins[g] = append(out.pins[g], k.others...)
 			}
