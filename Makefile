@@ -2,7 +2,7 @@
 # POSIX shell, git, and for race a C compiler.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint golden tidy bench bench-report bench-check demo fuzz cluster openstack sim chaos preempt soak mutants mutate check
+.PHONY: help build test race lint golden tidy bench bench-report bench-check demo fuzz cluster openstack sim chaos rogue preempt soak mutants mutate check
 
 # What can be set on the command line.
 BENCH     ?= .
@@ -11,6 +11,7 @@ BENCHTIME ?= 1s
 FUZZTIME  ?= 10s
 SIMTIME   ?= 60s
 CHAOSTIME ?= 60s
+ROGUETIME ?= 1m
 PREEMPTTIME ?= 10m
 SCALE     ?= 1
 SEED      ?= 1
@@ -31,7 +32,7 @@ LINTER  := $(GO) tool -modfile=tools/go.mod golangci-lint
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "Set with make TARGET NAME=VALUE: SIMTIME=$(SIMTIME) CHAOSTIME=$(CHAOSTIME) PREEMPTTIME=$(PREEMPTTIME) SCALE=$(SCALE) FUZZTIME=$(FUZZTIME)"
+	@echo "Set with make TARGET NAME=VALUE: SIMTIME=$(SIMTIME) CHAOSTIME=$(CHAOSTIME) ROGUETIME=$(ROGUETIME) PREEMPTTIME=$(PREEMPTTIME) SCALE=$(SCALE) FUZZTIME=$(FUZZTIME)"
 	@echo "  BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT) LEDGER=$(or $(LEDGER),FILE (none)) SEED=$(SEED) N=$(N)"
 
 build: ## build bin/berth
@@ -97,6 +98,9 @@ chaos: ## break federations of real processes and simulated ones for about fourt
 	@$(if $(GATES),echo "gate | chaos: forged blobs | $(FORGED) | $(FORGED) | ran" >> $(GATES))
 	$(GO) test -count=1 -v -timeout $(SIMMAX) ./cluster-test/sim -run '^TestSeeds$$' -for $(CHAOSTIME) -hours $(ZONEHOURS)
 	@$(if $(GATES),echo "gate | chaos: simulated zone hours | $(ZONEHOURS) | $(ZONEHOURS) | ran" >> $(GATES))
+
+rogue: ## let parties that were let in attack a federation for ROGUETIME each, and compare what others notice
+	$(GO) test -count=1 -v -timeout 0 ./cluster-test/rogue -run '^TestRogues$$' -for $(ROGUETIME)
 
 preempt: ## boot preemptible instances and have leases begin over them for PREEMPTTIME
 	$(GO) test -count=1 -v -timeout 0 -tags chaos ./cluster-test/chaos -run '^TestPreemptibles$$' -preempt $(PREEMPTTIME)

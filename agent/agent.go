@@ -227,6 +227,10 @@ func (a *Agent) editLedger(f func(b *ledger)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f(a.ledger)
+	for _, e := range a.ledger.absent { // before the zone is told, which may start it elsewhere
+		a.writeJournal(eventAbsent, e.host, e.work.Instance, "")
+	}
+	a.ledger.absent = nil
 	for lane, queue := range a.ledger.lanes {
 		if len(queue) > 0 {
 			signal(a.wake[lane])

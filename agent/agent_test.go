@@ -135,6 +135,23 @@ func TestStopIsRepeatedUntilConfirmed(t *testing.T) {
 	})
 }
 
+// TestAStopOfWhatIsNotHereIsInTheJournal: an agent that is killed in a start leaves a line of the start
+// alone, and the next one says that nothing came of it.
+func TestAStopOfWhatIsNotHereIsInTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		c := config(z, d, 1)
+		c.Dir = t.TempDir()
+		defer run(t, c)()
+		z.set("host-0001", stopping("a"))
+		settle()
+		assert.Equal(t, api.StatusDeleted, z.of("a"))
+		journal, err := os.ReadFile(filepath.Join(c.Dir, journalFile))
+		require.NoError(t, err)
+		assert.Equal(t, 1, strings.Count(string(journal), `"event":"`+eventAbsent+`","host":"id-of-host-0001","instance":"a"`), "%s", journal)
+	})
+}
+
 func TestSlowStartIsLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := newZone()

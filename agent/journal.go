@@ -33,6 +33,7 @@ const (
 	eventEnded   = "ended"   // it ended by itself
 	eventStop    = "stop"    // a stop begins
 	eventGone    = "gone"    // nothing of it is left
+	eventAbsent  = "absent"  // it is to be stopped, and is not here: an earlier agent ended before it ran
 	eventNotice  = "notice"  // it is told that it must leave
 	eventKilled  = "killed"  // its notice is over: a hard stop begins
 	eventFenced  = "fenced"  // its fence has expired: a hard stop begins, and it may start again

@@ -84,6 +84,8 @@ type ledger struct {
 	lanes [actions][]*entry           // in order of arrival
 	say   []*entry                    // with something to report, in order of arrival
 
+	absent []*entry // were to be stopped and are not here, for the journal
+
 	acks     uint64        // counts acknowledgements
 	lapses   uint64        // counts expiries of fences
 	shortest time.Duration // lower bound of all fences; 0: there is none
@@ -167,6 +169,7 @@ func (b *ledger) placeEntry(e *entry) {
 	// A stop of an instance that is not here is already done.
 	if e.listed && e.work.Stop && e.have == "" && !e.busy && !e.isDoomed() && b.known[h.driver] {
 		e.have = api.StatusDeleted
+		b.absent = append(b.absent, e)
 	}
 	b.recheck = b.recheck || e.work.Fence > 0 || !e.due.IsZero()
 	for _, o := range b.every[e.work.Instance] { // another host may be waiting for e's change

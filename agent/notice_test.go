@@ -159,7 +159,7 @@ func TestNoticeAndFence(t *testing.T) {
 		z.do(func() { z.leader = "n1:1" })
 		time.Sleep(time.Minute)
 		assert.Equal(t, api.StatusDeleted, z.of("a"))
-		assert.Equal(t, []string{"start", "running", "notice", "fenced", "gone"}, events(t, dir, "a"))
+		assert.Equal(t, []string{"start", "running", "notice", "fenced", "gone", "absent"}, events(t, dir, "a"))
 	})
 }
 

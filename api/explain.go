@@ -2,10 +2,12 @@ package api
 
 import "time"
 
-// The number of explanations that a node keeps in memory, and for how long.
+// The number of explanations that a node keeps in memory, in all and of one project, and for how long.
+// All projects of parents count as one.
 const (
-	ExplainKept = 15 * time.Minute
-	ExplainMax  = 1000
+	ExplainKept       = 15 * time.Minute
+	ExplainMax        = 1000
+	ExplainProjectMax = 100
 )
 
 // Explanation lists, for one request, the zones that took part and the reasons why hosts

@@ -39,7 +39,7 @@ const (
 	CandidatesCallMax = 10_000            // largest limit on candidates that a caller may set
 	UnitMax           = 1<<31 - 1         // largest amount of one allocation by the placement API, and its default max_unit
 	AdviceMax         = 8                 // advice to one group
-	ExplainNamesMax   = 100               // hosts that an explanation names for one filter
+	ExplainNamesMax   = 100               // hosts that an explanation names for one filter, in all groups together
 	MetadataMax       = 64                // metadata pairs of one boot
 	CommandArgsMax    = 64                // words of a flavor's command
 	CommandMaxBytes   = 4096              // bytes of a flavor's command in all
@@ -49,7 +49,12 @@ const (
 	DepthMax          = 8                 // zones between the asker and the deepest owner
 	LinksMax          = 64                // children of one zone
 	PageMax           = 1000              // items of one list answer
-	HostsPerAgentMax  = 10_000            // hosts that one agent may serve
+	ListMaxBytes      = 4 << 20           // of the items of one list answer, unless a single one is longer
+	HostsPerAgentMax  = 10_000            // hosts that one agent may serve, those included that it no longer does
+	AgentClassesMax   = 100               // custom resource classes of all hosts of one agent that makes new ones known
+	AgentTraitsMax    = 1_000             // custom traits of the same
+	AgentsMax         = 10_000            // whose joins and revocations a zone keeps
+	AgentRatioMax     = 100 * RatioOne    // allocation ratio that an agent may report
 	ReportsMax        = 5_000             // instance reports in one agent call
 	ChangesMax        = 2_000             // changes in one answer to a parent
 	DecisionsMax      = 128               // decisions on holds in one call of a parent
@@ -61,16 +66,28 @@ const (
 	// TombstonesPerLinkMax is the number of aborts of holds that never arrived that are
 	// kept for one parent.
 	TombstonesPerLinkMax = 10_000
-	JoinTokenTTLMax      = time.Hour
-	TokensMax            = 10_000
-	FlavorsMax           = 1_000
-	AttemptsMax          = 5                      // attempts of one boot that fail without contention
-	HoldsPerBootMax      = 64                     // attempts of one boot in all
-	AttemptsKept         = 10                     // attempts in the record of one boot: the first ones and the last
-	PlanTTLDefault       = 60 * time.Second       // how long an offer is valid
-	PlanTTLLeast         = 5 * time.Second        // a child's offer with a shorter life is useless
-	PlanTTLMax           = 10 * time.Minute       // largest value that can be configured
-	EpochsMax            = 16                     // keys that a zone keeps for plans
-	SelectTimeout        = 5 * time.Second        // default budget of one select, all hops
-	HopReserve           = 250 * time.Millisecond // the part of a budget that a zone keeps for itself
+	// A parent may have so many percent of each resource class of a zone that says nothing else of
+	// it: in undecided holds, and in all. With less than ShareMax in holds a lost parent leaves
+	// the rest to others, and a boot of the parent in several zones cannot have all of one.
+	ShareHeldDefault      = ShareMax
+	ShareCommittedDefault = ShareMax
+	ShareMax              = 100 // percent
+	JoinTokenTTLMax       = time.Hour
+	TokensMax             = 10_000
+	RolesMax              = 100                  // that operators of one zone have made
+	TokenRolesMax         = 8                    // roles of one token
+	TokenTTLDefault       = 90 * 24 * time.Hour  // of a bearer token for which nobody says another one
+	TokenTTLFirst         = 365 * 24 * time.Hour // of the token that a new zone begins with, likewise
+	TokenUseEvery         = time.Hour            // between two records of the use of one token
+	TokenUsesMax          = 1_000                // tokens in one such record
+	FlavorsMax            = 1_000
+	AttemptsMax           = 5                      // attempts of one boot that fail without contention
+	HoldsPerBootMax       = 64                     // attempts of one boot in all
+	AttemptsKept          = 10                     // attempts in the record of one boot: the first ones and the last
+	PlanTTLDefault        = 60 * time.Second       // how long an offer is valid
+	PlanTTLLeast          = 5 * time.Second        // a child's offer with a shorter life is useless
+	PlanTTLMax            = 10 * time.Minute       // largest value that can be configured
+	EpochsMax             = 16                     // keys that a zone keeps for plans
+	SelectTimeout         = 5 * time.Second        // default budget of one select, all hops
+	HopReserve            = 250 * time.Millisecond // the part of a budget that a zone keeps for itself
 )

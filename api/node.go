@@ -16,7 +16,7 @@ type Node struct {
 	Form        Form    `cbor:"8,keyasint,omitempty"` // newest form that it reads; 0 for FormFirst
 }
 
-// UserRole is the level of access of a bearer token.
+// UserRole is the level of access of a bearer token: one of those below, or the name of a Role.
 type UserRole string
 
 // The roles, from least to most.
@@ -36,19 +36,46 @@ type Token struct {
 	Roles   []UserRole `cbor:"5,keyasint"`
 	Created Instant    `cbor:"6,keyasint"`
 	Expires Instant    `cbor:"7,keyasint"` // Forever for none
+
+	Used    Instant `cbor:"8,keyasint,omitempty" form:"5"` // its last use, at most TokenUseEvery and some minutes behind; 0 for none
+	Service string  `cbor:"9,keyasint,omitempty" form:"5"` // the name of a service that it is for, and then of no user
+}
+
+// TokenUse is that a bearer token was used.
+type TokenUse struct {
+	ID TokenID `cbor:"1,keyasint"`
+	At Instant `cbor:"2,keyasint"` // the latest call with it
 }
 
 // Caller is the authenticated caller of a request.
 type Caller struct {
 	User    UserID
 	Project ProjectID
-	Role    UserRole // the highest of the token's roles
+	Role    UserRole    // the highest built-in one of the token's roles; "" for none
+	Groups  RouteGroups // what its other roles allow, in its project or of the whole zone
+	Service string      // of a token of no user
 }
 
-// Allows reports whether the caller's role is at least want.
+// Owns reports whether a token is one of the caller's own.
+func (c Caller) Owns(t *Token) bool {
+	return c.User == t.User && c.Project == t.Project && c.Service == t.Service
+}
+
+// Allows reports whether the caller's built-in role is at least want.
 func (c Caller) Allows(want UserRole) bool {
 	rank := map[UserRole]int{RoleReader: 1, RoleMember: 2, RoleAdmin: 3}
 	return rank[c.Role] >= rank[want]
+}
+
+// May reports whether the caller may make calls that need a built-in role, or a role that allows a
+// group. No group is in no role.
+func (c Caller) May(want UserRole, g RouteGroup) bool {
+	return c.Role != "" && c.Allows(want) || c.Groups.Has(g)
+}
+
+// MayGive reports whether the caller may give others what a role allows: nobody gives more than he has.
+func (c Caller) MayGive(r *Role) bool {
+	return c.Allows(RoleAdmin) || GroupsOf(r.Allow).Within(c.Groups)
 }
 
 // JoinKind is the kind of member that a join token admits.
@@ -71,4 +98,24 @@ type JoinToken struct {
 	Used    bool     `cbor:"6,keyasint"`
 	Offset  int64    `cbor:"7,keyasint,omitempty" log:"weight_offset"` // JoinLink only
 	Scale   int64    `cbor:"8,keyasint,omitempty" log:"weight_scale"`
+
+	Terms *AgentTerms `cbor:"9,keyasint,omitempty" form:"5"` // JoinAgent only; nil for the zero terms
 }
+
+// AgentTerms bound what an agent may register. The zero value leaves it to the limits of the zone.
+type AgentTerms struct {
+	HostPrefix string `cbor:"1,keyasint,omitempty"` // of the names of its hosts; "" for any
+	HostsMax   int    `cbor:"2,keyasint,omitempty"` // 0 for the limit of the zone
+	Disabled   bool   `cbor:"3,keyasint,omitempty"` // its new hosts wait until an operator enables them
+}
+
+// Agent is what the zone keeps of an agent that joined by a token, or was revoked.
+type Agent struct {
+	ID      AgentID    `cbor:"1,keyasint"`
+	Joined  Instant    `cbor:"2,keyasint"`           // the last time; its certificate is as old. That of its revocation if unknown
+	Revoked Instant    `cbor:"3,keyasint,omitempty"` // certificates up to then are refused; 0 for never
+	Terms   AgentTerms `cbor:"4,keyasint"`
+}
+
+// IsRevoked reports whether the agent was revoked and has not joined again since.
+func (a *Agent) IsRevoked() bool { return a.Revoked >= a.Joined }

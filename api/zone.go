@@ -40,8 +40,29 @@ type Link struct {
 	Updated     Instant   `cbor:"12,keyasint"`
 	SilentSince Instant   `cbor:"13,keyasint,omitempty" form:"2"` // start of a child's silence according to the log; 0 without silence
 	Terms       LinkTerms `cbor:"14,keyasint,omitzero" form:"4"`  // what an operator says of a child
+	Share       LinkShare `cbor:"15,keyasint,omitzero" form:"5"`  // how much of this zone a parent may have
 	Health      string    `cbor:"-"`                              // "up", "down", "unknown"; filled on read
 	Digest      *Digest   `cbor:"-"`                              // last digest received; filled on read
+}
+
+// LinkShare is how much of each resource class of a zone its parent may have at any instant, in
+// percent of the capacity of all providers of the zone, in [0, ShareMax]. Nil stands for the default.
+type LinkShare struct {
+	Held      *int `cbor:"1,keyasint,omitempty"` // in holds that it has not decided; default ShareHeldDefault
+	Committed *int `cbor:"2,keyasint,omitempty"` // decided or not; default ShareCommittedDefault
+}
+
+// Validate returns an invalid-input error for a share out of range.
+func (s *LinkShare) Validate() error {
+	for _, one := range []struct {
+		name    string
+		percent *int
+	}{{"share_held", s.Held}, {"share_committed", s.Committed}} {
+		if one.percent != nil && (*one.percent < 0 || *one.percent > ShareMax) {
+			return Errorf(CodeInvalid, "%s must be 0 to %d percent, got %d", one.name, ShareMax, *one.percent)
+		}
+	}
+	return nil
 }
 
 // LinkTerms are what the operator of a parent says of a child, for the choice of the zone that a
@@ -179,6 +200,9 @@ type ZoneConfig struct {
 	Preemptibles    PreemptRule `cbor:"9,keyasint,omitzero" form:"4"`
 	Bindings        BindingRule `cbor:"10,keyasint,omitzero" form:"4"`
 	Fanout          FanoutRule  `cbor:"11,keyasint,omitzero" form:"5"`
+	// PublicAttributes are attributes of hosts that requests of other zones may ask for, beside those
+	// that every zone may.
+	PublicAttributes []string `cbor:"12,keyasint,omitempty" form:"5"`
 }
 
 // FilterSpec names a filter and sets its options.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/quota"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -47,6 +48,9 @@ func newFiller(tb testing.TB) *filler {
 		Admin: api.Token{ID: "t", Hash: []byte{1}, Expires: api.Forever},
 		Epoch: command.Epoch{ID: []byte("e000"), Wrapped: []byte{2}}, CA: []byte{3}, CAKey: []byte{4},
 	})
+	f.apply("QuotaSet", command.QuotaSet{Stamp: f.stamp(), Set: quota.Limits{
+		quota.Boots: quota.Unlimited, quota.Records: quota.Unlimited, quota.Data: quota.Unlimited,
+	}})
 	return f
 }
 

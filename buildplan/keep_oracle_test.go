@@ -171,7 +171,7 @@ func TestSelectKeepsLikeSlowScheduler(t *testing.T) {
 	})
 	t.Logf("%d kept, of whole hosts %d, %d groups moved some, %d are stuck", keeps, wholes, moved, stucks)
 	require.Greater(t, keeps, floorOf(20))
-	require.Greater(t, moved, floorOf(50))
-	require.Greater(t, stucks, floorOf(50))
-	require.GreaterOrEqual(t, wholes, floorOf(500))
+	require.Greater(t, moved, floorOf(200))
+	require.Greater(t, stucks, floorOf(500))
+	require.Positive(t, wholes)
 }

@@ -42,6 +42,7 @@ type data struct {
 	groups    names[string] // aggregates, by id
 	azs       names[string]
 	columns   names[string] // attributes that have a column, at most attributeColumnsMax
+	stock     []int64       // by class: the sum of the capacity of all providers, each at most stockMax
 }
 
 // names interns: it numbers names from 0 in order of first use. The map is

@@ -20,8 +20,9 @@ import (
 type Table struct {
 	data
 	sharers
-	epoch uint64 // blocks of an older epoch may be seen by a view
-	holes []int  // rows to use again
+	epoch      uint64 // blocks of an older epoch may be seen by a view
+	stockEpoch uint64 // that the stock was copied in
+	holes      []int  // rows to use again
 }
 
 // NewTable returns a table without providers, at instant 0.
@@ -199,6 +200,8 @@ func (t *Table) setCapacity(c *chunk, i, class int, delta int64, odd bool) {
 	if delta == 0 {
 		return
 	}
+	was := col.capacity.value(i)
+	t.addStock(class, min(was+delta, stockMax)-min(was, stockMax))
 	ownBlock(&col.capacity, t.epoch)[i] += delta
 	col.setFree(i, col.free.at[i]+delta, t.epoch)
 	ownBlock(&col.now, t.epoch)[i] += delta
@@ -246,6 +249,11 @@ func (t *Table) Remove(id api.HostID) {
 		return
 	}
 	c, i := t.ownChunk(row)
+	for class := range t.classes.list {
+		if col := c.column(class); col != nil {
+			t.addStock(class, -min(col.capacity.value(i), stockMax))
+		}
+	}
 	for col := range c.allColumns {
 		col.odd.set(i, false)
 		ownBlock(&col.capacity, t.epoch)[i] = 0

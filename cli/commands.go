@@ -12,7 +12,7 @@ func workCommands(e *env) []*cobra.Command {
 func operateCommands(e *env) []*cobra.Command {
 	return callerCommands(e, zoneCommand(e), bindingCommand(e), capacityCommand(e), hostCommand(e), aggregateCommand(e),
 		providerCommand(e), resourceClassCommand(e), traitCommand(e), allocationCommand(e), candidatesCommand(e),
-		schedulerCommand(e), operatorCommand(e), holdCommand(e), tokenCommand(e), joinTokenCommand(e), benchCommand(e))
+		schedulerCommand(e), operatorCommand(e), holdCommand(e), tokenCommand(e), roleCommand(e), joinTokenCommand(e), benchCommand(e))
 }
 
 // otherCommands returns the rest.

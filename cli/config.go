@@ -36,6 +36,7 @@ func configTables(z rest.ZoneConfig) []table {
 	addBindingRule(&t, &z.Bindings)
 	t.addRow("FANOUT", z.Fanout.Mode)
 	t.addRow("FANOUT SLACK", z.Fanout.Slack)
+	addPublic(&t, z.PublicAttributes)
 	return []table{t}
 }
 
@@ -53,7 +54,10 @@ Bindings keep the new work of a project in one child zone: with prefer it goes t
 and elsewhere only when that has no room, with strict all of it goes to one child.
 
 A boot asks child zones for slots: with lean the cheapest ones by what they report, and others
-only when these do not have enough; with all each one that may have room.`
+only when these do not have enough; with all each one that may have room.
+
+Requests of other zones see of attributes of hosts only arch, hypervisor_type, os and the public
+ones: who may ask for an attribute finds out by trying what each host has.`
 
 func configSet(e *env) *cobra.Command {
 	var tags []string
@@ -63,14 +67,14 @@ func configSet(e *env) *cobra.Command {
 	var rule leaseRuleFlags
 	var preempt preemptRuleFlags
 	var bind bindingRuleFlags
-	var fanout fanoutFlags
-	var nets networkFlags
+	var abroad abroadFlags
 	c := &cobra.Command{
 		Use:   "set",
 		Short: "Change settings of the zone",
 		Long:  configSetLong,
 		Example: `  berth operator config set --plan-ttl 90s --default-az az1
   berth operator config set --tag ssd --tag gpu
+  berth operator config set --public-attribute gpu_model
   berth operator config set --lease-max-duration 168h --lease-extension-window 48h --lease-exempt ops
   berth operator config set --preemptible-grace 2m --preemptible-way hint --preemptible-way project
   berth operator config set --preemptible-project +batch --preemptible-project -web
@@ -84,13 +88,12 @@ func configSet(e *env) *cobra.Command {
 	f.StringVar(&az, "default-az", "", "availability zone of hosts that get none from an aggregate; empty for the zone's name")
 	f.StringArrayVar(&tags, "tag", nil, "affinity `TAG` of the zone, replaces the present ones; may be repeated")
 	f.BoolVar(&noTags, "no-tags", false, "remove all affinity tags")
-	nets.addFlags(c)
 	rule.addFlags(c)
 	preempt.addFlags(c)
 	bind.addFlags(c)
-	fanout.addFlags(c)
+	abroad.addFlags(c)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
-		others := rule.changed(c) || preempt.changed(c) || bind.changed(c) || nets.changed(c) || fanout.changed(c)
+		others := rule.changed(c) || preempt.changed(c) || bind.changed(c) || abroad.changed(c)
 		switch {
 		case !others && !anyChanged(c, "default-az", "tag", "no-tags", "plan-ttl", "host-grace"):
 			return usageError(c, "%q needs something to set", c.CommandPath())
@@ -116,8 +119,7 @@ func configSet(e *env) *cobra.Command {
 		if c.Flags().Changed("default-az") {
 			z.DefaultAZ = az
 		}
-		nets.apply(c, &z)
-		fanout.apply(c, &z.Fanout)
+		abroad.apply(c, &z)
 		if err = cmp.Or(rule.apply(e, c, &z.Leases), preempt.apply(c, &z.Preemptibles), bind.apply(c, &z.Bindings)); err != nil {
 			return err
 		}

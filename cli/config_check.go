@@ -86,31 +86,26 @@ func addLeaseCheck(t *table, c *rest.LeaseCheck) {
 	t.addRow("LEASE CHECK WITHOUT ANSWER", map[bool]string{true: "allowed", false: "refused"}[c.FailOpen])
 }
 
-// networkFlags are the flags of the inner networks that a zone may call.
-type networkFlags struct {
-	networks []string
-	none     bool
+// listFlags are the two flags of a list: one gives it, a value each, and one empties it.
+type listFlags struct {
+	give, empty string // names
+	values      []string
 }
 
-const (
-	flagNetwork   = "webhook-network"
-	flagNoNetwork = "no-webhook-networks"
-)
-
-func (n *networkFlags) addFlags(c *cobra.Command) {
-	f := c.Flags()
-	f.StringArrayVar(&n.networks, flagNetwork, nil, "inner `NETWORK` that webhooks and the service for leases may reach, such as 10.1.0.0/16, replaces the present ones; may be repeated")
-	f.BoolVar(&n.none, flagNoNetwork, false, "let webhooks reach public addresses alone")
-	c.MarkFlagsMutuallyExclusive(flagNetwork, flagNoNetwork)
+func (l *listFlags) addFlags(c *cobra.Command, give, giveUsage, empty, emptyUsage string) {
+	l.give, l.empty = give, empty
+	c.Flags().StringArrayVar(&l.values, give, nil, giveUsage+", replaces the present ones; may be repeated")
+	c.Flags().Bool(empty, false, emptyUsage)
+	c.MarkFlagsMutuallyExclusive(give, empty)
 }
 
 // changed reports whether any of the flags is given.
-func (*networkFlags) changed(c *cobra.Command) bool { return anyChanged(c, flagNetwork, flagNoNetwork) }
+func (l *listFlags) changed(c *cobra.Command) bool { return anyChanged(c, l.give, l.empty) }
 
-// apply changes in a configuration what is given.
-func (n *networkFlags) apply(c *cobra.Command, to *rest.ZoneConfig) {
-	if n.changed(c) {
-		to.WebhookNetworks = n.networks
+// apply changes a list if any of the flags is given.
+func (l *listFlags) apply(c *cobra.Command, to *[]string) {
+	if l.changed(c) {
+		*to = l.values
 	}
 }
 

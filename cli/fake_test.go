@@ -223,6 +223,7 @@ var canned = map[string]string{
 	"GET /zones":                        `{"zones": [` + cannedZone + `]}`,
 	"GET /zones/west":                   `{"zone": ` + cannedZone + `}`,
 	"PUT /zones/west":                   `{"zone": ` + cannedZone + `}`,
+	"PUT /zones/europe":                 `{"zone": ` + cannedParent + `}`,
 	"POST /zones/west/plan-maintenance": `{"plan": ` + cannedMaintenance + `}`,
 	"GET /bindings":                     `{"bindings": [` + cannedBinding + `, ` + cannedPastBinding + `]}`,
 	"GET /bindings/b-1":                 `{"binding": ` + cannedBinding + `}`,
@@ -237,8 +238,14 @@ var canned = map[string]string{
 	"GET /hosts/h1":                     `{"host": ` + cannedHost + `}`,
 	"PUT /hosts/h1":                     `{"host": ` + cannedHost + `}`,
 	"DELETE /hosts/h1":                  "",
-	"GET /operator/members":             `{"members": [{"id": "n1", "node_addr": "10.0.0.1:7602", "api_addr": "10.0.0.1:7600", "gateway_addr": "10.0.0.1:7601", "agent_addr": "10.0.0.1:7603", "version": "v1.2.3", "joined": "2026-06-01T12:00:00.000Z", "voter": true, "leader": true, "alive": "alive"}]}`,
+	"GET /operator/members":             `{"members": [{"id": "n1", "node_addr": "10.0.0.1:7602", "api_addr": "10.0.0.1:7600", "gateway_addr": "10.0.0.1:7601", "agent_addr": "10.0.0.1:7603", "version": "v1.2.3", "joined": "2026-06-01T12:00:00.000Z", "voter": true, "leader": true, "alive": "alive", "state_bytes": 734003200}]}`,
+	"GET /operator/agents":              `{"agents": [{"id": "rack1", "hosts": 3, "first_seen": "2026-06-01T12:00:00.000Z", "last_seen": "2026-06-02T12:00:00.000Z", "joined": "2026-06-01T12:00:00.000Z", "expires": "2027-06-01T12:00:00.000Z", "revoked": false, "host_prefix": "rack1-", "hosts_max": 40, "disabled": true}, {"id": "rack2", "hosts": 1, "first_seen": "2026-06-01T12:00:00.000Z", "revoked": true}]}`,
+	"DELETE /operator/agents/rack1":     "",
 	"GET /operator/tokens":              `{"tokens": [{"id": "0123456789abcdef", "user_id": "ada", "project_id": "web", "roles": ["member", "reader"], "created": "2026-06-01T12:00:00.000Z", "expires": null}]}`,
+	"GET /operator/roles":               `{"roles": [{"name": "deployer", "allow": ["boots:write", "servers:read"], "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-02T12:00:00.000Z"}]}`,
+	"PUT /operator/roles/deployer":      `{"role": {"name": "deployer", "allow": ["boots:write", "servers:read"], "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-02T12:00:00.000Z"}}`,
+	"DELETE /operator/roles/deployer":   "",
+	"GET /tokens":                       `{"tokens": [{"id": "0123456789abcdef", "user_id": "ada", "project_id": "web", "roles": ["member"], "created": "2026-06-01T12:00:00.000Z", "expires": "2026-08-30T12:00:00.000Z", "last_used": "2026-06-02T12:00:00.000Z"}]}`,
 	"POST /operator/tokens":             `{"token": "berth_0123456789abcdef_secret", "id": "0123456789abcdef"}`,
 	"GET /operator/config":              `{"config": {"plan_ttl": "1m0s", "host_grace": "10s", "tags": ["ssd"], "default_availability_zone": "", "webhook_networks": ["10.1.0.0/16"], "leases": {"check": {"url": "https://10.1.0.7/check", "has_token": true, "timeout": "5s"}}, "preemptibles": {"grace": "1m30s", "ways": ["hint", "flavor"], "projects": ["lab"], "firm_projects": ["ops"]}}}`,
 	"PUT /operator/config":              `{"config": {"plan_ttl": "1m30s", "host_grace": "10s", "tags": [], "default_availability_zone": "az1", "webhook_networks": ["10.1.0.0/16"], "leases": {"check": {"url": "https://10.1.0.7/check", "has_token": true, "timeout": "5s"}}}}`,
@@ -247,7 +254,7 @@ var canned = map[string]string{
 	"PUT /operator/snapshot":            "",
 	"POST /operator/transfer":           "", "POST /operator/keyring/rotate": "", "DELETE /operator/members/n3": "",
 	"POST /operator/join-tokens": `{"token": "join-token-text"}`, "POST /operator/holds/r-2.1": "",
-	"DELETE /operator/tokens/0123456789abcdef": "",
+	"DELETE /operator/tokens/0123456789abcdef": "", "DELETE /tokens/0123456789abcdef": "",
 	"GET /events":                 cannedEvents,
 	"GET /quotas":                 `{"quotas": [` + cannedDefaults + `, ` + cannedQuota + `]}`,
 	"GET /quotas/shop":            `{"quota": ` + cannedQuota + `}`,
@@ -296,6 +303,10 @@ const (
 	cannedZone = `{"id": "l-1", "name": "west", "role": "child", "zone_id": "z-1", "gateways": ["https://198.51.100.1:7601"], "weight_offset": 5, "weight_scale": 1,
 		"state": "active", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z", "health": "up", "availability_zone": "az1",
 		"tags": ["disk=fast", "gpu=cad"], "headroom": {"VCPU": 10, "MEMORY_MB": 5}, "digest": ` + cannedDigest + `}`
+	cannedParent = `{"id": "l-2", "name": "europe", "role": "parent", "zone_id": "z-2", "gateways": ["https://198.51.100.2:7601"], "weight_offset": 0, "weight_scale": 1,
+		"state": "active", "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z", "health": "up",
+		"share": {"held": 25, "committed": 80, "classes": {"VCPU": {"held": 2, "held_max": 16, "committed": 34, "committed_max": 51},
+			"MEMORY_MB": {"held": 512, "held_max": 4096, "committed": 8192, "committed_max": 13107}}}}`
 	cannedGroup     = `{"id": "g-1", "name": "apart", "project_id": "p", "policy": "anti-affinity", "max_per_host": 1, "created": "2026-06-01T12:00:00.000Z", "members": ["i-1", "i-2"]}`
 	cannedAggregate = `{"id": "` + uuidRack + `", "name": "rack1", "metadata": {"availability_zone": "az1", "ssd": "true"}, "hosts": ["h1", "h2"],
 		"created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z"}`

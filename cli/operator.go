@@ -22,8 +22,8 @@ func operatorCommand(e *env) *cobra.Command {
 			Example: "  berth operator members",
 			Args:    exactArgs(),
 			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-				return listAll(ctx, e, "members", onePage(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED", func(n rest.Member) []any {
-					return []any{n.ID, showBool(n.Voter), showBool(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joinTime(n)}
+				return listAll(ctx, e, "members", onePage(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED|STATE", func(n rest.Member) []any {
+					return []any{n.ID, showBool(n.Voter), showBool(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joinTime(n), fmt.Sprintf("%d MiB", n.StateBytes>>20)}
 				}))
 			}),
 		},
@@ -43,6 +43,7 @@ func operatorCommand(e *env) *cobra.Command {
 		},
 		nounCommand("snapshot", "Save and restore the whole state of the zone", snapshotSave(e), snapshotRestore(e)),
 		operatorLog(e),
+		operatorAudit(e),
 		nounCommand("config", "See and change the settings of the zone", configShow(e), configSet(e)),
 		nounCommand("keyring", "Manage the keys that seal plans", &cobra.Command{
 			Use:     "rotate",
@@ -54,6 +55,22 @@ func operatorCommand(e *env) *cobra.Command {
 					return err
 				}
 				e.printNote("the zone now seals with a new key")
+				return nil
+			}),
+		}),
+		nounCommand("kek", "Manage the key that wraps the secrets of the zone", &cobra.Command{
+			Use:   "rotate",
+			Short: "Wrap all secrets by a new key, which every node of the zone gets",
+			Long: "The key-encryption key is in the file kek of each node. The zone changes it by itself when a node is removed;\n" +
+				"change it yourself when somebody may have read that file.\n" +
+				"A majority of the nodes must take the new key. Backups sealed with an older one need --accept-unauthenticated from then on.",
+			Example: "  berth operator kek rotate",
+			Args:    exactArgs(),
+			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+				if err := c.RotateKEK(ctx); err != nil {
+					return err
+				}
+				e.printNote("the secrets of the zone are wrapped by a new key")
 				return nil
 			}),
 		}),
@@ -91,7 +108,7 @@ func snapshotSave(e *env) *cobra.Command {
 		Use:   "save FILE",
 		Short: "Save the whole state of the zone to a new file",
 		Long: `Save the whole state of the zone to FILE, which must not exist yet and will be
-readable by you alone. Its secrets are wrapped: keep the key-encryption key apart from it.`,
+readable by you alone. It is sealed with the key-encryption key of the zone: keep the two apart.`,
 		Example: "  berth operator snapshot save zone.snapshot",
 		Args:    exactArgs("a FILE"),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -137,15 +154,19 @@ func saveSnapshot(ctx context.Context, c *client.Client, path string) (int64, er
 
 func snapshotRestore(e *env) *cobra.Command {
 	var s sure
+	var unauthenticated bool
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Replace the whole state of the zone with a snapshot",
 		Long: `Replace the whole state of the zone with the snapshot in FILE. All later changes are
-lost, and instances started since then are stopped.`,
+lost, and instances started since then are stopped. A file that this zone has not
+written, or that was changed since, is refused.`,
 		Example: "  berth operator snapshot restore zone.snapshot --yes",
 		Args:    exactArgs("a FILE"),
 	}
 	s.addFlag(c)
+	c.Flags().BoolVar(&unauthenticated, "accept-unauthenticated", false,
+		"accept a file that does not prove that this zone wrote it: a backup of an older release")
 	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		f, err := os.Open(args[0])
 		if err != nil {
@@ -153,6 +174,9 @@ lost, and instances started since then are stopped.`,
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		return e.confirmAndDelete(ctx, s, "replace the whole state of the zone with", args[0], func(ctx context.Context) error {
+			if unauthenticated {
+				return restoreError(c.RestoreUnauthenticated(ctx, f))
+			}
 			return restoreError(c.Restore(ctx, f))
 		})
 	})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 )
@@ -39,14 +40,14 @@ func (t *table) addRow(cells ...any) {
 	t.rows = append(t.rows, texts)
 }
 
-// stripControls returns s without characters that could control a terminal or break a
-// table.
+// stripControls returns s without characters that could control a terminal, break a
+// table, or change the order in which others are shown.
 func stripControls(s string) string {
 	if s == "" {
 		return "-"
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return '?'
 		}
 		return r

@@ -307,6 +307,8 @@ func TestNamesCannotCommandATerminal(t *testing.T) {
 	r := z.berth(t.Context(), "flavor", "delete", "a\x1b[2J", "--yes")
 	require.Zero(t, r.exit, r.errOut)
 	assert.Equal(t, "done: delete flavor a?[2J\n", r.errOut)
+	z.on("DELETE /flavors/a\u202eb", answer{status: http.StatusNoContent})
+	assert.Equal(t, "done: delete flavor a?b\n", z.berth(t.Context(), "flavor", "delete", "a\u202eb", "--yes").errOut)
 	z.on("DELETE /flavors/a", answer{status: http.StatusConflict, body: refusalOf("conflict", `no \u001b[2J`)})
 	assert.NotContains(t, z.berth(t.Context(), "flavor", "delete", "a", "--yes").errOut, "\x1b")
 }

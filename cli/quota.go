@@ -116,9 +116,11 @@ func quotaSet(e *env) *cobra.Command {
 		Short: "Set limits of a project, or the defaults of the zone (admins)",
 		Long: `Set how much a project may have at any instant. Quotas are leases, hosts (whole hosts
 reserved), reserved (room for instances reserved), instances, preemptibles and volumes;
-the last four also with a resource class, such as reserved.VCPU. A LIMIT is a number, none,
-or default for the limit of the zone. Limits that are not named stay. What a project has
-already stays too, whatever the limits are.`,
+the last four also with a resource class, such as reserved.VCPU. What the zone keeps for a
+project has limits from the start: boots (requests that are not decided), records (requests
+that are kept), data (bytes of metadata and names of these) and server_groups. A LIMIT is a
+number, none, or default for the limit of the zone. Limits that are not named stay. What a
+project has already stays too, whatever the limits are.`,
 		Example: `  berth quota set web hosts=4 reserved.VCPU=200
   berth quota set web hosts=default leases=none
   berth quota set --default leases=10`,

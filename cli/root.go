@@ -44,7 +44,7 @@ zone: you get and keep all of it or nothing, in whichever zones have room.`,
 	)
 	addGroup(root, groupWork, workCommands(e))
 	addGroup(root, groupOperate, operateCommands(e))
-	addGroup(root, groupProcess, e.processes)
+	addGroup(root, groupProcess, withAgents(e, e.processes))
 	addGroup(root, groupOther, otherCommands(e))
 	root.AddCommand(helpTopics()...)
 	root.SetHelpCommand(helpCommand())

@@ -98,7 +98,7 @@ func TestUsage(t *testing.T) {
 		"boot --flavor small --name web --wait --no-wait", "boot --flavor small --name web --timeout 0s", "boot --colour blue", "boot --count many",
 		"flavor create small --ram 0.3M", "flavor create small --vcpus -1", "flavor create small --resource CUSTOM_X=many", "flavor create small -- /bin/true",
 		"flavor create", "zone link", "zone set west", "host set h1", "host set h1 --pool blue", "hold resolve r-1 --yes", "token create --user ada",
-		"join-token create --kind zone --name a", "join-token create --kind node", "operator config set", "scheduler set", "scheduler set --cost spread", "scheduler set --cost spread=1 --reset", "scheduler set --filter instances:max",
+		"join-token create --kind zone --name a", "join-token create --kind node", "join-token create --kind node --name n --disabled", "operator config set", "scheduler set", "scheduler set --cost spread", "scheduler set --cost spread=1 --reset", "scheduler set --filter instances:max",
 		"boot --flavor small --name web --plan --apply f", "boot --flavor small --name web --out f", "boot --apply f --count 3", "boot --name web --groups f --count 3",
 		"boot --name web --group-of web", "boot --name web --group-of web:small:x", "boot --name web --group-of web:small --count 2",
 		"boot --flavor small --name web --query [", "boot --flavor small --name web --spread-zones 0", "boot --name web --group-of web:small --spread-zones -1",

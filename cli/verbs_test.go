@@ -79,6 +79,7 @@ var verbs = []string{
 	"zone set west --az az1 --tag +disk=slow --tag -gpu=cad --headroom VCPU=10 --headroom MEMORY_MB=5%",
 	"zone set west --tag gpu=cad --no-headroom",
 	"zone set west --no-tags --az=",
+	"zone set europe --share-held 25 --share-committed 80",
 	"zone maintenance west on --dry-run",
 	"zone maintenance west on --dry-run -o json",
 	"zone maintenance west on --yes",
@@ -153,10 +154,20 @@ var verbs = []string{
 	"operator holds",
 	"hold list",
 	"hold resolve r-2.1 --decision abort --yes",
-	"token create --user ada --project web --role member --role reader --ttl 1h",
+	"token create --user ada --project web --role member --role reader --expires 1h",
+	"token create --user ada --project web --expires never",
+	"token create --service ci --project web --role deployer",
+	"role list",
+	"role set deployer --allow boots:write,servers:read",
+	"role delete deployer --yes",
 	"token list",
+	"token list --all",
+	"token revoke 0123456789abcdef --yes",
 	"token delete 0123456789abcdef --yes",
 	"join-token create --kind agent --name a1",
+	"join-token create --kind agent --name a1 --host-prefix rack1- --hosts-max 40 --disabled",
+	"agent list",
+	"agent revoke rack1 --yes",
 	"capacity",
 	"capacity --at 2026-06-02T12:00:00+02:00 --zone west",
 	"provider list",
@@ -339,7 +350,7 @@ func TestSnapshotThatFailsLeavesNothing(t *testing.T) {
 func TestDestructiveVerbsAsk(t *testing.T) {
 	for _, line := range []string{
 		"reservation delete r-1 --no-wait", "server delete i-1", "volume delete v-1", "flavor delete small", "zone unlink west", "host delete h1",
-		"operator remove n3", "hold resolve r-2.1 --decision commit", "token delete 0123456789abcdef", "aggregate delete rack1", "server-group delete apart",
+		"operator remove n3", "hold resolve r-2.1 --decision commit", "token delete 0123456789abcdef", "token revoke 0123456789abcdef", "role delete deployer", "agent revoke rack1", "aggregate delete rack1", "server-group delete apart",
 		"provider delete pool1", "resource-class delete CUSTOM_LICENSE", "trait delete CUSTOM_SSD", "allocation delete " + uuidC,
 		"lease delete " + leaseID, "quota delete shop", "binding end b-1",
 	} {
@@ -410,6 +421,6 @@ func TestMembersThatHaveNotJoinedYet(t *testing.T) {
 		z.on("GET /operator/members", answer{status: http.StatusOK, body: `{"members": [{"id": "n2", "alive": "alive"` + joined + `}]}`})
 		r := z.berth(t.Context(), "operator", "members", "--no-headers")
 		require.Zero(t, r.exit, r.errOut)
-		assert.Regexp(t, `^n2 .* -\n$`, r.out)
+		assert.Regexp(t, `^n2 .* -  0 MiB\n$`, r.out)
 	}
 }

@@ -78,9 +78,30 @@ func zoneTables(l rest.Zone) []table {
 		t.addRow("AFFINITY TAGS", strings.Join(l.Tags, ", "))
 		t.addRow("HEADROOM", showPercents(l.Headroom))
 	}
+	if l.Share != nil {
+		t.addRow("SHARE HELD", fmt.Sprintf("%d%%", l.Share.Held))
+		t.addRow("SHARE COMMITTED", fmt.Sprintf("%d%%", l.Share.Committed))
+	}
 	t.addRow("CREATED", showInstant(l.Created))
 	t.addRow("UPDATED", showInstant(l.Updated))
-	return append([]table{t}, digestTables(l.Digest)...)
+	return append(append([]table{t}, shareTables(l.Share)...), digestTables(l.Digest)...)
+}
+
+// shareTables show what a parent has of the zone, and may have.
+func shareTables(s *rest.ZoneShare) []table {
+	if s == nil || len(s.Classes) == 0 {
+		return nil
+	}
+	t := table{header: []string{"CLASS", "HELD", "HELD MAX", "COMMITTED", "COMMITTED MAX"}}
+	classes := api.Resources{}
+	for c := range s.Classes {
+		classes[c] = 1
+	}
+	for _, c := range classes.Classes() {
+		n := s.Classes[c]
+		t.addRow(c, n.Held, n.HeldMax, n.Committed, n.CommittedMax)
+	}
+	return []table{t}
 }
 
 func infoTables(z rest.ZoneInfo) []table {
@@ -236,14 +257,33 @@ func (t *zoneTermsFlags) apply(ctx context.Context, cl *client.Client, c *cobra.
 	return nil
 }
 
+// zoneShareFlags are the flags about what a parent may have of the zone.
+type zoneShareFlags struct{ held, committed int }
+
+func (s *zoneShareFlags) addFlags(c *cobra.Command) {
+	c.Flags().IntVar(&s.held, "share-held", api.ShareHeldDefault, "`PERCENT` of each class that the parent may have in holds that it has not decided")
+	c.Flags().IntVar(&s.committed, "share-committed", api.ShareCommittedDefault, "`PERCENT` of each class that the parent may have, decided or not")
+}
+
+// apply sets what is given.
+func (s *zoneShareFlags) apply(c *cobra.Command, to *rest.ZoneSpec) {
+	if c.Flags().Changed("share-held") {
+		to.ShareHeld = &s.held
+	}
+	if c.Flags().Changed("share-committed") {
+		to.ShareCommitted = &s.committed
+	}
+}
+
 func zoneSet(e *env) *cobra.Command {
 	var w weighing
 	var terms zoneTermsFlags
+	var share zoneShareFlags
 	var name string
 	var gateways []string
 	c := &cobra.Command{
 		Use:   "set ZONE",
-		Short: "Change the name, weights, gateways or tags of a linked zone",
+		Short: "Change the name, weights, gateways, tags or share of a linked zone",
 		Long: `Change the name, weights or gateways that this zone records for a linked one. Changes
 of gateways are followed automatically; use --gateway if contact was lost because all
 nodes of both zones were replaced while they could not reach each other.
@@ -251,15 +291,21 @@ nodes of both zones were replaced while they could not reach each other.
 Of a child also its availability zone, affinity tags and headroom, by which projects are
 bound to one child; a child that reports tags of its own keeps them apart from these. Tags
 are read and written back: of two concurrent changes the later one wins. See also
-"berth zone maintenance" and "berth binding".`,
+"berth zone maintenance" and "berth binding".
+
+Of the parent also its share of this zone, in percent of the capacity of each resource
+class at any instant. Nothing is taken back when a share is lowered: the parent gets no
+more until it has less than that.`,
 		Example: "  berth zone set west --weight-offset 1000\n  berth zone set west --name west-1\n" +
 			"  berth zone set west --gateway 10.2.0.5:7601 --gateway 10.2.0.6:7601\n" +
-			"  berth zone set west --az az1 --tag +gpu=cad --headroom VCPU=10 --headroom MEMORY_MB=5",
+			"  berth zone set west --az az1 --tag +gpu=cad --headroom VCPU=10 --headroom MEMORY_MB=5\n" +
+			"  berth zone set europe --share-held 25 --share-committed 80",
 		Args:              exactArgs("a ZONE"),
 		ValidArgsFunction: e.completeFirst(zoneNames),
 	}
 	w.addFlags(c)
 	terms.addFlags(c)
+	share.addFlags(c)
 	c.Flags().StringVar(&name, "name", "", "name of the zone here")
 	c.Flags().StringArrayVar(&gateways, "gateway", nil, "`HOST:PORT` of one of its gateways, replaces the known ones; may be repeated")
 	e.flagNames(c, "az", azNames)
@@ -269,7 +315,8 @@ are read and written back: of two concurrent changes the later one wins. See als
 			s.Name = &name
 		}
 		s.Gateways = gateways
-		if s.Name == nil && s.Offset == nil && s.Scale == nil && s.Gateways == nil && !terms.changed(c) {
+		share.apply(c, &s)
+		if s.Name == nil && s.Offset == nil && s.Scale == nil && s.Gateways == nil && !terms.changed(c) && !s.HasShare() {
 			return usageError(c, "%q needs something to set", c.CommandPath())
 		}
 		if err := terms.apply(ctx, cl, c, args[0], &s); err != nil {

@@ -152,7 +152,7 @@ func TestMembers(t *testing.T) {
 
 	t.Log("a snapshot of other times brings its instances back, and no other nodes")
 	w.FromBackup()
-	z.CLI("operator", "snapshot", "restore", file, "--yes")
+	z.CLI("operator", "snapshot", "restore", file, "--yes", "--accept-unauthenticated") // a removed node has the key of its seal
 	seeAddresses(t, z)
 	seeVoters(t, z, left...)
 	z.Flavor("last", 1)

@@ -20,6 +20,7 @@ import (
 	"berth/agent"
 	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/httpd/rates"
 	"berth/identity"
 	"berth/node"
 	"berth/raftstore/command"
@@ -169,6 +170,7 @@ func (f *Federation) startZone(ctx context.Context, z *Zone) error {
 		p := &Process{dir: dir, opts: node.Options{
 			Dir: dir, Version: f.opts.Version, Plain: true, Insecure: f.opts.Insecure, Log: f.opts.Log, Now: f.opts.Now,
 			Fatal: func(err error) { f.fail(err) }, Tap: f.opts.Tap,
+			ConnsPerAddress: node.ConnsMax, Rates: rates.Off(), // all of it is on this machine
 		}}
 		if err := f.startNode(ctx, p); err != nil {
 			return err

@@ -158,6 +158,9 @@ func (r *running) raw(z *Zone, method, path, body string) (int, string) {
 	req, err := http.NewRequestWithContext(r.t.Context(), method, z.API()+path, strings.NewReader(body))
 	require.NoError(r.t, err)
 	req.Header.Set("Authorization", "Bearer "+z.Token)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	req.Close = true
 	res, err := http.DefaultClient.Do(req)
 	require.NoError(r.t, err)

@@ -54,6 +54,7 @@ type Config struct {
 	Digests Digests
 	Digest  func() *api.Digest // the zone's digest by this node's view; nil before there is a zone
 	Keys    *Keys
+	Nodes   Nodes
 	// Enrol asks the zone that a link token names to be this zone's parent. It must
 	// send nothing to a zone whose authority is not the one that the token pins.
 	Enrol func(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error)
@@ -73,6 +74,8 @@ type Federation struct {
 	digests Digests
 	digest  digestCache
 	keys    *Keys
+	nodes   Nodes
+	attempt kekAttempt
 	enrol   func(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error)
 	alive   func(id api.NodeID) string
 	now     func() time.Time
@@ -91,7 +94,7 @@ type Federation struct {
 // New returns the rules on one node of a zone. Nothing runs until a loop is called.
 func New(c Config) *Federation {
 	f := &Federation{
-		node: c.Node, zone: c.Zone, members: c.Members, peers: c.Peers, digests: c.Digests, keys: c.Keys,
+		node: c.Node, zone: c.Zone, members: c.Members, peers: c.Peers, digests: c.Digests, keys: c.Keys, nodes: c.Nodes,
 		enrol: c.Enrol, alive: c.Alive, now: c.Now, log: c.Log, forms: linkForms{of: map[api.LinkID]heardForm{}},
 	}
 	f.digest = digestCache{now: c.Now, make: func() *api.Digest {

@@ -29,7 +29,9 @@ func TestPricesAreSentToThoseWhoReadThem(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); p.FollowForms(ctx) }()
 		sends := func(own, reads api.Form, away bool) bool {
-			p.members.form, parent.members.form, parent.away = own, reads, away
+			p.members.form.Store(int64(own))
+			parent.members.form.Store(int64(reads))
+			parent.away.Store(away)
 			time.Sleep(formsAge + 2*formsEvery)
 			synctest.Wait()
 			require.Equal(t, own >= api.FormFifth, has(p.Digest()), "to its own nodes")

@@ -7,32 +7,42 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/buildplan/seal"
 	"berth/identity"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 )
 
 // Found makes the encoded first command of a zone, and the first admin's token, which
-// is not stored. The certificate authority names the zone.
-func Found(k *Keys, ca *identity.CA, name string, costs []api.CostWeight, now time.Time) (first []byte, token string, err error) {
+// is not stored and expires after ttl, or never if that is 0. The certificate authority names the zone.
+func Found(k *Keys, ca *identity.CA, name string, costs []api.CostWeight, ttl time.Duration, now time.Time) (first []byte, token string, err error) {
 	caKey, err := ca.KeyDER()
 	if err != nil {
 		return nil, "", err
 	}
-	epoch, err := k.newEpoch(ca.Zone(), now)
+	v := state.New()
+	v.Zone = ca.Zone()
+	epoch, err := k.newEpoch(v, now)
+	if err != nil {
+		return nil, "", err
+	}
+	wrappedKey, err := k.wrap(v, labelCAKey, caKey)
 	if err != nil {
 		return nil, "", err
 	}
 	text, id, hash := identity.NewToken()
 	at := api.InstantOf(now)
+	expires := api.Forever
+	if ttl > 0 {
+		expires = at.Add(ttl)
+	}
 	first, err = command.Encode(command.Init{
 		Stamp: command.Stamp{At: at}, Zone: ca.Zone(), Name: name,
 		Config: api.ZoneConfig{Costs: costs},
 		Admin: api.Token{
 			ID: id, Hash: hash, User: "admin", Project: "admin", Roles: []api.UserRole{api.RoleAdmin},
-			Created: at, Expires: api.Forever,
+			Created: at, Expires: expires,
 		},
-		Epoch: epoch, CA: ca.CertDER(), CAKey: seal.Wrap(k.kek, labelCAKey, caKey, newNonce()),
+		Epoch: epoch, CA: ca.CertDER(), CAKey: wrappedKey,
 	}, api.FormFirst)
 	return first, text.Reveal(), err
 }

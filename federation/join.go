@@ -8,7 +8,9 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/identity"
+	"berth/internal/actor"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 )
 
 // Join admits a node or an agent that has a join token, and issues its certificates.
@@ -27,6 +29,7 @@ func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnsw
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "federation.Join", "csr is not a certificate request of a P-256 key", err)
 	}
+	ctx = actor.With(ctx, actor.Call{By: api.AuditActor{Kind: api.ActorJoin, ID: string(t.ID)}, Path: actor.Of(ctx).Path})
 	res, err := f.zone.Propose(ctx, command.JoinUse{Stamp: f.zone.Stamp(), ID: t.ID, Hash: t.Hash(), Want: t.Kind})
 	if err != nil {
 		return nil, err
@@ -39,10 +42,10 @@ func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnsw
 	a := &rest.JoinAnswer{Zone: v.Zone, ZoneName: v.Name, ID: res.Join.Name, CA: v.CA}
 	if t.Kind == api.JoinAgent {
 		a.Addresses = addressesOf(v, func(m *api.Node) string { return m.AgentAddr })
-		a.Certificates, err = issueAgent(ca, res.Join.Name, pub, f.now())
+		a.Certificates, err = issueAgent(ca, res.Join.Name, pub, f.issueTime(v, api.AgentID(res.Join.Name)))
 	} else {
 		a.Addresses = addressesOf(v, func(m *api.Node) string { return m.NodeAddr })
-		a.KEK = f.keys.kek[:]
+		a.KEK = f.keys.KEKs().Bytes()
 		a.Certificates, err = IssueNode(ca, res.Join.Name, pub, b.Names, f.now())
 	}
 	if err != nil {
@@ -63,6 +66,26 @@ func (f *Federation) JoinToken(ctx context.Context, kind api.JoinKind, name stri
 		return "", api.Errorf(api.CodeConflict, "node %q is a member already", name)
 	}
 	return f.recordJoin(ctx, api.JoinToken{Kind: kind, Name: name}, ttl, func(m *api.Node) string { return m.APIAddr })
+}
+
+// AgentToken records a token with which one agent can join under a name and on some terms, and
+// returns its text.
+func (f *Federation) AgentToken(ctx context.Context, name string, terms api.AgentTerms, ttl time.Duration) (string, error) {
+	t := api.JoinToken{Kind: api.JoinAgent, Name: name}
+	if terms != (api.AgentTerms{}) {
+		t.Terms = &terms
+	}
+	return f.recordJoin(ctx, t, ttl, func(m *api.Node) string { return m.APIAddr })
+}
+
+// issueTime returns the time of issue of the certificate of an agent that has joined: not before the
+// join, lest a leader whose clock is late makes it one of those that were revoked.
+func (f *Federation) issueTime(v *state.State, id api.AgentID) time.Time {
+	now := f.now()
+	if a, ok := v.Agent(id); ok && a.Joined > api.InstantOf(now) {
+		return a.Joined.Time()
+	}
+	return now
 }
 
 // recordJoin records a join token and returns its text. at selects the listener of each

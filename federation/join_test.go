@@ -35,7 +35,7 @@ func TestJoinGivesWhatANewcomerNeeds(t *testing.T) {
 	node, err := p.admits(p.joinToken(api.JoinNode, "node-3"), csr)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"node-1.zone:7602", "node-2.zone:7602"}, node.Addresses)
-	assert.Equal(t, p.kek[:], node.KEK)
+	assert.Equal(t, p.keks.Bytes(), node.KEK)
 	assert.Len(t, node.Certificates, 3)
 	for _, a := range []*rest.JoinAnswer{agent, node} {
 		assert.Equal(t, []any{p.id, "a", p.ca.CertDER()}, []any{a.Zone, a.ZoneName, a.CA})
@@ -205,7 +205,7 @@ func TestAdmitNode(t *testing.T) {
 		"who reads older forms than the zone writes": {
 			func(p *place) {
 				p.joined("node-9")
-				p.members.form = api.FormFirst + 1
+				p.members.form.Store(int64(api.FormFirst + 1))
 			}, at("node-9"), api.CodeConflict, nil, false,
 		},
 		"a member that is known": {

@@ -33,22 +33,26 @@ const (
 // Keys opens the secrets of the replicated state with the key-encryption key that
 // every node of the zone has. Its methods may be called concurrently.
 type Keys struct {
-	kek      [32]byte
-	operator []byte // build_plan_encryption_key, or nil
+	keep     func(KEKs) error // makes them survive a restart
+	operator []byte           // build_plan_encryption_key, or nil
 
-	mu     sync.Mutex // guards opened
+	mu     sync.Mutex // guards keks and opened
+	keks   KEKs       // never changed in place
 	opened map[string]seal.Key
 }
 
-// NewKeys returns the keys of a zone. operator is the build_plan_encryption_key that
-// sealing keys are derived from; nil makes random ones.
-func NewKeys(kek [32]byte, operator []byte) *Keys {
-	return &Keys{kek: kek, operator: operator, opened: map[string]seal.Key{}}
+// NewKeys returns the keys of a zone. keep stores others in place of keks durably. operator is the
+// build_plan_encryption_key that sealing keys are derived from; nil makes random ones.
+func NewKeys(keks KEKs, keep func(KEKs) error, operator []byte) *Keys {
+	return &Keys{keks: keks, keep: keep, operator: operator, opened: map[string]seal.Key{}}
 }
 
 // Ring implements estimate.Keys.
 func (k *Keys) Ring(v *state.State) (seal.Keyring, error) {
 	var ring seal.Keyring
+	if _, err := k.KEKInUse(v); err != nil {
+		return nil, err
+	}
 	for _, e := range v.Epochs {
 		key, err := k.epochKey(e)
 		if err != nil {
@@ -64,20 +68,22 @@ func (k *Keys) Ring(v *state.State) (seal.Keyring, error) {
 
 func (k *Keys) epochKey(e command.Epoch) (seal.Key, error) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if key, ok := k.opened[string(e.ID)]; ok {
+	key, ok := k.opened[string(e.ID)]
+	k.mu.Unlock()
+	if ok {
 		return key, nil
 	}
-	plain, err := seal.Unwrap(k.kek, labelEpoch, e.Wrapped)
+	plain, err := k.unwrap(labelEpoch, e.Wrapped)
 	if err != nil {
 		return seal.Key{}, fmt.Errorf("opening the sealing key %x: is kek of another zone? %w", e.ID, err)
 	}
-	var key seal.Key
 	if len(plain) != len(key.Epoch)+len(key.Secret) {
 		return seal.Key{}, fmt.Errorf("sealing key %x has %d bytes", e.ID, len(plain))
 	}
 	copy(key.Epoch[:], plain)
 	copy(key.Secret[:], plain[len(key.Epoch):])
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.opened[string(e.ID)] = key
 	return key, nil
 }
@@ -101,28 +107,27 @@ func (k *Keys) checkValue(v *state.State, other api.ZoneID) ([]byte, error) {
 
 // zoneAuthority returns the zone's certificate authority.
 func (k *Keys) zoneAuthority(v *state.State) (*identity.CA, error) {
-	der, err := seal.Unwrap(k.kek, labelCAKey, v.CAKey)
+	der, err := k.unwrap(labelCAKey, v.CAKey)
 	if err != nil {
 		return nil, fmt.Errorf("opening the authority's key: is kek of another zone? %w", err)
 	}
 	return identity.LoadCA(v.CA, der)
 }
 
-// newEpoch makes a sealing key: random, or derived from the operator's.
-func (k *Keys) newEpoch(zone api.ZoneID, now time.Time) (command.Epoch, error) {
+// newEpoch makes a sealing key for the zone of v: random, or derived from the operator's.
+func (k *Keys) newEpoch(v *state.State, now time.Time) (command.Epoch, error) {
 	var key seal.Key
 	_, _ = rand.Read(key.Epoch[:])  // never fails: crypto/rand ends the process instead
 	_, _ = rand.Read(key.Secret[:]) // never fails: crypto/rand ends the process instead
 	if k.operator != nil {
 		var err error
-		if key, err = seal.DeriveKey(k.operator, zone, key.Epoch); err != nil {
+		if key, err = seal.DeriveKey(k.operator, v.Zone, key.Epoch); err != nil {
 			return command.Epoch{}, err
 		}
 	}
 	plain := append(append([]byte(nil), key.Epoch[:]...), key.Secret[:]...)
-	return command.Epoch{
-		ID: key.Epoch[:], Wrapped: seal.Wrap(k.kek, labelEpoch, plain, newNonce()), Created: api.InstantOf(now),
-	}, nil
+	wrapped, err := k.wrap(v, labelEpoch, plain)
+	return command.Epoch{ID: key.Epoch[:], Wrapped: wrapped, Created: api.InstantOf(now)}, err
 }
 
 func newNonce() (n [24]byte) {
@@ -177,7 +182,7 @@ func (f *Federation) CheckKeys(ctx context.Context) error {
 func (f *Federation) RotateKeyring(ctx context.Context) error {
 	v := f.view()
 	at := f.zone.Stamp()
-	e, err := f.keys.newEpoch(v.Zone, at.At.Time())
+	e, err := f.keys.newEpoch(v, at.At.Time())
 	if err != nil {
 		return err
 	}

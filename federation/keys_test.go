@@ -78,7 +78,7 @@ func TestKeysRotateDaily(t *testing.T) {
 func TestKeysOfAnotherZone(t *testing.T) {
 	t.Parallel()
 	p := newWorld(t).add("a", nil)
-	wrong := NewKeys([32]byte{7}, nil)
+	wrong := NewKeys(KEKs{{7}}, nil, nil)
 	_, err := wrong.Ring(p.view())
 	require.ErrorContains(t, err, "kek")
 	_, err = wrong.zoneAuthority(p.view())
@@ -140,7 +140,7 @@ func TestLinkedZonesAreAskedForTheirKey(t *testing.T) {
 func TestFirstCommand(t *testing.T) {
 	t.Parallel()
 	p := newWorld(t).add("a", nil)
-	first, token, err := Found(p.keys, p.ca, "again", nil, time.Now())
+	first, token, err := Found(p.keys, p.ca, "again", nil, 0, time.Now())
 	require.NoError(t, err)
 	assert.NotContains(t, string(first), token)
 	require.NoError(t, CheckFirst(first))

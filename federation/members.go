@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/internal/actor"
 	"berth/raftstore"
 	"berth/raftstore/command"
 )
@@ -100,5 +101,5 @@ func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
 			return nil // its record is right already, but it has not seen it yet
 		}
 	}
-	return f.RecordNode(ctx, m)
+	return f.RecordNode(actor.With(ctx, actor.Call{By: api.AuditActor{Kind: api.ActorNode, ID: string(m.ID)}}), m)
 }

@@ -60,7 +60,7 @@ func TestNoChildWhileAZoneAboveIsAway(t *testing.T) {
 	w := newWorld(t)
 	top, mid, low := w.add("top", nil), w.add("mid", nil), w.add("low", nil)
 	mid.isBelow(top)
-	top.away = true
+	top.away.Store(true)
 	err := low.enrolledBy(mid)
 	refusedAs(t, api.CodeUnavailable, err)
 	assert.Contains(t, err.Error(), "try again when they can be reached")
@@ -75,7 +75,7 @@ func TestNoChildWhileAZoneAboveIsAway(t *testing.T) {
 	_, err = low.Link(t.Context(), forged, "parent")
 	refusedAs(t, api.CodeUnauthenticated, err) // and nobody above was asked
 
-	top.away = false
+	top.away.Store(false)
 	require.NoError(t, low.enrolledBy(mid))
 }
 
@@ -153,7 +153,7 @@ func TestAChildThatIsAwayIsOneLevel(t *testing.T) {
 	low.isBelow(mid)
 	assert.Equal(t, 1, mid.LevelsBelow(t.Context()))
 	assert.Zero(t, low.LevelsBelow(t.Context()))
-	low.away = true
+	low.away.Store(true)
 	assert.Equal(t, 1, mid.LevelsBelow(t.Context()))
 	mid.isBelow(top)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"berth/api"
-	"berth/buildplan/seal"
 	"berth/raftstore/command"
 )
 
@@ -16,14 +15,17 @@ const labelWebhook = "berth/webhook/"
 // project has one webhook of a name: a repeat after a timeout is refused with CodeExists.
 func (f *Federation) NewWebhook(ctx context.Context, w api.Webhook, secret string) (api.WebhookID, error) {
 	w.ID = api.WebhookID(api.NewUUID())
-	w.Secret = seal.Wrap(f.keys.kek, labelWebhook+string(w.ID), []byte(secret), newNonce())
-	_, err := f.zone.Propose(ctx, command.WebhookPut{Stamp: f.zone.Stamp(), Webhook: w})
+	var err error
+	if w.Secret, err = f.keys.wrap(f.view(), labelWebhook+string(w.ID), []byte(secret)); err != nil {
+		return "", err
+	}
+	_, err = f.zone.Propose(ctx, command.WebhookPut{Stamp: f.zone.Stamp(), Webhook: w})
 	return w.ID, err
 }
 
 // WebhookSecret returns the secret of a webhook.
 func (k *Keys) WebhookSecret(w *api.Webhook) (string, error) {
-	plain, err := seal.Unwrap(k.kek, labelWebhook+string(w.ID), w.Secret)
+	plain, err := k.unwrap(labelWebhook+string(w.ID), w.Secret)
 	if err != nil {
 		return "", fmt.Errorf("opening the secret of webhook %s: is kek of another zone? %w", w.ID, err)
 	}
@@ -35,8 +37,8 @@ func (k *Keys) WebhookSecret(w *api.Webhook) (string, error) {
 const labelLeaseCheck = "berth/lease-check/"
 
 // WrapLeaseToken wraps the token that an external service of leases is shown at an address.
-func (f *Federation) WrapLeaseToken(url, token string) []byte {
-	return seal.Wrap(f.keys.kek, labelLeaseCheck+url, []byte(token), newNonce())
+func (f *Federation) WrapLeaseToken(url, token string) ([]byte, error) {
+	return f.keys.wrap(f.view(), labelLeaseCheck+url, []byte(token))
 }
 
 // LeaseToken returns the token of an external service of leases, "" for none.
@@ -44,7 +46,7 @@ func (k *Keys) LeaseToken(c *api.LeaseCheck) (string, error) {
 	if len(c.Token) == 0 {
 		return "", nil
 	}
-	plain, err := seal.Unwrap(k.kek, labelLeaseCheck+c.URL, c.Token)
+	plain, err := k.unwrap(labelLeaseCheck+c.URL, c.Token)
 	if err != nil {
 		return "", fmt.Errorf("opening the token of the external service of leases: is kek of another zone? %w", err)
 	}

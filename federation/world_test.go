@@ -3,6 +3,7 @@ package federation
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -43,11 +44,12 @@ type place struct {
 	w       *world
 	id      api.ZoneID
 	ca      *identity.CA
-	kek     [32]byte
+	keks    KEKs             // on its disk
+	nodes   map[string]*Keys // the zone's other nodes that can be reached, by address
 	store   *memstore.Store
 	members fakeMembers
 	ahead   atomic.Int64 // how far its clock is ahead of the real one
-	away    bool         // nobody reaches it
+	away    atomic.Bool  // nobody reaches it
 
 	heard   map[api.ZoneID]api.Digest                         // by gossip
 	above   func() (*api.AboveAnswer, error)                  // what all zones answer to it, if not nil
@@ -59,12 +61,19 @@ type place struct {
 // add founds a zone. key is its build_plan_encryption_key, or nil.
 func (w *world) add(name string, key []byte) *place {
 	w.t.Helper()
+	return w.addOfForm(name, key, 0)
+}
+
+// addOfForm is add with nodes that read a form, and a log of it; 0 for commands as they are.
+func (w *world) addOfForm(name string, key []byte, form api.Form) *place {
+	w.t.Helper()
 	ca, err := identity.NewCA(api.ZoneID("zone-"+name), time.Now())
 	require.NoError(w.t, err)
-	p := &place{w: w, id: ca.Zone(), ca: ca, store: memstore.New(), heard: map[api.ZoneID]api.Digest{}}
-	p.kek[0] = byte(len(w.zones) + 1)
+	p := &place{w: w, id: ca.Zone(), ca: ca, store: memstore.NewOfForm(form), heard: map[api.ZoneID]api.Digest{}}
+	p.members.form.Store(int64(form))
+	p.keks = KEKs{{byte(len(w.zones) + 1)}}
 	p.serve(key)
-	first, _, err := Found(p.keys, ca, name, nil, time.Now())
+	first, _, err := Found(p.keys, ca, name, nil, 0, time.Now())
 	require.NoError(w.t, err)
 	require.NoError(w.t, p.Begin(w.t.Context(), first))
 	p.joins("node-1")
@@ -78,11 +87,27 @@ func (p *place) serve(key []byte) {
 	p.Federation = New(Config{
 		Node:    "node-1",
 		Zone:    zone.New(zone.Config{Store: p.store, Now: p.time, Log: quiet}),
-		Members: &p.members, Peers: (*peers)(p), Digests: (*peers)(p), Keys: NewKeys(p.kek, key), Enrol: p.dial,
+		Members: &p.members, Peers: (*peers)(p), Digests: (*peers)(p), Keys: NewKeys(p.keks, p.keepKEKs, key), Enrol: p.dial,
+		Nodes:  p,
 		Digest: func() *api.Digest { return &api.Digest{Zone: p.id, Health: "up", Traits: []string{"CUSTOM_GPU"}} },
 		Alive:  func(id api.NodeID) string { return "alive-" + string(id) },
 		Now:    p.time, Log: quiet,
 	})
+}
+
+func (p *place) keepKEKs(k KEKs) error {
+	p.keks = k
+	return nil
+}
+
+// ExchangeKEKs implements Nodes.
+func (p *place) ExchangeKEKs(_ context.Context, addr string, keks KEKs) (KEKs, error) {
+	to := p.nodes[addr]
+	if to == nil {
+		return nil, errors.New("it is down")
+	}
+	err := to.adoptKEKs(p.view(), keks)
+	return to.KEKs(), err
 }
 
 func (p *place) time() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
@@ -95,7 +120,7 @@ func (p *place) joins(id api.NodeID) {
 	addr := string(id) + ".zone:7602"
 	p.members.list = append(p.members.list, raftstore.Member{ID: id, Addr: addr, Voter: true})
 	require.NoError(p.w.t, p.RecordNode(p.w.t.Context(), api.Node{
-		ID: id, NodeAddr: addr, APIAddr: string(id) + ".api:7600", AgentAddr: string(id) + ".agent:7603",
+		ID: id, Form: api.Form(p.members.form.Load()), NodeAddr: addr, APIAddr: string(id) + ".api:7600", AgentAddr: string(id) + ".agent:7603",
 		GatewayAddr: string(p.id) + "-" + string(id) + ":7601",
 	}))
 }
@@ -163,7 +188,7 @@ var errAway = api.Errorf(api.CodeUnavailable, "no gateway answers")
 func (p *place) dial(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error) {
 	parent, ok := p.w.zones[t.Zone]
 	switch {
-	case !ok || parent.away || parent.pin() != t.CA:
+	case !ok || parent.away.Load() || parent.pin() != t.CA:
 		return nil, errAway
 	case parent.answers != nil:
 		return parent.answers(&api.Enrolment{
@@ -177,7 +202,7 @@ func (p *place) dial(ctx context.Context, t identity.JoinToken, e *api.Enrolment
 type peers place
 
 func (p *peers) at(l *api.Link) (*place, error) {
-	if other, ok := p.w.zones[l.Zone]; ok && !other.away {
+	if other, ok := p.w.zones[l.Zone]; ok && !other.away.Load() {
 		return other, nil
 	}
 	return nil, errAway
@@ -238,7 +263,7 @@ func (p *peers) Digest(id api.ZoneID) (api.Digest, time.Duration, bool) {
 type fakeMembers struct {
 	list []raftstore.Member
 	told []string
-	form api.Form // that all of them read
+	form atomic.Int64 // that all of them read
 }
 
 var _ Members = (*fakeMembers)(nil)
@@ -247,7 +272,7 @@ var _ Members = (*fakeMembers)(nil)
 func (m *fakeMembers) Members() []raftstore.Member { return slices.Clone(m.list) }
 
 // Form implements Members.
-func (m *fakeMembers) Form() api.Form { return max(m.form, api.FormFirst) }
+func (m *fakeMembers) Form() api.Form { return max(api.Form(m.form.Load()), api.FormFirst) }
 
 // AddVoter implements Members.
 func (m *fakeMembers) AddVoter(_ context.Context, id api.NodeID, addr string) error {

@@ -19,7 +19,8 @@ type World struct {
 	// HasCommand reports which flavors have a command here; nil means none.
 	HasCommand func(api.FlavorID) bool
 	Aggregates []*api.Aggregate
-	Census     Census // nil means no instances
+	Census     Census   // nil means no instances
+	Public     []string // attributes that requests of other zones may ask for, beside AlwaysPublic
 }
 
 // Census locates instances and held slots in the view that is planned on. Every method
@@ -66,6 +67,19 @@ func NewLook(v capacity.View, w *World, req *api.Request, group int) *Look {
 
 // Group returns the group to find hosts for.
 func (l *Look) Group() *api.Group { return &l.Req.Groups[l.Index] }
+
+// attribute returns the values of an attribute, and false if the request must not ask for them: it comes from another
+// zone, which would find by trying what each host has, and the attribute is not public.
+func (l *Look) attribute(name string) (capacity.Column, bool) {
+	if l.Req.Origin != "" && !slices.Contains(AlwaysPublic[:], name) && !slices.Contains(l.World.Public, name) {
+		return capacity.Column{}, false
+	}
+	return l.View.Attribute(name), true
+}
+
+// AlwaysPublic are the attributes that requests of other zones may always ask for: those that the properties
+// of images are matched with.
+var AlwaysPublic = [...]string{"arch", "hypervisor_type", "os"}
 
 // placedMembers is Placed, 0 without one.
 func (l *Look) placedMembers(row, rule int) int {

@@ -80,7 +80,8 @@ func hostsOf(l *Look, list []api.InstanceID) capacity.Set {
 const attributeIP = "ip"
 
 // newNear returns the filter that passes hosts whose own address, the attribute ip, lies in the network of
-// the hint near. A host without a well-formed address is dropped.
+// the hint near. A host without a well-formed address is dropped, and so is every host for a request of
+// another zone unless the attribute is public.
 func newNear() Filter {
 	return Filter{Name: NameNear, Tier: api.TierNotAsked, Demand: true, Asks: demands[NameNear].stated, Keep: func(l *Look, pass *capacity.Set) {
 		network, err := netip.ParsePrefix(l.Group().Hints.Near)
@@ -88,7 +89,12 @@ func newNear() Filter {
 			clearSet(pass) // nothing is near what is nowhere; the request was not validated
 			return
 		}
-		l.View.Attribute(attributeIP).Keep(pass, func(v *capacity.Value) bool {
+		values, may := l.attribute(attributeIP)
+		if !may {
+			clearSet(pass)
+			return
+		}
+		values.Keep(pass, func(v *capacity.Value) bool {
 			a, err := netip.ParseAddr(v.Text)
 			return err == nil && network.Contains(a.Unmap())
 		})
@@ -148,6 +154,14 @@ func wordsOf(column []int64) words {
 	}
 }
 
+// seen returns a number as the request may see it: one of another zone sees it as it is in a digest.
+func (c *columns) seen(n int64) int64 {
+	if c.l.Req.Origin != "" {
+		return api.RoundUp(n)
+	}
+	return n
+}
+
 // rows returns the number of rows.
 func (c *columns) rows() int { return c.pass.Words() * capacity.WordRows }
 
@@ -165,7 +179,7 @@ func (c *columns) Total(class api.ResourceClass) *query.Column {
 func (c *columns) Instances() *query.Column {
 	out := query.NewColumn(c.rows())
 	for row := range c.pass.All() {
-		out.SetNumber(row, int64(c.l.View.Instances(c.first+row)))
+		out.SetNumber(row, c.seen(int64(c.l.View.Instances(c.first+row))))
 	}
 	return out
 }
@@ -182,7 +196,7 @@ func (c *columns) numberColumn(values, total words) *query.Column {
 		have, all := values(at, &value), total(at, &capacities)
 		for ; word != 0; word &= word - 1 {
 			if i := bits.TrailingZeros64(word); all[i] > 0 {
-				out.SetNumber(n*capacity.WordRows+i, have[i])
+				out.SetNumber(n*capacity.WordRows+i, c.seen(have[i]))
 			}
 		}
 	}
@@ -214,12 +228,16 @@ func (c *columns) textColumn(of func(row int) string) *query.Column {
 	return out
 }
 
-// Attribute returns the values of an attribute.
+// Attribute returns the values of an attribute that the request may ask for.
 func (c *columns) Attribute(name string) *query.Column {
 	if name == attributeIP {
 		return nil // a query may come from another zone, which would find the address by trying
 	}
-	from, out := c.l.View.Attribute(name), query.NewColumn(c.rows())
+	from, may := c.l.attribute(name)
+	if !may {
+		return nil
+	}
+	out := query.NewColumn(c.rows())
 	for row := range c.pass.All() {
 		switch v := from.At(c.first + row); v.Kind {
 		case capacity.KindNumber:

@@ -153,3 +153,60 @@ func TestQueryFindsNoAddress(t *testing.T) {
 	l := want(v, nil, func(g *api.Group) { g.ExtraSpecs = map[string]string{"capabilities:ip": "<in> 192"} })
 	assert.Empty(t, kept(l, filter(filters.NameExtraSpecs)), "nor does a flavor")
 }
+
+// TestOtherZonesAskForPublicAttributes asks as a user of a parent does, who would find by trying what each host has.
+func TestOtherZonesAskForPublicAttributes(t *testing.T) {
+	v := view(with("a", "ip", "192.0.2.7", "rack", "r1", "gpu", "h100", "arch", "arm64"))
+	for _, c := range []struct {
+		what   string
+		change func(*api.Group)
+		by     string
+		public []string // with which it passes; nil for none that matters
+		always bool
+	}{
+		{"a query", func(g *api.Group) { g.Hints.Query = `["=","$rack","r1"]` }, filters.NameQuery, []string{"rack"}, false},
+		{"a query by its scope", func(g *api.Group) { g.Hints.Query = `["=","$attributes.gpu","h100"]` }, filters.NameQuery, []string{"gpu"}, false},
+		{"a flavor", func(g *api.Group) { g.ExtraSpecs = map[string]string{"gpu": "h100"} }, filters.NameExtraSpecs, []string{"gpu"}, false},
+		{"an image", func(g *api.Group) { g.Image.Properties = map[string]string{"architecture": "arm64"} }, filters.NameImageProperties, nil, true},
+		{"a query about the same", func(g *api.Group) { g.Hints.Query = `["=","$arch","arm64"]` }, filters.NameQuery, nil, true},
+		{"an address", func(g *api.Group) { g.Hints.Near = "192.0.2.0/24" }, filters.NameNear, []string{"ip"}, false},
+		{"an address in a query", func(g *api.Group) { g.Hints.Query = `["=","$ip","192.0.2.7"]` }, filters.NameQuery, nil, false},
+	} {
+		passes := func(origin api.LinkID, public ...string) bool {
+			l := want(v, nil, c.change)
+			l.Req.Origin = origin
+			l.World = &filters.World{Public: public}
+			return len(kept(l, filter(c.by))) == 1
+		}
+		assert.Equal(t, c.always, passes("up"), c.what)
+		assert.Equal(t, c.always, passes("up", "color"), c.what)
+		if c.public != nil {
+			assert.True(t, passes("up", c.public...), "%s, made public", c.what)
+			assert.True(t, passes(""), "%s of this zone", c.what)
+		} else {
+			assert.Equal(t, c.always, passes("up", "ip"), "%s: an address is in no query", c.what)
+		}
+	}
+}
+
+// TestOtherZonesSeeRoundedNumbers: a query of another zone sees amounts as they are in digests.
+func TestOtherZonesSeeRoundedNumbers(t *testing.T) {
+	s := with("a")
+	s.Inventory = map[api.ResourceClass]api.Inventory{api.MemoryMB: {Total: 1001}, api.VCPU: {Total: 7}}
+	v := view(s)
+	for text, own := range map[string]bool{
+		`["=","$ram_mb_total",1001]`:    true,
+		`["=","$ram_mb_total",1024]`:    false,
+		`["=","$free_ram_mb",1001]`:     true,
+		`["=","$free.MEMORY_MB",1024]`:  false,
+		`["=","$total.MEMORY_MB",1024]`: false,
+	} {
+		l := want(v, nil, func(g *api.Group) { g.Hints.Query = text })
+		assert.Equal(t, own, len(kept(l, filter(filters.NameQuery))) == 1, text)
+		l.Req.Origin = "up"
+		assert.Equal(t, !own, len(kept(l, filter(filters.NameQuery))) == 1, "another zone: %s", text)
+	}
+	l := want(v, nil, func(g *api.Group) { g.Hints.Query = `["=","$vcpus_total",7]` })
+	l.Req.Origin = "up"
+	assert.Len(t, kept(l, filter(filters.NameQuery)), 1, "up to 7 they are as they are")
+}

@@ -27,6 +27,7 @@ type scene struct {
 	aggregates []*api.Aggregate
 	census     *census
 	placed     map[api.HostID]int
+	public     []string // attributes
 	l          *filters.Look
 }
 
@@ -136,7 +137,9 @@ func (w *scene) draw(t *rapid.T, v capacity.View) {
 	req := &api.Request{
 		Reservation: "r", Project: one(t, "project", api.ProjectID("p"), "other"), Groups: []api.Group{g, g},
 		Class: one(t, "class", api.Firm, api.Firm, api.Preemptible), Window: one(t, "window", api.Window{End: api.Forever}, api.Window{Start: 10, End: 50}),
+		Origin: one(t, "origin", api.LinkID(""), "", "up"),
 	}
+	w.public = pick(t, "public", "a", "b", "ip")
 	switch one(t, "of a lease", "", "", "", "reserves", "whole", "within") {
 	case "whole":
 		req.Groups[1].Whole, req.Groups[1].Resources = true, nil
@@ -157,7 +160,7 @@ func (w *scene) draw(t *rapid.T, v capacity.View) {
 		req.Rules = append(req.Rules, r)
 	}
 	w.l = filters.NewLook(v, &filters.World{
-		HasCommand: func(f api.FlavorID) bool { return f == "web" }, Aggregates: w.aggregates, Census: w.census,
+		HasCommand: func(f api.FlavorID) bool { return f == "web" }, Aggregates: w.aggregates, Census: w.census, Public: w.public,
 	}, req, 1)
 	if rapid.Bool().Draw(t, "second") {
 		w.l.Placed = func(row, _ int) int { return w.placed[v.ID(row)] }
@@ -189,7 +192,7 @@ var slow = map[string]func(w *scene, s *capacity.Spec) bool{
 		if w.group().Hints.Near == "" {
 			return true
 		}
-		a, err := netip.ParseAddr(s.Attributes["ip"])
+		a, err := netip.ParseAddr(w.attributes(s)["ip"])
 		return err == nil && netip.MustParsePrefix(w.group().Hints.Near).Contains(a.Unmap())
 	},
 	"query": slowQuery,
@@ -223,7 +226,7 @@ var slow = map[string]func(w *scene, s *capacity.Spec) bool{
 	"extra_specs": func(w *scene, s *capacity.Spec) bool {
 		for key, name := range map[string]string{"a": "a", "capabilities:b": "b"} {
 			want, asked := w.group().ExtraSpecs[key]
-			have, there := s.Attributes[name]
+			have, there := w.attributes(s)[name]
 			if asked && (!there || !slowMatch(have, want)) {
 				return false
 			}
@@ -327,12 +330,27 @@ func (w *scene) fits(s *capacity.Spec, r api.Resources) bool {
 	return true
 }
 
+// attributes are those that the request may ask for.
+func (w *scene) attributes(s *capacity.Spec) map[string]string {
+	if w.l.Req.Origin == "" {
+		return s.Attributes
+	}
+	out := map[string]string{}
+	for _, name := range w.public {
+		if value, ok := s.Attributes[name]; ok {
+			out[name] = value
+		}
+	}
+	return out
+}
+
 func slowQuery(w *scene, s *capacity.Spec) bool {
 	switch slices.Index(somePlans, w.group().Hints.Query) {
 	case 1:
-		return s.Attributes["a"] == "1"
+		return w.attributes(s)["a"] == "1"
 	case 2:
-		return s.Attributes["a"] != "1" && regexp.MustCompile(`^-?[0-9]`).MatchString(s.Attributes["a"])
+		a := w.attributes(s)["a"]
+		return a != "1" && regexp.MustCompile(`^-?[0-9]`).MatchString(a)
 	case 3:
 		return w.claims[s.ID] < 1
 	case 4:
@@ -341,7 +359,7 @@ func slowQuery(w *scene, s *capacity.Spec) bool {
 			row, _ := w.l.View.Row(p.ID)
 			free += max(w.l.View.FreeOver(row, api.MemoryMB, w.l.Window, w.l.Req.ClaimClass()), 0)
 		}
-		return free > 4 || s.Attributes["b"] == "x"
+		return free > 4 || w.attributes(s)["b"] == "x" // rounding up does not cross 4
 	}
 	return true
 }
@@ -351,7 +369,7 @@ func slowIsolation(w *scene, s *capacity.Spec, strict bool) bool {
 	for _, a := range w.aggregates {
 		for _, key := range []string{api.MetaProjects, api.MetaProjects + "_b"} {
 			list, is := a.Metadata[key]
-			names := slices.Contains(strings.Split(strings.ReplaceAll(list, " ", ""), ","), string(w.l.Req.Project))
+			names := slices.Contains(strings.Split(strings.ReplaceAll(list, " ", ""), ","), string(w.l.Req.Project)) && w.l.Req.Origin == ""
 			anywhere = anywhere || names
 			if slices.Contains(s.Aggregates, string(a.ID)) {
 				closed, open = closed || is, open || names

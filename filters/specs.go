@@ -31,8 +31,8 @@ const (
 //	<or> T <or> U ...              the attribute equals one of them
 //
 // Numbers are exact decimals; see capacity.ParseValue. An operator without what
-// it needs matches nothing, and neither does one about attributeIP: flavors come
-// from other zones too. These are the rules of OpenStack Nova's
+// it needs matches nothing, and neither does one about attributeIP, or for a request of
+// another zone about an attribute that is not public. These are the rules of OpenStack Nova's
 // ComputeCapabilitiesFilter, and > and < beside them.
 // Keys in Group.Met ask nothing, either: the zone meets them as a whole.
 func newExtraSpecs() Filter {
@@ -46,8 +46,13 @@ func newExtraSpecs() Filter {
 				clearSet(pass)
 				continue
 			}
+			values, may := l.attribute(name)
+			if !may {
+				clearSet(pass)
+				continue
+			}
 			match := compileMatcher(want)
-			l.View.Attribute(name).Keep(pass, func(v *capacity.Value) bool { return v.Kind != capacity.KindNone && match(v) })
+			values.Keep(pass, func(v *capacity.Value) bool { return v.Kind != capacity.KindNone && match(v) })
 		}
 	}}
 }

@@ -24,6 +24,9 @@ const (
 	backdate = 5 * time.Minute           // valid from this long before the issuer's now, for clocks that lag
 )
 
+// IssuedAt returns when the issuer's clock says that it has issued leaf, in whole seconds.
+func IssuedAt(leaf *x509.Certificate) time.Time { return leaf.NotBefore.Add(backdate) }
+
 // APIHostsMax bounds the DNS names and addresses of one API certificate.
 const APIHostsMax = 64
 

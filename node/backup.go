@@ -1,10 +1,14 @@
 package node
 
 import (
+	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 
+	"berth/api"
+	"berth/buildplan/seal"
 	"berth/federation"
 	"berth/httpd/native"
 )
@@ -18,7 +22,11 @@ type authority struct {
 
 var _ native.Authority = authority{}
 
-// Snapshot writes a backup of everything acknowledged.
+// sealBackup is what a backup is sealed for.
+const sealBackup = "backup"
+
+// Snapshot writes a backup of everything acknowledged, sealed with the zone's key-encryption
+// key: nobody without it can read, write or change one.
 func (a authority) Snapshot(ctx context.Context, w io.Writer) error {
 	if _, err := a.n.store.Linearizable(ctx); err != nil {
 		return err
@@ -27,15 +35,81 @@ func (a authority) Snapshot(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(w, r)
+	kek, err := a.n.keys.KEKInUse(a.n.view())
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	var salt [seal.SaltBytes]byte
+	_, _ = rand.Read(salt[:]) // never fails: crypto/rand ends the process instead
+	sealed, err := seal.NewStreamWriter(w, kek, sealBackup, salt)
+	if err == nil {
+		_, err = io.Copy(sealed, r)
+	}
+	if err == nil {
+		err = sealed.Close()
+	}
 	return errors.Join(err, r.Close())
 }
 
-// Restore replaces the zone's state by a backup of the same zone.
-func (a authority) Restore(ctx context.Context, r io.Reader) error {
-	if err := a.n.store.Restore(ctx, r, a.n.zone.Stamp); err != nil {
+// Restore replaces the zone's state by a backup of the same zone. Backups of older
+// releases are not sealed, and nodes that were removed have the keys that are no longer in use:
+// others may have written such a backup, so it is restored only if unauthenticated is set.
+func (a authority) Restore(ctx context.Context, r io.Reader, unauthenticated bool) error {
+	plain, doubt, err := a.n.openBackup(r)
+	if err != nil {
 		return err
 	}
-	a.n.log.Warn("the zone's state was restored from a backup")
-	return errors.Join(a.RecordNode(ctx, a.n.nodeRecord()), a.ForgetRemoved(ctx)) // the other nodes announce themselves
+	if doubt != nil && !unauthenticated {
+		return doubt
+	}
+	err = a.n.store.Restore(ctx, plain, a.n.zone.Stamp)
+	if errors.Is(err, seal.ErrStream) {
+		return errForged
+	}
+	if err != nil {
+		return err
+	}
+	a.n.log.Warn("the zone's state was restored from a backup", "authentic", doubt == nil)
+	how := "unauthenticated backup"
+	if doubt == nil {
+		how = "sealed backup"
+	}
+	return errors.Join(a.n.zone.Audit(ctx, how), a.RecordNode(ctx, a.n.nodeRecord()), a.ForgetRemoved(ctx)) // the other nodes announce themselves
 }
+
+// openBackup returns what a backup holds, and why it may not be authentic, nil if it is. Reading
+// what is sealed fails with seal.ErrStream where it turns out not to be.
+func (n *Node) openBackup(r io.Reader) (plain io.Reader, doubt, err error) {
+	from := bufio.NewReader(r)
+	start, err := from.Peek(seal.StreamStartBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, api.Wrap(api.CodeInvalid, "node.Restore", "the backup could not be received; nothing was changed", err)
+	}
+	if !seal.IsStream(start) {
+		return from, errUnsealed, nil
+	}
+	keks := n.keys.KEKs()
+	inUse, err := n.keys.KEKInUse(n.view())
+	if err != nil {
+		return nil, nil, err
+	}
+	plain, key, err := seal.NewStreamReader(from, keks, sealBackup)
+	switch {
+	case errors.Is(err, seal.ErrStream):
+		return nil, nil, errForged
+	case err == nil && keks[key] != inUse:
+		return plain, errRetired, nil
+	}
+	return plain, nil, err
+}
+
+var (
+	errForged = api.Errorf(api.CodeInvalid,
+		"the backup was not written by this zone, or was changed or cut since; nothing was changed")
+	errUnsealed = api.Errorf(api.CodeInvalid,
+		"the file is no sealed backup, so anybody may have written or changed it; nothing was changed. "+
+			"If it is a backup of an older release, and you know where it has been since, restore it with --accept-unauthenticated")
+	errRetired = api.Errorf(api.CodeInvalid,
+		"the backup is sealed with a key-encryption key that is no longer in use, so a node that was removed may have written or changed it; nothing was changed. "+
+			"If you know where it has been since, restore it with --accept-unauthenticated")
+)

@@ -17,7 +17,7 @@ import (
 // Files of a node's data directory. Everything in it is private to its owner.
 const (
 	fileNode  = "node.json"  // the node's identity and its listeners
-	fileKEK   = "kek"        // 32 bytes that wrap the zone's secrets in the replicated state
+	fileKEK   = "kek"        // the keys that wrap the zone's secrets in the replicated state: federation.KEKs.Bytes
 	fileInit  = "init.cbor"  // the zone's first command, until it is in the log
 	filePeers = "peers.json" // gossip endpoints that were found good
 	dirRaft   = "raft"
@@ -83,24 +83,31 @@ func newDir(dir string) error {
 	return nil
 }
 
-func readKEK(dir string) (kek [32]byte, err error) {
+// keepKEKs returns a function that writes the key-encryption keys of a node.
+func keepKEKs(dir string) func(federation.KEKs) error {
+	return func(k federation.KEKs) error {
+		return durable.ReplaceFile(filepath.Join(dir, fileKEK), 0o600, k.Bytes())
+	}
+}
+
+func readKEKs(dir string) (federation.KEKs, error) {
 	path := filepath.Join(dir, fileKEK)
 	info, err := os.Stat(path)
 	if err != nil {
-		return kek, fmt.Errorf("reading the key-encryption key: %w", err)
+		return nil, fmt.Errorf("reading the key-encryption keys: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return kek, fmt.Errorf("%s can be read by others: chmod 600 it", path)
+		return nil, fmt.Errorf("%s can be read by others: chmod 600 it", path)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return kek, fmt.Errorf("reading the key-encryption key: %w", err)
+		return nil, fmt.Errorf("reading the key-encryption keys: %w", err)
 	}
-	if len(b) != len(kek) {
-		return kek, fmt.Errorf("%s must hold %d bytes, has %d", path, len(kek), len(b))
+	keks, err := federation.ParseKEKs(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	copy(kek[:], b)
-	return kek, nil
+	return keks, nil
 }
 
 // pendingInit returns the zone's first command if it has not been logged yet.

@@ -114,6 +114,9 @@ func (n *Node) watchLeader(ctx context.Context) {
 	for ctx.Err() == nil {
 		backoff.Sleep(ctx, electionPoll)
 		id, _ := n.store.Leader()
+		if id != "" {
+			n.noteLed()
+		}
 		if id == last {
 			continue
 		}
@@ -231,13 +234,22 @@ func (n *Node) doorNamed(name string) http.Handler {
 	return nil
 }
 
-// fromNodes handles requests of other nodes of the zone: forwarded ones, and the
-// announcement of a node that has started.
+// fromNodes handles requests of other nodes of the zone: forwarded ones, the announcement
+// of a node that has started, key-encryption keys, and uses of tokens.
 func (n *Node) fromNodes() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == pathAnnounce && r.Header.Get(headerDoor) == "" {
-			n.handleAnnouncement(w, r)
-			return
+		if r.Header.Get(headerDoor) == "" {
+			switch r.URL.Path {
+			case pathAnnounce:
+				n.handleAnnouncement(w, r)
+				return
+			case pathKEKs:
+				n.handleKEKs(w, r)
+				return
+			case pathUses:
+				n.handleUses(w, r)
+				return
+			}
 		}
 		h := n.doorNamed(r.Header.Get(headerDoor))
 		if h == nil {
@@ -272,12 +284,6 @@ func stripNodeHeaders(h http.Handler) http.Handler {
 func peerZone(r *http.Request) (api.ZoneID, bool) {
 	p, ok := peerOf(r.Context())
 	return p.Zone, ok && p.Zone != ""
-}
-
-// peerAgent returns, for the agents' handler, the agent that makes a request.
-func peerAgent(r *http.Request) (api.AgentID, bool) {
-	p, ok := peerOf(r.Context())
-	return api.AgentID(p.ID), ok && p.Role == identity.RoleAgent
 }
 
 // leaderAgentAddr returns the leader's agent listener.

@@ -13,11 +13,13 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/identity"
 	"berth/raftstore/state"
@@ -216,7 +218,7 @@ func TestANodeThatHasJustStartedKnowsNothing(t *testing.T) {
 func TestNodesAloneUseTheHeaders(t *testing.T) {
 	t.Parallel()
 	r := newZone(t, "a").run()
-	conf := r.dialAs(r.certified(identity.RoleNode, "node-2"), identity.RoleNode, api.ALPNHTTP)
+	conf := r.dialAs(r.certified(identity.RoleNode, "node-1"), identity.RoleNode, api.ALPNHTTP)
 	for door, want := range map[string]int{doorAPI: http.StatusUnauthorized, doorGateway: http.StatusNotFound, "x": http.StatusNotFound, "": http.StatusNotFound} {
 		status, said := over(t, conf, r.Addresses().Node, http.MethodGet, "/operator/members", nil, map[string]string{headerDoor: door})
 		assert.Equal(t, want, status, "%s: %s", door, said)
@@ -247,4 +249,25 @@ func TestPeerFrom(t *testing.T) {
 	for _, bad := range []string{"", "z", "z/", "z/00", "z/x", "z/" + hex.EncodeToString(pin[:]) + "00"} {
 		assert.Zero(t, peerFrom(bad).pin, bad)
 	}
+}
+
+// TestANodeWithoutALeaderTrustsNoTokenForEver: for a while it answers from its view, and then it
+// does not know who is still a caller.
+func TestANodeWithoutALeaderTrustsNoTokenForEver(t *testing.T) {
+	t.Parallel()
+	r := newZone(t, "cut").run()
+	assert.Less(t, r.cutOff(), door.TrustMax)
+	r.stop()
+	ask := func(since time.Duration) int {
+		at := r.now().Add(-since)
+		r.heard.Store(&at)
+		rec, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/servers", nil)
+		req.Header.Set("Authorization", "Bearer "+r.home.token)
+		r.api.ServeHTTP(rec, req)
+		return rec.Code
+	}
+	assert.Equal(t, http.StatusOK, ask(door.TrustMax-time.Minute))
+	assert.Equal(t, http.StatusServiceUnavailable, ask(door.TrustMax+time.Minute))
+	r.noteLed()
+	assert.Less(t, r.cutOff(), door.TrustMax, "it hears of a leader again")
 }

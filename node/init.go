@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -31,6 +30,8 @@ type InitOptions struct {
 	Costs   []api.CostWeight // default: costs.DefaultWeights
 	PlanKey []byte           // build_plan_encryption_key; nil makes random keys
 	Now     time.Time
+
+	TokenTTL time.Duration // of the first admin token; 0 for one that does not expire
 }
 
 // Init makes the data directory of a new zone's first node: a certificate authority,
@@ -56,16 +57,15 @@ func Init(o InitOptions) (adminToken string, err error) {
 	if err != nil {
 		return "", err
 	}
-	var kek [32]byte
-	_, _ = rand.Read(kek[:]) // never fails: crypto/rand ends the process instead
-	first, token, err := federation.Found(federation.NewKeys(kek, o.PlanKey), ca, o.Name, o.Costs, o.Now)
+	keks := federation.NewKEK()
+	first, token, err := federation.Found(federation.NewKeys(keks, keepKEKs(o.Dir), o.PlanKey), ca, o.Name, o.Costs, o.TokenTTL, o.Now)
 	if err != nil {
 		return "", err
 	}
 	if err = ownCertificates(o, ca); err != nil {
 		return "", err
 	}
-	if err = durable.ReplaceFile(filepath.Join(o.Dir, fileKEK), 0o600, kek[:]); err != nil {
+	if err = keepKEKs(o.Dir)(keks); err != nil {
 		return "", err
 	}
 	if err := durable.ReplaceFile(filepath.Join(o.Dir, fileInit), 0o600, first); err != nil {
@@ -137,7 +137,11 @@ func JoinNode(ctx context.Context, o JoinOptions) error {
 	if err != nil {
 		return err
 	}
-	if err = durable.ReplaceFile(filepath.Join(o.Dir, fileKEK), 0o600, a.KEK); err != nil {
+	keks, err := federation.ParseKEKs(a.KEK)
+	if err != nil {
+		return err
+	}
+	if err = keepKEKs(o.Dir)(keks); err != nil {
 		return err
 	}
 	r := record{Zone: a.Zone, ZoneName: a.ZoneName, Node: api.NodeID(a.ID), Listen: o.Listen, Join: a.Addresses}

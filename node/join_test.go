@@ -1,7 +1,7 @@
 package node
 
 import (
-	"context"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -42,9 +42,9 @@ func TestJoinOverTLS(t *testing.T) {
 	assert.Equal(t, []string{"127.0.0.1", "192.0.2.7", "127.0.0.2"}, ips)
 	assert.Equal(t, identity.Subject{Zone: r.rec.Zone, Role: identity.RoleNode, ID: "node-2"}, creds.node.Subject)
 	assert.Empty(t, creds.node.Cert.Leaf.DNSNames, "only the public API has names")
-	kek, err := readKEK(dir)
+	keks, err := readKEKs(dir)
 	require.NoError(t, err)
-	assert.Equal(t, r.kek, kek)
+	assert.Equal(t, r.keys.KEKs(), keks)
 
 	agent := r.joinedAgent("agent-1")
 	home, cred, err := LoadAgent(agent)
@@ -124,6 +124,58 @@ func (r *running) announces(as *identity.Credentials, m api.Node) int {
 	return status
 }
 
+// refusesNode expects that a certificate opens no protocol of the node listener.
+func (r *running) refusesNode(as *identity.Credentials) {
+	r.t.Helper()
+	for _, alpn := range []string{api.ALPNRaft, api.ALPNHTTP, api.ALPNGossip} {
+		c := r.dialled(as, alpn)
+		hangsUp(r.t, c)
+	}
+}
+
+// dialled opens a connection to the node listener.
+func (r *running) dialled(as *identity.Credentials, alpn string) net.Conn {
+	r.t.Helper()
+	c, err := dialTLS(tcp{}, r.dialAs(as, identity.RoleNode, alpn))(r.t.Context(), "tcp", r.Addresses().Node)
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { _ = c.Close() }) // it may be closed already
+	return c
+}
+
+// TestARemovedNodeIsRefused: the connections that a node has are closed when it is removed,
+// and its certificate, which is valid for months yet, opens none. Before, a term of its own
+// choosing and an entry could be sent over the first, and any call over the second.
+func TestARemovedNodeIsRefused(t *testing.T) {
+	t.Parallel()
+	home := newZone(t, "a")
+	home.opts.Timing = patient // a busy machine must not depose anybody
+	first := home.run()
+	second := first.adopt("node-2")
+	thief := second.creds.node // as anybody has it who finds the disk
+	open := map[string]net.Conn{}
+	for _, alpn := range []string{api.ALPNRaft, api.ALPNHTTP, api.ALPNGossip} {
+		open[alpn] = first.dialled(thief, alpn)
+	}
+	const preVote = "\x04\x80" // of no node and no term
+	for alpn, call := range map[string]string{api.ALPNRaft: preVote, api.ALPNHTTP: "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		_, err := io.WriteString(open[alpn], call)
+		require.NoError(t, err)
+		require.NoError(t, open[alpn].SetReadDeadline(time.Now().Add(patience)))
+		_, err = open[alpn].Read(make([]byte, 1))
+		require.NoError(t, err, "a member is answered")
+	}
+
+	require.NoError(t, first.RemoveMember(t.Context(), "node-2"))
+	for _, c := range open {
+		hangsUp(t, c)
+	}
+	first.refusesNode(thief)
+	require.NoError(t, second.stop())
+	first.offers("f")
+	assert.True(t, first.leading.Load())
+	assert.Equal(t, []api.NodeID{"node-1"}, first.members())
+}
+
 func (r *running) members() (ids []api.NodeID) {
 	for _, m := range r.Members() {
 		ids = append(ids, m.ID)
@@ -138,14 +190,12 @@ func TestACertificateIsNoMembership(t *testing.T) {
 	r := newZone(t, "a").run()
 	stranger := r.certified(identity.RoleNode, "node-9")
 	m := api.Node{ID: "node-9", NodeAddr: "127.0.0.1:9"}
-	assert.Equal(t, http.StatusForbidden, r.announces(stranger, m))
-	m.ID = "node-1"
-	assert.Equal(t, http.StatusForbidden, r.announces(stranger, m), "it speaks for another node")
+	r.refusesNode(stranger)
+	assert.Equal(t, http.StatusForbidden, r.announces(r.creds.node, m), "it speaks for another node")
 	refusedAs(t, api.CodeForbidden, r.AdmitNode(t.Context(), api.Node{ID: "node-9", NodeAddr: m.NodeAddr}))
 
 	_ = r.joinToken(api.JoinNode, "node-9") // and nobody has used it
-	m.ID = "node-9"
-	assert.Equal(t, http.StatusForbidden, r.announces(stranger, m))
+	r.refusesNode(stranger)
 	assert.Equal(t, []api.NodeID{"node-1"}, r.members())
 	_, known := r.view().Node("node-9")
 	assert.False(t, known)
@@ -165,9 +215,7 @@ func TestRemovedNodes(t *testing.T) {
 
 	require.NoError(t, first.RemoveMember(t.Context(), "node-2"))
 	assert.Equal(t, []api.NodeID{"node-1"}, first.members())
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	require.ErrorContains(t, second.announceTo(ctx, first.Addresses().Node), "status 403")
+	first.refusesNode(second.creds.node)
 	require.NoError(t, second.stop())
 
 	again := first.adopt("node-2")

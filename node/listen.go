@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +20,6 @@ import (
 // Limits of the listeners between processes.
 const (
 	handshakeTimeout = 5 * time.Second
-	connsMax         = 4096 // open connections of one listener
 	headerTimeout    = 5 * time.Second
 	readTimeout      = 30 * time.Second // of a whole request; backups ask for more
 	idleTimeout      = 90 * time.Second
@@ -28,7 +29,8 @@ const (
 // peer identifies the other end of an authenticated connection.
 type peer struct {
 	identity.Subject
-	pin identity.Pin // of the authority at the end of its chain
+	pin    identity.Pin // of the authority at the end of its chain
+	issued time.Time    // its certificate
 }
 
 // conn is an authenticated connection. It hides the TLS type from net/http,
@@ -49,17 +51,28 @@ func peerOf(ctx context.Context) (peer, bool) {
 // gate accepts connections of one listener, authenticates them, and deals them
 // out by protocol.
 type gate struct {
-	ln    net.Listener
-	conf  *tls.Config
-	log   *slog.Logger
-	rooms map[string]*room
-	sem   chan struct{}
-	tap   func(alpn string, c net.Conn) net.Conn // nil for none
+	ln     net.Listener
+	conf   *tls.Config
+	log    *slog.Logger
+	rooms  map[string]*room
+	places *places
+	apart  *places                                // of those that enrol
+	tap    func(alpn string, c net.Conn) net.Conn // nil for none
+	// check refuses a peer that was authenticated, when it arrives and at any time after;
+	// nil refuses none. It is given when its certificate was issued.
+	check func(who identity.Subject, issued time.Time) error
+
+	mu   sync.Mutex // guards open
+	open map[*admitted]struct{}
 }
 
-// newGate returns a gate with one room per protocol of conf.
-func newGate(ln net.Listener, conf *tls.Config, log *slog.Logger) *gate {
-	g := &gate{ln: ln, conf: conf, log: log, rooms: map[string]*room{}, sem: make(chan struct{}, connsMax)}
+// newGate returns a gate with one room per protocol of conf. each is how many connections
+// one address may have; see newPlaces.
+func newGate(ln net.Listener, conf *tls.Config, each int, log *slog.Logger) *gate {
+	g := &gate{
+		ln: ln, conf: conf, log: log, rooms: map[string]*room{},
+		places: newPlaces(ConnsMax, each), apart: newPlaces(enrolConnsMax, 0), open: map[*admitted]struct{}{},
+	}
 	for _, p := range conf.NextProtos {
 		g.rooms[p] = newRoom(ln.Addr())
 	}
@@ -84,12 +97,12 @@ func (g *gate) acceptConns(ctx context.Context) {
 			backoff.Sleep(ctx, headerTimeout/100)
 			continue
 		}
-		select {
-		case g.sem <- struct{}{}:
-			wg.Go(func() { g.admitConn(ctx, c) })
-		default:
+		leave, ok := g.places.take(c)
+		if !ok {
 			_ = c.Close() // too many: the caller will try again
+			continue
 		}
+		wg.Go(func() { g.admitConn(ctx, c, leave) })
 	}
 	wg.Wait()
 	for _, r := range g.rooms {
@@ -98,16 +111,21 @@ func (g *gate) acceptConns(ctx context.Context) {
 }
 
 // admitConn completes the handshake, which authenticates the peer and selects the
-// protocol, and passes the connection to its room.
-func (g *gate) admitConn(ctx context.Context, raw net.Conn) {
-	release := sync.OnceFunc(func() { <-g.sem })
+// protocol, and passes the connection to its room. leave frees its place.
+func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
+	c := &admitted{}
+	place := leave
+	c.release = sync.OnceFunc(func() {
+		g.forgetConn(c)
+		place()
+	})
 	t := tls.Server(raw, g.conf)
 	hs, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := t.HandshakeContext(hs); err != nil {
 		g.log.Info("peer refused", "error", err)
 		_ = raw.Close() // refused
-		release()
+		c.release()
 		return
 	}
 	cs := t.ConnectionState()
@@ -115,28 +133,92 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn) {
 	r := g.rooms[cs.NegotiatedProtocol]
 	if err != nil || r == nil {
 		_ = t.Close() // refused
-		release()
+		c.release()
 		return
 	}
-	ca := cs.PeerCertificates[len(cs.PeerCertificates)-1]
-	plain := net.Conn(t)
-	if g.tap != nil {
-		plain = g.tap(cs.NegotiatedProtocol, plain)
+	if cs.NegotiatedProtocol == api.ALPNEnrol { // by anybody's authority
+		apart, err := g.setApart(raw)
+		if err != nil {
+			g.log.Info("peer refused", "error", err)
+			_ = t.Close() // refused
+			c.release()
+			return
+		}
+		place()
+		place = apart
 	}
-	c := &counted{Conn: plain, release: release}
-	if !r.handConn(ctx, &conn{Conn: c, peer: peer{who, identity.PinOf(ca.Raw)}}) {
+	ca := cs.PeerCertificates[len(cs.PeerCertificates)-1]
+	c.Conn, c.who, c.issued = t, who, identity.IssuedAt(cs.PeerCertificates[0])
+	if g.tap != nil {
+		c.Conn = g.tap(cs.NegotiatedProtocol, c.Conn)
+	}
+	g.keepConn(c) // before the check: a peer that is refused later is found among the open ones
+	if err := g.checkConn(c); err != nil {
+		g.log.Info("peer refused", "error", err)
+		_ = c.Close() // refused
+		return
+	}
+	if !r.handConn(ctx, &conn{Conn: c, peer: peer{who, identity.PinOf(ca.Raw), c.issued}}) {
 		_ = c.Close() // the room is closed
 	}
 }
 
-// counted is a connection that frees its place when it is closed.
-type counted struct {
+// setApart takes one of the few places of those that enrol, for a short while.
+func (g *gate) setApart(raw net.Conn) (release func(), err error) {
+	leave, ok := g.apart.take(raw)
+	if !ok {
+		return nil, errors.New("too many zones enrol at once")
+	}
+	cut := time.AfterFunc(enrolLife, func() { _ = raw.Close() }) // the room's server notices
+	return sync.OnceFunc(func() {
+		cut.Stop()
+		leave()
+	}), nil
+}
+
+func (g *gate) checkConn(c *admitted) error {
+	if g.check == nil {
+		return nil
+	}
+	return g.check(c.who, c.issued)
+}
+
+func (g *gate) keepConn(c *admitted) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open[c] = struct{}{}
+}
+
+// forgetConn frees the place of a connection.
+func (g *gate) forgetConn(c *admitted) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.open, c)
+}
+
+// closeRefused closes the open connections of peers that would be refused now.
+func (g *gate) closeRefused() {
+	g.mu.Lock()
+	open := slices.Collect(maps.Keys(g.open))
+	g.mu.Unlock()
+	for _, c := range open {
+		if err := g.checkConn(c); err != nil {
+			g.log.Info("a peer's connection was closed", "error", err)
+			_ = c.Close() // whatever it was doing
+		}
+	}
+}
+
+// admitted is a connection of a peer, which frees its place when it is closed.
+type admitted struct {
 	net.Conn
+	who     identity.Subject
+	issued  time.Time // its certificate
 	release func()
 }
 
 // Close closes the connection and frees its place.
-func (c *counted) Close() error {
+func (c *admitted) Close() error {
 	c.release()
 	return c.Conn.Close()
 }
@@ -186,15 +268,17 @@ func (r *room) Addr() net.Addr { return r.addr }
 // flight, at most a few seconds.
 func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMaxBytes,
+		Handler: withPace(h), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMaxBytes,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			if pc, ok := c.(*conn); ok {
 				return context.WithValue(ctx, peerKey{}, pc.peer)
 			}
-			return ctx
+			return withCounted(ctx, c)
 		},
+		ConnState: cutStrangers,
+		HTTP2:     &http.HTTP2Config{WriteByteTimeout: stallMax},
 	}
 	shutdown := func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)

@@ -21,7 +21,7 @@ import (
 func TestListenersRefuseStrangers(t *testing.T) {
 	t.Parallel()
 	r, other := newZone(t, "a").run(), newZone(t, "b").run()
-	node, gateway := r.certified(identity.RoleNode, "node-2"), r.certified(identity.RoleGateway, "node-2")
+	node, gateway := r.certified(identity.RoleNode, "node-1"), r.certified(identity.RoleGateway, "node-2")
 	agent, public := r.certified(identity.RoleAgent, "agent-1"), r.creds.api
 	a := r.Addresses()
 	for name, l := range map[string]struct {
@@ -34,7 +34,7 @@ func TestListenersRefuseStrangers(t *testing.T) {
 	}{
 		"node": {
 			a.Node, identity.RoleNode, api.ALPNHTTP, node,
-			[]*identity.Credentials{agent, gateway, public, other.creds.node},
+			[]*identity.Credentials{agent, gateway, public, other.creds.node, r.certified(identity.RoleNode, "node-2")},
 			[]string{api.ALPNEnrol, "h2"},
 		},
 		"agent": {
@@ -109,9 +109,9 @@ func TestAGateHasSoManyPlaces(t *testing.T) {
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	g := newGate(ln, identity.ServerTLS(get, []string{api.ALPNHTTP},
-		identity.AdmitOwn(creds.node.CA.Raw, identity.RoleNode), time.Now), quiet)
-	require.Equal(t, connsMax, cap(g.sem))
-	g.sem = make(chan struct{}, places)
+		identity.AdmitOwn(creds.node.CA.Raw, identity.RoleNode), time.Now), 0, quiet)
+	require.Equal(t, ConnsMax, g.places.all)
+	g.places = newPlaces(places, places)
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	go func() { defer close(gone); g.acceptConns(ctx) }()
@@ -138,7 +138,7 @@ func TestAGateHasSoManyPlaces(t *testing.T) {
 	for _, c := range inside {
 		require.NoError(t, c.Close())
 	}
-	assert.Empty(t, g.sem)
+	assert.Zero(t, g.places.taken)
 	cancel()
 	<-gone
 	_, err = g.roomFor(api.ALPNHTTP).Accept()

@@ -4,13 +4,11 @@
 package node
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -22,8 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"berth/api"
 	"berth/api/client"
 	"berth/federation"
@@ -34,12 +30,12 @@ import (
 	"berth/httpd/gateway"
 	"berth/httpd/native"
 	"berth/httpd/placement"
+	"berth/httpd/rates"
 	"berth/httpd/reservation"
 	"berth/httpd/tricircle"
 	"berth/httpd/wire"
 	"berth/identity"
 	"berth/internal/backoff"
-	"berth/internal/codec"
 	"berth/internal/crash"
 	"berth/internal/requestid"
 	"berth/raftstore"
@@ -67,6 +63,13 @@ type Options struct {
 	Fatal    func(error) // ends the process; see raftstore.Config
 	Form     api.Form    // newest that the node reads and writes; 0 for api.FormNewest
 
+	// ConnsPerAddress is how many connections one remote address may have to each listener, 1
+	// to ConnsMax; 0 for half of those that the listener has places for.
+	ConnsPerAddress int
+
+	// Rates are the calls that one party may make in a second; nil for rates.Defaults.
+	Rates rates.Rates
+
 	// For tests; all nil in production.
 	Net    Network           // in place of TCP
 	Memory *raftstore.Memory // in place of files for the replicated state
@@ -86,7 +89,6 @@ type Node struct {
 	log        *slog.Logger
 	now        func() time.Time
 	creds      *credentials
-	kek        [32]byte
 	keys       *federation.Keys
 	store      *raftstore.Store
 	zone       *zone.Zone
@@ -105,8 +107,11 @@ type Node struct {
 	checks    *leasecheck.Check
 	streams   *httpevents.Streams
 	egress    *webhook.Sender
+	rates     *rates.Limiter
+	uses      *door.Uses
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
+	heard         atomic.Pointer[time.Time]     // when a leader was last known; at first when the node was opened
 	shown         atomic.Uint64                 // the newest log index of an answer passed on before the view had it
 	closing       chan struct{}                 // closed when Run is told to end
 
@@ -125,6 +130,12 @@ type listeners struct {
 // Open loads a node from its directory, and opens its listeners and its store. The
 // caller must call Run, which finally closes everything.
 func Open(o Options) (n *Node, err error) {
+	if o.ConnsPerAddress < 0 || o.ConnsPerAddress > ConnsMax {
+		return nil, api.Errorf(api.CodeInvalid, "an address may have 1 to %d connections, got %d", ConnsMax, o.ConnsPerAddress)
+	}
+	if o.Rates == nil {
+		o.Rates = rates.Defaults()
+	}
 	rec, err := readRecord(o.Dir)
 	if err != nil {
 		return nil, err
@@ -133,16 +144,19 @@ func Open(o Options) (n *Node, err error) {
 	if n.creds, err = loadCredentials(o.Dir); err != nil {
 		return nil, err
 	}
-	if n.kek, err = readKEK(o.Dir); err != nil {
+	keks, err := readKEKs(o.Dir)
+	if err != nil {
 		return nil, err
 	}
 	n.leaderChanged.Store(newSignal())
+	n.noteLed()
 	n.closing = make(chan struct{})
-	n.keys = federation.NewKeys(n.kek, o.PlanKey)
+	n.keys = federation.NewKeys(keks, keepKEKs(o.Dir), o.PlanKey)
 	if err = n.openListeners(); err != nil {
 		return nil, err
 	}
-	n.nodeGate = newGate(n.listeners.node, n.nodeTLS(), n.log)
+	n.nodeGate = newGate(n.listeners.node, n.nodeTLS(), o.ConnsPerAddress, n.log)
+	n.nodeGate.check = func(who identity.Subject, issued time.Time) error { return n.checkMember(api.NodeID(who.ID), issued) }
 	init, err := pendingInit(o.Dir)
 	if err != nil {
 		return nil, errors.Join(err, n.closeOpened())
@@ -186,13 +200,14 @@ func (n *Node) buildZone() error {
 	n.buildWatching()
 	n.leases = leases.New(n.zone, n.estimator, n.fleet).WithCheck(n.checks)
 	n.federation = federation.New(federation.Config{
-		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.estimator.Digest, Keys: n.keys,
+		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.estimator.Digest, Keys: n.keys, Nodes: n,
 		Enrol: n.sendEnrolment, Alive: p.livenessOf, Now: n.now, Log: n.log,
 	})
+	n.rates, n.uses = rates.New(n.opts.Rates), door.NewUses()
 	leads := n.leading.Load
 	common := door.Config{
 		Zone: n.zone, Tokens: tokens{}, Leader: leads, Forward: n.forwardTo(doorAPI),
-		Now: n.now, Log: n.log, Insecure: n.opts.Insecure,
+		Now: n.now, Log: n.log, Insecure: n.opts.Insecure, Admitted: noteKnown, Cut: n.cutOff, Uses: n.uses, Rates: n.rates, Address: addressOf,
 	}
 	n.api = n.requireCurrent(doorAPI, splitDialects(
 		native.New(native.Config{
@@ -209,7 +224,7 @@ func (n *Node) buildZone() error {
 		Peer: peerZone, Enrol: n.takeEnrolment, Hello: n.federation.Hello,
 		Above: n.federation.Above, Below: n.federation.LevelsBelow,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
-		Led: n.led,
+		Led: n.led, Rates: n.rates, Now: n.now, Address: addressOf,
 	}
 	gw.Forward = n.forwardTo(doorGateway)
 	n.gateway = n.requireCurrent(doorGateway, gateway.New(gw))
@@ -317,10 +332,12 @@ func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { close(n.closing) })()
-	gatewayGate := newGate(n.listeners.gateway, n.gatewayTLS(), n.log)
+	each := n.opts.ConnsPerAddress
+	gatewayGate := newGate(n.listeners.gateway, n.gatewayTLS(), each, n.log)
 	gatewayGate.tap = func(alpn string, c net.Conn) net.Conn { return n.tapConn(alpn, false, c) }
-	agentGate := newGate(n.listeners.agent, n.agentTLS(), n.log)
-	apiListener := netutil.LimitListener(n.listeners.api, connsMax)
+	agentGate := newGate(n.listeners.agent, n.agentTLS(), each, n.log)
+	agentGate.check = func(who identity.Subject, issued time.Time) error { return n.checkAgent(api.AgentID(who.ID), issued) }
+	apiListener := net.Listener(placed{Listener: n.listeners.api, places: newPlaces(ConnsMax, each)})
 	if !n.opts.Plain {
 		apiListener = tls.NewListener(apiListener, identity.APITLS(n.apiCredentials, n.now))
 	}
@@ -329,6 +346,7 @@ func (n *Node) Run(ctx context.Context) error {
 	defer stopCore()
 	var base, doors sync.WaitGroup
 	base.Go(func() { n.nodeGate.acceptConns(core) })
+	base.Go(func() { n.closeLeavers(core, agentGate) })
 	base.Go(func() {
 		if err := n.store.Run(core); err != nil {
 			cancel(err)
@@ -346,9 +364,9 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(gatewayGate.roomFor(api.ALPNEnrol), stripNodeHeaders(n.enrolment))
 	serving(n.nodeGate.roomFor(api.ALPNHTTP), n.fromNodes())
 	serving(agentGate.roomFor(api.ALPNHTTP), agents.New(agents.Config{
-		Zone: n.zone, Fleet: n.fleet, Agent: peerAgent, Leader: n.leaderAgentAddr, Log: n.log,
+		Zone: n.zone, Fleet: n.fleet, Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now,
 	}))
-	serving(n.listeners.admin, n.adminDoor())
+	serving(placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })
 	doors.Go(func() { agentGate.acceptConns(ctx) })
 	doors.Go(func() { n.watchLeader(ctx) })
@@ -357,6 +375,8 @@ func (n *Node) Run(ctx context.Context) error {
 	base.Go(func() { n.pools.acceptConns(core, n.nodeGate.roomFor(api.ALPNGossip)) })
 	doors.Go(func() { n.store.Leading(ctx, n.runLeader) })
 	doors.Go(func() { n.announceSelf(ctx) })
+	doors.Go(func() { n.federation.FollowKEK(ctx) })
+	doors.Go(func() { n.reportUses(ctx) })
 	doors.Go(func() {
 		if err := n.federation.CheckKeys(ctx); err != nil {
 			cancel(err)
@@ -379,7 +399,7 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) adminDoor() http.Handler {
 	h := admin.New(admin.Config{
 		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
-		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
+		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
 	})
 	if n.opts.Admin != nil {
 		h = n.opts.Admin(h)
@@ -439,6 +459,7 @@ func (n *Node) runLeader(ctx context.Context) {
 	n.log.Info("leading", "term", n.store.Term())
 	var wg sync.WaitGroup
 	wg.Go(func() { n.federation.RotateDaily(ctx) })
+	wg.Go(func() { n.federation.RotateKEKWhenDue(ctx) })
 	wg.Go(func() { n.federation.FollowGateways(ctx) })
 	wg.Go(func() { n.federation.AnnounceGateways(ctx) })
 	wg.Go(func() { n.saga.Lead(ctx) })
@@ -515,25 +536,8 @@ func (n *Node) otherNodes() []string {
 func (n *Node) announceTo(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	b, err := codec.Marshal(n.nodeRecord())
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+addr+pathAnnounce, bytes.NewReader(b))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", api.MediaCBOR)
-	res, err := n.toNodes.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }() // the answer is complete
-	if res.StatusCode != http.StatusNoContent {
-		b, _ := io.ReadAll(io.LimitReader(res.Body, headerMaxBytes))
-		return fmt.Errorf("announcing this node: status %d: %s", res.StatusCode, b)
-	}
-	return nil
+	_, err := n.askNode(ctx, addr, pathAnnounce, n.nodeRecord())
+	return err
 }
 
 // handleAnnouncement is the leader's side of a join. The certificate identifies the

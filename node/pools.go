@@ -64,7 +64,8 @@ func linkTuning() gossip.Tuning {
 // gossipName is the name of a node in a pool. It includes a secret of the zone, so that
 // nobody outside can guess node ids from it.
 func (n *Node) gossipName(pool string, id api.NodeID) string {
-	pin := identity.PinOf(n.kek[:])
+	first := n.keys.KEKs()[0] // all nodes have it, also when others follow
+	pin := identity.PinOf(first[:])
 	return gossip.SyntheticName(pool, hex.EncodeToString(pin[:]), string(n.rec.Zone), string(id))
 }
 

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -24,18 +25,69 @@ func (r *running) backup() *bytes.Buffer {
 	return &b
 }
 
+// plainBackup returns a backup as older releases wrote it.
+func (r *running) plainBackup() *bytes.Buffer {
+	r.t.Helper()
+	plain, _, err := r.store.Snapshot(r.t.Context())
+	require.NoError(r.t, err)
+	var b bytes.Buffer
+	_, err = b.ReadFrom(plain)
+	require.NoError(r.t, errors.Join(err, plain.Close()))
+	return &b
+}
+
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	r, other := newZone(t, "a").run(), newZone(t, "b").run()
 	r.offers("small")
-	refusedAs(t, api.CodeInvalid, r.Restore(t.Context(), other.backup()))
-	refusedAs(t, api.CodeInvalid, r.Restore(t.Context(), bytes.NewReader(nil)))
-	cut := r.backup()
+	refuses := func(b *bytes.Buffer, says string) {
+		t.Helper()
+		for _, unauthenticated := range []bool{false, true} { // that is for files that are not sealed
+			err := r.Restore(t.Context(), bytes.NewReader(b.Bytes()), unauthenticated)
+			refusedAs(t, api.CodeInvalid, err)
+			require.ErrorContains(t, err, says)
+			require.ErrorContains(t, err, "nothing was changed")
+		}
+	}
+	refuses(other.backup(), "not written by this zone")
+	cut, longer, forged := r.backup(), r.backup(), r.backup()
 	cut.Truncate(cut.Len() - 1)
-	refusedAs(t, api.CodeInvalid, r.Restore(t.Context(), cut))
+	refuses(cut, "cut since")
+	longer.WriteByte(0)
+	refuses(longer, "changed")
+	forged.Bytes()[forged.Len()/2] ^= 1
+	refuses(forged, "changed")
+	refusedAs(t, api.CodeInvalid, r.Restore(t.Context(), bytes.NewReader(nil), false))
+	refusedAs(t, api.CodeInvalid, r.Restore(t.Context(), bytes.NewReader(nil), true))
 	_, ok := r.view().Flavor("small")
 	assert.True(t, ok, "nothing was changed")
 	assert.Equal(t, r.rec.Zone, r.view().Zone)
+}
+
+// TestABackupIsForThoseWithTheKey: what is in a backup cannot be read without the zone's key,
+// and a backup that anybody could have written is restored only on demand.
+func TestABackupIsForThoseWithTheKey(t *testing.T) {
+	t.Parallel()
+	r := newZone(t, "a").run()
+	r.offers("a-flavor-with-a-name")
+	plain, sealed := r.plainBackup(), r.backup()
+	require.Contains(t, plain.String(), "a-flavor-with-a-name")
+	assert.NotContains(t, sealed.String(), "a-flavor-with-a-name")
+	assert.Less(t, sealed.Len(), plain.Len()*11/10+200)
+
+	r.offers("later")
+	err := r.Restore(t.Context(), bytes.NewReader(plain.Bytes()), false)
+	refusedAs(t, api.CodeInvalid, err)
+	require.ErrorContains(t, err, "--accept-unauthenticated")
+	_, ok := r.view().Flavor("later")
+	require.True(t, ok, "nothing was changed")
+	require.NoError(t, r.Restore(t.Context(), plain, true))
+	_, ok = r.view().Flavor("later")
+	require.False(t, ok)
+	r.offers("later")
+	require.NoError(t, r.Restore(t.Context(), sealed, false))
+	_, ok = r.view().Flavor("later")
+	require.False(t, ok)
 }
 
 // runsAgent runs an agent with hosts until the test ends.
@@ -92,7 +144,7 @@ func TestRestoreGoesOnWithWhoIsThere(t *testing.T) {
 	first.hasHostsUp(2)
 	first.offers("after")
 
-	require.NoError(t, first.Restore(t.Context(), backup))
+	require.NoError(t, first.Restore(t.Context(), backup, false))
 	for _, r := range []*running{first, second} {
 		r.until("both nodes are known", func(v *state.State) bool { return len(v.Nodes()) == 2 })
 		r.hasHostsUp(2)

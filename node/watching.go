@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"net"
+	"time"
 
 	"berth/httpd/admin"
 	httpevents "berth/httpd/events"
@@ -42,3 +43,12 @@ func (n *Node) led() bool {
 	id, _ := n.store.Leader()
 	return id != ""
 }
+
+// noteLed records that a leader of the zone is known now.
+func (n *Node) noteLed() {
+	now := n.now()
+	n.heard.Store(&now)
+}
+
+// cutOff returns for how long this node has known no leader of the zone.
+func (n *Node) cutOff() time.Duration { return n.now().Sub(*n.heard.Load()) }

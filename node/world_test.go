@@ -271,6 +271,7 @@ func (r *running) answers(c call) (status int, said string) {
 	req, err := http.NewRequestWithContext(r.t.Context(), c.method, "http://"+r.Addresses().API+c.path, strings.NewReader(c.body))
 	require.NoError(r.t, err)
 	req.Header.Set("Authorization", "Bearer "+c.token)
+	req.Header.Set("Content-Type", "application/json")
 	for k, v := range c.header {
 		req.Header.Set(k, v)
 	}
@@ -307,7 +308,7 @@ func over(tb testing.TB, conf *tls.Config, addr, method, path string, body any, 
 // certified has the zone issue a certificate for a key of the test's.
 func (r *running) certified(role identity.Role, id string) *identity.Credentials {
 	r.t.Helper()
-	der, err := seal.Unwrap(r.kek, "berth/ca-key", r.view().CAKey)
+	der, err := seal.Unwrap(r.keys.KEKs()[0], "berth/ca-key", r.view().CAKey)
 	require.NoError(r.t, err)
 	ca, err := identity.LoadCA(r.view().CA, der)
 	require.NoError(r.t, err)

@@ -110,6 +110,8 @@ func (r *Refusal) String() string {
 		b.WriteString("It never fits.")
 	case r.Fixed:
 		b.WriteString("It cannot be put off.")
+	case r.When == 0 && r.Item.frees() != "":
+		b.WriteString("It fits when some of them are " + r.Item.frees() + ".")
 	case r.When == 0:
 		b.WriteString("No later time was found at which it fits.")
 	default:
@@ -118,6 +120,15 @@ func (r *Refusal) String() string {
 	b.WriteString(" An administrator can raise the limit: berth quota set")
 	return b.String()
 }
+
+// frees returns what has to become of something that is counted without an end; "" for other items.
+func (i Item) frees() string {
+	return map[Item]string{
+		Boots: "decided", Records: forgotten, Data: forgotten, ServerGroups: "deleted",
+	}[i]
+}
+
+const forgotten = "forgotten, some time after they have ended"
 
 // spell writes an instant for people, with fractions of a second only where there are some.
 func spell(i api.Instant) string { return i.Time().Format("2006-01-02T15:04:05.999Z") }

@@ -9,7 +9,7 @@ import (
 )
 
 // Item is something that is counted for a project: leases, whole hosts, slots, instances, or
-// an amount of one resource class in one of the latter.
+// an amount of one resource class in one of the latter; and what the zone keeps for it.
 type Item string
 
 // The items that are numbers. At any instant a project has at most so many of each.
@@ -20,11 +20,42 @@ const (
 	Instances    Item = "instances"    // firm instances that are not in a reservation
 	Preemptibles Item = "preemptibles" // preemptible instances
 	Volumes      Item = "volumes"      // volumes
+
+	Boots        Item = "boots"         // requests that are not decided, those of leases included
+	Records      Item = "records"       // requests that the zone keeps, decided, ended or not
+	Data         Item = "data"          // bytes of texts of those: see DataOf
+	ServerGroups Item = "server_groups" // server groups
 )
+
+// Defaults of a zone that sets none. They keep one project from filling the memory of every node.
+const (
+	BootsDefault        = 1_000
+	RecordsDefault      = 100_000
+	DataDefault         = 64 << 20
+	ServerGroupsDefault = 1_000
+)
+
+// Defaults returns the limits of a project for which neither it nor its zone has any.
+func Defaults() Limits {
+	return Limits{Boots: BootsDefault, Records: RecordsDefault, Data: DataDefault, ServerGroups: ServerGroupsDefault}
+}
+
+// DataOf returns what a request counts as Data: its metadata, which its instances share, and the
+// identities of these.
+func DataOf(metadata map[string]string, instances []api.InstanceSpec) int64 {
+	n := 0
+	for k, v := range metadata {
+		n += len(k) + len(v)
+	}
+	for i := range instances {
+		n += len(instances[i].ID) + len(instances[i].Name)
+	}
+	return int64(n)
+}
 
 // Families returns the items that are numbers.
 func Families() []Item {
-	return []Item{Leases, Hosts, Reserved, Instances, Preemptibles, Volumes}
+	return []Item{Leases, Hosts, Reserved, Instances, Preemptibles, Volumes, Boots, Records, Data, ServerGroups}
 }
 
 // Of returns the item that is an amount of a resource class in Reserved, Instances,
@@ -35,7 +66,7 @@ func (i Item) Of(class api.ResourceClass) Item { return i + "." + Item(class) }
 func (i Item) Valid() bool {
 	family, class, amount := strings.Cut(string(i), ".")
 	switch Item(family) {
-	case Leases, Hosts:
+	case Leases, Hosts, Boots, Records, Data, ServerGroups:
 		return !amount
 	case Reserved, Instances, Preemptibles, Volumes:
 		return !amount || api.ResourceClass(class).Valid()
@@ -89,8 +120,8 @@ func (l Limits) Validate() error {
 	for _, i := range slices.Sorted(maps.Keys(l)) {
 		switch n := l[i]; {
 		case !i.Valid():
-			return api.Errorf(api.CodeInvalid, "there is no quota %q: it is %s, %s, %s, %s, %s or %s, or one of the last four with a resource class, such as %s",
-				string(i), Leases, Hosts, Reserved, Instances, Preemptibles, Volumes, Reserved.Of(api.VCPU))
+			return api.Errorf(api.CodeInvalid, "there is no quota %q: it is %s, %s, %s, %s, %s, %s, or one of %s, %s, %s and %s, which may have a resource class, such as %s",
+				string(i), Leases, Hosts, Boots, Records, Data, ServerGroups, Reserved, Instances, Preemptibles, Volumes, Reserved.Of(api.VCPU))
 		case n < Unlimited || n > LimitMax:
 			return api.Errorf(api.CodeInvalid, "quota %s must be 0 to %d, or %d for none, got %d", i, int64(LimitMax), Unlimited, n)
 		}

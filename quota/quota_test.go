@@ -16,11 +16,11 @@ import (
 
 func TestItems(t *testing.T) {
 	for _, good := range []quota.Item{
-		"leases", "hosts", "reserved", "instances", "preemptibles", "reserved.VCPU", "instances.MEMORY_MB", "preemptibles.CUSTOM_GPU",
+		"leases", "hosts", "reserved", "instances", "preemptibles", "reserved.VCPU", "instances.MEMORY_MB", "preemptibles.CUSTOM_GPU", "boots", "records", "data", "server_groups",
 	} {
 		assert.True(t, good.Valid(), "%s", good)
 	}
-	for _, bad := range []quota.Item{"", "lease", "leases.VCPU", "hosts.", "reserved.", "reserved.vcpu", "reserved.VCPU.VCPU", ".VCPU", "Leases"} {
+	for _, bad := range []quota.Item{"", "lease", "leases.VCPU", "hosts.", "reserved.", "reserved.vcpu", "reserved.VCPU.VCPU", ".VCPU", "Leases", "boots.VCPU", "data.VCPU"} {
 		assert.False(t, bad.Valid(), "%s", bad)
 	}
 	assert.Equal(t, quota.Item("reserved.VCPU"), quota.Reserved.Of(api.VCPU))
@@ -54,6 +54,19 @@ func TestLimitsOverDefaults(t *testing.T) {
 	assert.Equal(t, quota.Limits{quota.Leases: 10, quota.Hosts: 2}, defaults, "it was not written")
 	assert.Equal(t, own, own.Over(nil))
 	assert.Equal(t, defaults, quota.Limits(nil).Over(defaults))
+}
+
+func TestDataOfARequest(t *testing.T) {
+	assert.Zero(t, quota.DataOf(nil, nil))
+	assert.EqualValues(t, 3, quota.DataOf(map[string]string{"k": "vv"}, nil))
+	assert.EqualValues(t, 3+(2+1)+(2+3), quota.DataOf(map[string]string{"k": "vv"}, []api.InstanceSpec{{ID: "i1", Name: "a"}, {ID: "i2", Name: "abc"}}))
+}
+
+func TestDefaultsAreLimits(t *testing.T) {
+	require.NoError(t, quota.Defaults().Validate())
+	for _, i := range []quota.Item{quota.Boots, quota.Records, quota.Data, quota.ServerGroups} {
+		assert.Positive(t, quota.Defaults()[i], "%s", i)
+	}
 }
 
 const hour = api.Instant(time.Hour / time.Millisecond)
@@ -149,7 +162,13 @@ func TestARefusalExplainsItself(t *testing.T) {
 	assert.Equal(t, api.CodeOverQuota, api.CodeOf(r.Err()))
 	assert.Equal(t, r.String(), api.MessageOf(r.Err()))
 	r.When = 0
-	assert.Contains(t, r.String(), "No later time was found")
+	for item, says := range map[quota.Item]string{
+		r.Item: "No later time was found", quota.Boots: "when some of them are decided.", quota.Records: "are forgotten,",
+		quota.Data: "are forgotten,", quota.ServerGroups: "are deleted.",
+	} {
+		r.Item = item
+		assert.Contains(t, r.String(), says)
+	}
 	r.Asked = 61
 	assert.Contains(t, r.String(), "It never fits.")
 	r.Used = 70 // the limit was lowered
@@ -352,6 +371,33 @@ func TestMaxAndGrowth(t *testing.T) {
 					is = 0
 				}
 				assert.Equal(rt, is, got)
+			}
+		}
+	})
+}
+
+// TestBeyond: what is counted beside what something has is, at each instant, what it would have more.
+func TestBeyond(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		draw := func(name string) quota.Use {
+			start := rapid.Int64Range(0, 5).Draw(rt, name+" from")
+			w := api.Window{Start: api.Instant(start), End: api.Instant(start + rapid.Int64Range(1, 5).Draw(rt, name+" for"))}
+			return quota.Use{Window: w, Amounts: quota.Amounts{quota.Hosts: rapid.Int64Range(0, 3).Draw(rt, name+" hosts"), quota.Leases: rapid.Int64Range(0, 3).Draw(rt, name+" leases")}}
+		}
+		old, next := draw("old"), draw("next")
+		var u quota.Usage
+		for _, more := range quota.Beyond(old, next) {
+			u = u.Add(more.Window, more.Amounts)
+		}
+		at := func(u quota.Use, i quota.Item, at api.Instant) int64 {
+			if u.Window.Contains(at) {
+				return u.Amounts[i]
+			}
+			return 0
+		}
+		for now := range api.Instant(12) {
+			for _, i := range []quota.Item{quota.Hosts, quota.Leases} {
+				require.Equal(rt, max(0, at(next, i, now)-at(old, i, now)), u.At(now)[i], "%s at %d", i, now)
 			}
 		}
 	})

@@ -42,6 +42,23 @@ func Growth(old, next Use) []Use {
 	return out
 }
 
+// Beyond returns what next has in addition to old, at each instant: what is counted beside old for
+// something that has old and may get next.
+func Beyond(old, next Use) []Use {
+	common := intersect(old.Window, next.Window)
+	more := Amounts{}
+	for i, n := range next.Amounts {
+		if n > old.Amounts[i] {
+			more[i] = n - old.Amounts[i]
+		}
+	}
+	out := next.outside(common)
+	if common.Valid() && len(more) > 0 {
+		out = append(out, Use{common, more})
+	}
+	return out
+}
+
 // intersect returns the window of the instants in both, which is not valid if there are none.
 func intersect(a, b api.Window) api.Window {
 	return api.Window{Start: max(a.Start, b.Start), End: min(a.End, b.End)}

@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,21 +12,21 @@ import (
 func TestCountdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ended := 0
-		p := startCountdown(10*time.Second, func() { ended++ })
+		var ended atomic.Int64
+		p := startCountdown(10*time.Second, func() { ended.Add(1) })
 		time.Sleep(10*time.Second - time.Millisecond)
-		assert.Zero(t, ended)
+		assert.Zero(t, ended.Load())
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		assert.Equal(t, 1, ended)
+		assert.Equal(t, int64(1), ended.Load())
 		assert.False(t, p.stopWait(), "too late")
 
-		p = startCountdown(10*time.Second, func() { ended++ })
+		p = startCountdown(10*time.Second, func() { ended.Add(1) })
 		time.Sleep(9 * time.Second)
 		assert.True(t, p.stopWait())
 		assert.False(t, p.stopWait())
 		time.Sleep(time.Minute)
-		assert.Equal(t, 1, ended)
+		assert.Equal(t, int64(1), ended.Load())
 	})
 }
 
@@ -34,17 +35,17 @@ func TestCountdown(t *testing.T) {
 func TestAStallIsNotCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ended := false
-		p := startCountdown(10*time.Second, func() { ended = true })
+		var ended atomic.Bool
+		p := startCountdown(10*time.Second, func() { ended.Store(true) })
 		p.timer.Stop() // as if nothing ran: the slice that is due comes late
 		time.Sleep(time.Minute)
 		p.timer.Reset(0)
 		synctest.Wait()
-		assert.False(t, ended)
+		assert.False(t, ended.Load())
 		time.Sleep(9*time.Second - time.Millisecond)
-		assert.False(t, ended)
+		assert.False(t, ended.Load())
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		assert.True(t, ended)
+		assert.True(t, ended.Load())
 	})
 }

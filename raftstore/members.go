@@ -40,6 +40,13 @@ func membersOf(c raft.Configuration, leader api.NodeID) []Member {
 	return members
 }
 
+// HasMember reports whether a node is in the newest set of members that this node knows,
+// which may not be committed yet.
+func (s *Store) HasMember(id api.NodeID) bool {
+	_, known := s.findMember(id)
+	return known
+}
+
 func (s *Store) findMember(id api.NodeID) (Member, bool) {
 	members := s.Members()
 	i := slices.IndexFunc(members, func(m Member) bool { return m.ID == id })

@@ -282,6 +282,17 @@ func (s *Store) CaughtUp() bool {
 	return true
 }
 
+// KnownUntil returns the time of the newest entry that this node has, committed or not: it
+// knows who was a member then. It is zero on a node that has nothing.
+func (s *Store) KnownUntil() time.Time {
+	known := s.View().Now().Time()
+	var l raft.Log
+	if last, err := s.stores.logs.LastIndex(); err == nil && last > 0 && s.stores.logs.GetLog(last, &l) == nil && l.AppendedAt.After(known) {
+		known = l.AppendedAt
+	}
+	return known
+}
+
 // Age returns how old View may be at least: the time since a follower heard of
 // its leader, and zero on the leader. It is false on a node that has not heard of
 // one since it was opened.

@@ -356,11 +356,9 @@ func TestOneRebinding(t *testing.T) {
 			root := pods(w, api.BindingStrict)
 			root.run(order("full", 2, 2))
 			w.settle()
-			w.mu.Lock()
-			w.lag = func(c call) time.Duration {
+			w.delay(func(c call) time.Duration {
 				return time.Duration((len(c.op)*7+c.n*13*(seed+1))%50) * time.Millisecond
-			}
-			w.mu.Unlock()
+			})
 			root.boot(order("a", 1, 1))
 			root.boot(order("b", 1, 1))
 			require.Equal(t, api.BootActive, root.outcome("a").State())

@@ -113,9 +113,7 @@ func TestContestWithLostCalls(t *testing.T) {
 
 func (w *world) drawLag(dice *rand.Rand) {
 	lagDice := rand.New(rand.NewPCG(dice.Uint64(), 3))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lag = func(call) time.Duration { return time.Duration(lagDice.IntN(30)) * time.Millisecond }
+	w.delay(func(call) time.Duration { return time.Duration(lagDice.IntN(30)) * time.Millisecond })
 }
 
 // contest is some boots that compete.

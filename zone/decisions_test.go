@@ -22,9 +22,7 @@ const togetherBoots = 5
 // releases them all at once. Calls take time, so that decisions on several of them are due
 // for the same child.
 func manyDecisions(w *world) {
-	w.mu.Lock()
-	w.lag = func(call) time.Duration { return 20 * time.Millisecond }
-	w.mu.Unlock()
+	w.delay(func(call) time.Duration { return 20 * time.Millisecond })
 	root := w.zones[0]
 	name := func(n int) string { return fmt.Sprint("together-", n) }
 	for n := range togetherBoots {
@@ -64,7 +62,7 @@ func TestDecisionsShareACall(t *testing.T) {
 		threeWide(w)
 		manyDecisions(w)
 		for _, link := range [][2]string{{"root", "mid"}, {"mid", "leaf"}} {
-			at := func(op string) int { return w.calls[call{op: op, from: link[0], to: link[1]}] }
+			at := func(op string) int { return w.made(op, link[0], link[1]) }
 			assert.Positive(t, at("decisions"), "%v", link)
 			assert.Less(t, at("decisions")+at("commit")+at("abort"), 2*togetherBoots, "%v: calls for %d decisions", link, 2*togetherBoots)
 		}
@@ -78,7 +76,7 @@ func TestHoldsShareACall(t *testing.T) {
 		w := newWorld(t)
 		threeWide(w)
 		manyDecisions(w)
-		at := func(from, to, op string) int { return w.calls[call{op: op, from: from, to: to}] }
+		at := func(from, to, op string) int { return w.made(op, from, to) }
 		assert.Positive(t, at("root", "mid", "holds"))
 		assert.Positive(t, at("mid", "leaf", "holds"))
 		assert.Less(t, at("mid", "leaf", "holds")+at("mid", "leaf", "hold")+at("mid", "leaf", "hold and commit"), togetherBoots)
@@ -113,7 +111,7 @@ func goWrongOnce(t *testing.T, op string, least int, entries ...command.Kind) {
 		w := newWorld(t)
 		threeWide(w)
 		manyDecisions(w)
-		for _, c := range tries(w.calls) {
+		for _, c := range tries(w.allMade()) {
 			if c.op == op {
 				made = append(made, c)
 			}
@@ -164,7 +162,7 @@ func TestARefusedDecisionIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		threeWide(w)
-		w.lag = func(call) time.Duration { return 20 * time.Millisecond }
+		w.delay(func(call) time.Duration { return 20 * time.Millisecond })
 		root, mid := w.zones[0], w.zones[1]
 		resolved := false
 		w.when(func(c call) fault { // before mid hears the first of the decisions that share a call

@@ -147,9 +147,7 @@ func TestEqualOffersAreSpread(t *testing.T) {
 			w.zone(fmt.Sprint("kid", i), root, slices.Repeat([]int64{1}, boots/2)...) // hosts that are as good as each other
 		}
 		root.fanOut(api.FanoutAll, 0)
-		w.mu.Lock()
-		w.lag = func(call) time.Duration { return 20 * time.Millisecond }
-		w.mu.Unlock()
+		w.delay(func(call) time.Duration { return 20 * time.Millisecond })
 		for i := range boots {
 			root.boot(order(fmt.Sprint("b", i), 1, 1))
 		}
@@ -205,14 +203,12 @@ func TestLeanFanoutWithASlowChild(t *testing.T) {
 				w.hearAll()
 				root.fanOut(api.FanoutLean, 1)
 				takes := func(d time.Duration) {
-					w.mu.Lock()
-					defer w.mu.Unlock()
-					w.lag = func(now call) time.Duration {
+					w.delay(func(now call) time.Duration {
 						if now.op == "select" && now.to == "cheap" {
 							return d / 2
 						}
 						return 0
-					}
+					})
 				}
 				takes(c.usual)
 				root.pick(1, api.SelectTimeout)

@@ -61,7 +61,7 @@ func TestEveryCallGoesWrongOnce(t *testing.T) {
 		w := newWorld(t)
 		three(w)
 		wholeSaga(w)
-		made = tries(w.calls)
+		made = tries(w.allMade())
 	})
 	require.Greater(t, len(made), 15, "the saga is too short: %v", made)
 	for _, c := range made {

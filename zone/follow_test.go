@@ -56,14 +56,12 @@ func TestNewsComesWithTheDecision(t *testing.T) {
 		mid := w.zone("mid", root)
 		w.zone("leaf", mid, 1)
 		time.Sleep(time.Second) // all are followed
-		w.mu.Lock()
-		w.lag = func(c call) time.Duration {
+		w.delay(func(c call) time.Duration {
 			if c.op == "hold and commit" {
 				return 30 * time.Millisecond
 			}
 			return 0
-		}
-		w.mu.Unlock()
+		})
 		root.boot(order("a", 1, 1))
 		for _, m := range []*member{mid, root} {
 			known := func(ok func(h *state.Hold, i *api.Instance) bool) time.Time {

@@ -25,6 +25,7 @@ func TestNobodyDecidesForOthers(t *testing.T) {
 			return ""
 		})
 		assert.Equal(t, api.BootActive, root.run(order("all", 6, 6)).State())
+		w.when(nil)
 		assert.Contains(t, said[mid.name], "hold and commit")
 		assert.Contains(t, said[leaf.name], "hold")
 		assert.NotContains(t, said[leaf.name], "hold and commit", "slots of mid may be refused still")

@@ -30,8 +30,9 @@ func TestPlanUsedByMany(t *testing.T) {
 			var mu sync.Mutex
 			accepted := 0
 			for range 6 {
+				mine := *o
 				done.Go(func() {
-					if _, err := root.lead().Boot(t.Context(), o); err == nil {
+					if _, err := root.lead().Boot(t.Context(), &mine); err == nil {
 						mu.Lock()
 						accepted++
 						mu.Unlock()

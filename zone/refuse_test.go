@@ -75,9 +75,7 @@ func TestPlanExpiresWithItsFirstPart(t *testing.T) {
 		root := w.zone("root", nil, 1)
 		kid := w.zone("kid", root, 4)
 		kid.do(command.ConfigSet{Config: api.ZoneConfig{PlanTTL: 10 * time.Second}})
-		w.mu.Lock()
-		w.lag = func(call) time.Duration { return 300 * time.Millisecond }
-		w.mu.Unlock()
+		w.delay(func(call) time.Duration { return 300 * time.Millisecond })
 		selects := func(res string, n int) (*intake.BootOrder, time.Duration) {
 			o := order(res, n, n)
 			req := o.Request
@@ -111,14 +109,12 @@ func TestRefusedPlanSaysSo(t *testing.T) {
 		a, err := root.lead().Select(t.Context(), "", &req)
 		require.NoError(t, err)
 		o.Blob = a.Blob
-		w.mu.Lock()
-		w.lag = func(c call) time.Duration {
+		w.delay(func(c call) time.Duration {
 			if c.op == "hold" {
 				return 59 * time.Second // it is on its way for so long that it expires
 			}
 			return 0
-		}
-		w.mu.Unlock()
+		})
 		time.Sleep(2 * time.Second)
 		b := root.run(o)
 		assert.Equal(t, api.BootFailed, b.State())

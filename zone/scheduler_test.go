@@ -459,9 +459,7 @@ func TestRequestThatComesBack(t *testing.T) {
 			_, err := z.Select(zone.WithDepth(requestid.With(w.ctx, "req-1"), depth), "", &req)
 			return err
 		}
-		w.mu.Lock()
-		w.lag = func(call) time.Duration { return 200 * time.Millisecond } // to kid, and back
-		w.mu.Unlock()
+		w.delay(func(call) time.Duration { return 200 * time.Millisecond }) // to kid, and back
 		var first, again sync.WaitGroup
 		first.Go(func() { assert.NoError(t, at(0)) })
 		time.Sleep(100 * time.Millisecond)
@@ -470,9 +468,7 @@ func TestRequestThatComesBack(t *testing.T) {
 		first.Wait()
 		assert.Equal(t, api.CodeConflict, api.CodeOf(at(2)), "one is under way still")
 		again.Wait()
-		w.mu.Lock()
-		w.lag = nil
-		w.mu.Unlock()
+		w.delay(nil)
 		require.NoError(t, at(2), "after the answer the id is free again")
 		w.settle()
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,6 +53,7 @@ type world struct {
 	lies    map[api.LinkID]func(after uint64) *api.Changes // what a child says at once in place of its changes
 	twists  map[api.LinkID]func(*api.SelectAnswer)         // what a child makes of its answers
 	rooms   map[api.LinkID]func(*api.RoomAnswer)           // and of those about room over time
+	full    map[string]bool                                // zones whose state takes nothing new
 }
 
 type heardDigest struct {
@@ -87,8 +89,12 @@ func newConduct(m *member, s zone.Store) *conduct {
 	m.mu.Lock()
 	skew := m.skew
 	m.mu.Unlock()
+	most := int64(0)
+	if m.w.full[m.name] { // it is there before the zone is
+		most = 1
+	}
 	now := func() time.Time { return time.Now().Add(skew) }
-	z := zone.New(zone.Config{Store: s, Now: now, Log: slog.New(m.w.complaints)})
+	z := zone.New(zone.Config{Store: s, Now: now, Log: slog.New(m.w.complaints), StateMaxBytes: most})
 	e := estimate.New(estimate.Config{Zone: z, Peers: peers{m}, Digests: gossip{m.w}, Keys: keys{m.name}})
 	return &conduct{
 		Zone: z, Estimator: e, Fleet: fleet.New(z, e), Leases: leases.New(z, e, fleet.New(z, e)),
@@ -173,6 +179,20 @@ func (w *world) when(disturb func(call) fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.disturb = disturb
+}
+
+// delay sets how long each call takes on its way.
+func (w *world) delay(lag func(call) time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lag = lag
+}
+
+// allMade returns how often each call was made.
+func (w *world) allMade() map[call]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.calls)
 }
 
 // flavor is what the boots of these tests ask for.
@@ -402,6 +422,7 @@ type log struct {
 	watchers watch.List[state.Topic]
 	term     uint64
 	kinds    map[command.Kind]int
+	indexes  map[command.Kind]uint64            // of the last entry with one
 	items    int                                // of a child's changes that were proposed at once, the most
 	disturb  func(k command.Kind, n int) mishap // of the n-th command of a kind; nil for none
 	waiting  []command.Command                  // delayed
@@ -421,7 +442,7 @@ const (
 
 func newLog(t *testing.T, name string) *log {
 	t.Helper()
-	l := &log{t: t, name: name, state: state.New(), next: make(chan struct{}), kinds: map[command.Kind]int{}}
+	l := &log{t: t, name: name, state: state.New(), next: make(chan struct{}), kinds: map[command.Kind]int{}, indexes: map[command.Kind]uint64{}}
 	l.view = l.state.Clone()
 	return l
 }
@@ -438,6 +459,13 @@ func (l *log) count(k command.Kind) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.kinds[k]
+}
+
+// last returns the index of the last entry with a kind of command.
+func (l *log) last(k command.Kind) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.indexes[k]
 }
 
 func (l *log) latest() *state.State {
@@ -507,6 +535,7 @@ func (l *log) applyLocked(cs []command.Command) ([]state.Result, error) {
 		}
 		out = append(out, l.state.Apply(index, c))
 		touched = append(touched, l.state.Touched()...)
+		l.indexes[c.Kind()] = index
 	}
 	l.view = l.state.Clone()
 	defer l.watchers.Wake(touched...)

@@ -7,6 +7,7 @@
 package zone
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -64,6 +65,8 @@ type Zone struct {
 	began time.Time
 	log   *slog.Logger
 	crash crash.Hook
+
+	stateMax int64
 }
 
 // Config holds what a zone needs.
@@ -72,11 +75,29 @@ type Config struct {
 	Now   func() time.Time
 	Log   *slog.Logger
 	Crash crash.Hook // nil in production
+
+	// StateMaxBytes is the size of the state from which on it takes nothing new; 0 for the constant.
+	StateMaxBytes int64
 }
+
+// StateMaxBytes is three quarters of what a backup may have: the size of a state is an estimate, and
+// what is on its way into the log is not in it.
+const StateMaxBytes = command.BackupMaxBytes / 4 * 3
 
 // New returns a zone. It starts nothing.
 func New(c Config) *Zone {
-	return &Zone{store: c.Store, now: c.Now, began: c.Now(), log: c.Log, crash: c.Crash}
+	return &Zone{store: c.Store, now: c.Now, began: c.Now(), log: c.Log, crash: c.Crash, stateMax: cmp.Or(c.StateMaxBytes, StateMaxBytes)}
+}
+
+// CheckSize refuses new work while the state is so large that its backup might not be taken up any more.
+func (z *Zone) CheckSize() error {
+	n := z.store.View().SizeBytes()
+	if n < z.stateMax {
+		return nil
+	}
+	const mib = 1 << 20
+	return api.Errorf(api.CodeOverloaded, "the state of the zone has about %d MiB, and takes nothing new from %d MiB on, because a backup may have %d MiB; release what nobody needs, and wait until it is forgotten",
+		n/mib, z.stateMax/mib, int64(command.BackupMaxBytes/mib))
 }
 
 // View returns the latest state applied on this node.
@@ -124,10 +145,12 @@ func (z *Zone) Propose(ctx context.Context, c command.Command) (state.Result, er
 // refusal.
 func (z *Zone) ProposeAll(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
 	z.reachBefore(cmds)
-	rs, err := z.store.Propose(ctx, cmds...)
+	noted := z.withAudit(ctx, cmds)
+	rs, err := z.store.Propose(ctx, noted...)
 	if err != nil {
 		return nil, err
 	}
+	rs = rs[len(noted)-len(cmds):]
 	z.NoteLogged(ctx)
 	z.reachAfter(cmds)
 	return rs, nil
@@ -170,16 +193,23 @@ func (z *Zone) reachAfter(cmds []command.Command) {
 // before the call, Change returns its refusal and proposes nothing: a call with an
 // unknown name writes no log entry.
 func (z *Zone) Change(ctx context.Context, c command.Command, find func(*state.State) error) (state.Result, error) {
-	if find(z.store.View()) != nil {
-		v, err := z.Latest(ctx)
-		if err == nil {
-			err = find(v)
-		}
-		if err != nil {
-			return state.Result{}, err
-		}
+	if err := z.Check(ctx, find); err != nil {
+		return state.Result{}, err
 	}
 	return z.Propose(ctx, c)
+}
+
+// Check returns what may returns, nil for what is allowed. What it refuses in the view of this
+// node it must refuse in one as well that holds everything acknowledged before the call.
+func (z *Zone) Check(ctx context.Context, may func(*state.State) error) error {
+	if may(z.store.View()) == nil {
+		return nil
+	}
+	v, err := z.Latest(ctx)
+	if err != nil {
+		return err
+	}
+	return may(v)
 }
 
 // steps has the crash points before and after each command that makes a promise.

@@ -203,10 +203,20 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.Snapshot(ctx, io.Discard)) },
 		func() error { return c.Restore(ctx, strings.NewReader("state")) },
 		func() error { return do(c.Tokens(ctx, o)) },
+		func() error { return do(c.Audit(ctx, o)) },
 		func() error {
 			return do(c.CreateToken(ctx, rest.TokenSpec{User: "ada", Project: "web", Roles: []api.UserRole{"member"}, TTL: rest.Duration(time.Hour)}))
 		},
 		func() error { return c.DeleteToken(ctx, "t1") },
+		func() error { return do(c.OwnTokens(ctx, o)) },
+		func() error { return c.RevokeToken(ctx, "t1") },
+		func() error { return do(c.Roles(ctx, o)) },
+		func() error {
+			return do(c.SetRole(ctx, "deployer", rest.RoleSpec{Allow: []api.RouteGroup{"boots:write"}}))
+		},
+		func() error { return c.DeleteRole(ctx, "deployer") },
+		func() error { return do(c.Agents(ctx, o)) },
+		func() error { return c.RevokeAgent(ctx, "a1") },
 		func() error { return do(c.CreateJoinToken(ctx, rest.JoinTokenSpec{Kind: "agent", Name: "a1"})) },
 		func() error { return do(c.Join(ctx, rest.JoinBody{Token: "token", CSR: []byte("csr")})) },
 		func() error { return do(c.Config(ctx)) },
@@ -218,6 +228,7 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 			return do(c.SetScheduler(ctx, rest.Scheduler{Costs: []rest.CostWeight{{Name: "spread", Weight: 2}}}))
 		},
 		func() error { return c.RotateKeyring(ctx) },
+		func() error { return c.RotateKEK(ctx) },
 		func() error { return do(c.Holds(ctx)) },
 		func() error { return c.ResolveHold(ctx, "h-1", api.DecisionAbort) },
 		func() error { return do(c.Capacity(ctx, time.Time{}, "")) },
@@ -239,9 +250,9 @@ func firstError[T any](all iter.Seq2[T, error]) error {
 const echo = `{
   "reservation_id": "r-1", "boot": {"reservation_id": "r-1"}, "boots": [], "server": {"id": "i-1"}, "servers": [], "volume": {"id": "v-1"}, "volumes": [],
   "flavor": {"name": "small"}, "flavors": [], "zone": {"name": "west"}, "zones": [], "host": {"name": "h1"}, "hosts": [],
-  "members": [], "token": "text", "tokens": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
+  "members": [], "token": "text", "tokens": [], "roles": [], "role": {"name": "deployer"}, "agents": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
   "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1}, "plan": {"hosts": []},
-  "binding": {"id": "b-1"}, "bindings": [],
+  "binding": {"id": "b-1"}, "bindings": [], "audit": [],
   "aggregate": {"name": "rack1"}, "aggregates": [], "availability_zones": [], "server_group": {"name": "apart"}, "server_groups": [],
   "explanation": {"reservation_id": "r-1"}, "webhook": {"name": "pager"}, "webhooks": [], "quota": {"project_id": "shop"}, "quotas": [{"project_id": "shop"}], "capacity": {"zones": []}, "resource_providers": [], "resource_classes": [], "traits": [],
   "resource_provider_generation": 3, "inventories": {}, "allocations": {}, "usages": {}, "allocation_requests": []
@@ -447,15 +458,20 @@ func TestTrustIsWhatWasGiven(t *testing.T) {
 
 func TestSnapshots(t *testing.T) {
 	var stored []byte
+	var asked string
 	c := at(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			stored, _ = io.ReadAll(r.Body)
+			asked = r.URL.RawQuery
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		_, _ = w.Write(stored)
 	})
+	require.NoError(t, c.RestoreUnauthenticated(t.Context(), strings.NewReader("old")))
+	assert.Equal(t, "unauthenticated=true", asked)
 	require.NoError(t, c.Restore(t.Context(), strings.NewReader("state")))
+	assert.Empty(t, asked)
 	var b bytes.Buffer
 	n, err := c.Snapshot(t.Context(), &b)
 	require.NoError(t, err)

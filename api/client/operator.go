@@ -41,6 +41,12 @@ func (c *Client) RotateKeyring(ctx context.Context) error {
 	return c.callNothing(ctx, routeCall("client.RotateKeyring", "POST /operator/keyring/rotate"))
 }
 
+// RotateKEK changes the key-encryption key of the zone. It is not repeated: each call creates
+// another key. Admins only.
+func (c *Client) RotateKEK(ctx context.Context) error {
+	return c.callNothing(ctx, routeCall("client.RotateKEK", "POST /operator/kek/rotate"))
+}
+
 // Holds returns the undecided holds of parents in this zone. It may be repeated. Admins
 // only.
 func (c *Client) Holds(ctx context.Context) ([]rest.Hold, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 
 	"berth/api"
 	"berth/api/rest"
@@ -16,7 +17,7 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (int64, error) {
 	const op = "client.Snapshot"
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
-	res, err := c.streamCall(ctx, op, "GET /operator/snapshot", nil)
+	res, err := c.streamCall(ctx, op, "GET /operator/snapshot", nil, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -31,9 +32,19 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (int64, error) {
 // Restore replaces the zone's whole state with the snapshot in r. Later changes are lost.
 // It is not repeated. Admins only.
 func (c *Client) Restore(ctx context.Context, r io.Reader) error {
+	return c.restoreFrom(ctx, r, nil)
+}
+
+// RestoreUnauthenticated is Restore that also takes a file which does not prove that the zone
+// wrote it, as those of older releases do not.
+func (c *Client) RestoreUnauthenticated(ctx context.Context, r io.Reader) error {
+	return c.restoreFrom(ctx, r, url.Values{"unauthenticated": {"true"}})
+}
+
+func (c *Client) restoreFrom(ctx context.Context, r io.Reader, query url.Values) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
-	res, err := c.streamCall(ctx, "client.Restore", "PUT /operator/snapshot", r)
+	res, err := c.streamCall(ctx, "client.Restore", "PUT /operator/snapshot", query, r)
 	if err != nil {
 		return err
 	}
@@ -42,12 +53,13 @@ func (c *Client) Restore(ctx context.Context, r io.Reader) error {
 }
 
 // streamCall makes a call whose body, in one direction, is a snapshot.
-func (c *Client) streamCall(ctx context.Context, op, route string, body io.Reader) (*http.Response, error) {
+func (c *Client) streamCall(ctx context.Context, op, route string, query url.Values, body io.Reader) (*http.Response, error) {
 	to := rest.Find(route)
 	req, err := http.NewRequestWithContext(ctx, to.Method, c.base+to.Path, body)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, op, "the request cannot be made", err)
 	}
+	req.URL.RawQuery = query.Encode()
 	c.signRequest(req)
 	req.Header.Set("Accept", "application/octet-stream, application/json")
 	if body != nil {

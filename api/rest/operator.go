@@ -20,11 +20,13 @@ type Member struct {
 	Voter       bool        `json:"voter"`
 	Leader      bool        `json:"leader"`
 	Alive       string      `json:"alive,omitempty"` // alive, suspect or dead; from the zone's own gossip
+
+	StateBytes int64 `json:"state_bytes"` // estimated size in a backup of the state of the zone, which all its nodes have
 }
 
-// MemberOf returns the body of a node.
-func MemberOf(n api.Node) Member {
-	return Member{n.ID, n.NodeAddr, n.APIAddr, n.GatewayAddr, n.AgentAddr, n.Version, n.Joined, n.Voter, n.Leader, n.Alive}
+// MemberOf returns the body of a node of a zone whose state has a size.
+func MemberOf(n api.Node, stateBytes int64) Member {
+	return Member{n.ID, n.NodeAddr, n.APIAddr, n.GatewayAddr, n.AgentAddr, n.Version, n.Joined, n.Voter, n.Leader, n.Alive, stateBytes}
 }
 
 // Token is a bearer token, without its secret.
@@ -35,11 +37,46 @@ type Token struct {
 	Roles   []api.UserRole `json:"roles"`
 	Created api.Instant    `json:"created"`
 	Expires api.Instant    `json:"expires"` // null for a token that does not expire
+
+	Used api.Instant `json:"last_used,omitzero"` // up to an hour and some minutes behind; absent before its first use
+
+	Service string `json:"service,omitempty"` // of a token of no user
+}
+
+// Role is a role that operators have made.
+type Role struct {
+	Name    api.UserRole     `json:"name"`
+	Allow   []api.RouteGroup `json:"allow"`
+	Created api.Instant      `json:"created"`
+	Updated api.Instant      `json:"updated"`
+}
+
+// RoleOf returns the body of a role.
+func RoleOf(r *api.Role) Role { return Role{r.Name, r.Allow, r.Created, r.Updated} }
+
+// Agent is an agent of the zone. Its times are absent where the zone does not know them: Joined of one
+// that joined in a release before agents were recorded, Seen of one that has not called this leader.
+type Agent struct {
+	ID      api.AgentID `json:"id"`
+	Hosts   int         `json:"hosts"`              // that it has registered, those included that it no longer serves
+	First   api.Instant `json:"first_seen"`         // its join, or its oldest host
+	Seen    api.Instant `json:"last_seen,omitzero"` // its latest call of this leader
+	Joined  api.Instant `json:"joined,omitzero"`    // the last time
+	Expires api.Instant `json:"expires,omitzero"`   // its certificate
+	Revoked bool        `json:"revoked"`
+	AgentTerms
+}
+
+// AgentTerms bound what an agent may register. An absent one leaves it to the limits of the zone.
+type AgentTerms struct {
+	HostPrefix string `json:"host_prefix,omitempty"` // of the names of its hosts
+	HostsMax   int    `json:"hosts_max,omitempty"`   // 1 to 10000
+	Disabled   bool   `json:"disabled,omitempty"`    // its new hosts wait until an operator enables them
 }
 
 // TokenOf returns the body of a bearer token.
 func TokenOf(t *api.Token) Token {
-	return Token{t.ID, t.User, t.Project, t.Roles, t.Created, t.Expires}
+	return Token{t.ID, t.User, t.Project, t.Roles, t.Created, t.Expires, t.Used, t.Service}
 }
 
 // TokenCreated is a new bearer token. Its text is returned only here.
@@ -84,6 +121,9 @@ type ZoneConfig struct {
 	Preemptibles    PreemptRule `json:"preemptibles"`
 	Bindings        BindingRule `json:"bindings"`
 	Fanout          FanoutRule  `json:"fanout"`
+	// PublicAttributes are attributes of hosts that requests of other zones may ask for, beside arch,
+	// hypervisor_type and os; at most 64.
+	PublicAttributes []string `json:"public_attributes,omitempty"`
 }
 
 // FanoutRule is what a zone says of which children are asked for slots.

@@ -16,7 +16,7 @@ type QuotaBody struct {
 // Quota has the limits of a project and what it has, or the defaults of the zone.
 type Quota struct {
 	Project api.ProjectID    `json:"project_id,omitempty"` // absent for the defaults
-	Limits  map[string]int64 `json:"limits"`               // its own, by quota; -1 for none
+	Limits  map[string]int64 `json:"limits"`               // its own, by quota; -1 for none. The defaults have those that each zone has
 	Use     []QuotaUse       `json:"use"`                  // by quota; empty for the defaults
 }
 

@@ -26,6 +26,28 @@ type Route struct {
 	Help   string // what the call does or returns, in Markdown, as a sentence without a full stop
 	Since  string // first version of Berth with the call
 	Group  string // section of docs/http.md
+
+	Area api.Area // of roles that operators make; "" for what no such role can leave out
+	Sees Tenancy  // whose objects the call reaches
+}
+
+// Tenancy says whose objects a call reaches.
+type Tenancy string
+
+// The kinds of tenancy.
+const (
+	SeesNothing Tenancy = "nothing" // of anybody
+	SeesUser    Tenancy = "user"    // what is the caller's own
+	SeesProject Tenancy = "project" // what is of the caller's project; for admins, who say so, of others
+	SeesZone    Tenancy = "zone"    // the same, whoever calls
+)
+
+// Allows returns the group of calls that a role must allow for this one.
+func (r *Route) Allows() api.RouteGroup {
+	if r.Read == api.ReadLog {
+		return r.Area.Writes()
+	}
+	return r.Area.Reads()
 }
 
 // Name returns the method and the path, the argument of Find.
@@ -80,6 +102,7 @@ func makeTable() []Route {
 		routes []Route
 	}{
 		{"Service", service},
+		{"Tokens", tokens},
 		{"Boots", boots},
 		{"Servers", servers},
 		{"Volumes", volumes},
@@ -94,6 +117,8 @@ func makeTable() []Route {
 	} {
 		for _, r := range g.routes {
 			r.Group = g.name
+			r.Area = areaOf(r.Path)
+			r.Sees = seesOf(&r)
 			out = append(out, r)
 		}
 	}
@@ -127,4 +152,38 @@ func (r *Route) Fill(ids ...string) []string {
 		panic(fmt.Sprintf("rest: %s has no place for %q", r.Name(), ids))
 	}
 	return out
+}
+
+// areasOf has the area of each first part of a path, and of each second part below /operator.
+var areasOf = map[string]api.Area{
+	"explain": api.AreaBoots, "zones/select": api.AreaBoots, "zones/boot": api.AreaBoots, "servers": api.AreaServers, "volumes": api.AreaVolumes,
+	"server-groups": api.AreaGroups, "flavors": api.AreaFlavors, "zones": api.AreaZones, "availability-zones": api.AreaZones,
+	"capacity": api.AreaCapacity, "bindings": api.AreaBindings, "hosts": api.AreaHosts, "aggregates": api.AreaHosts, "quotas": api.AreaQuotas,
+	"events": api.AreaEvents, "webhooks": api.AreaEvents,
+	"operator/members": api.AreaMembers, "operator/transfer": api.AreaMembers, "operator/join-tokens": api.AreaMembers,
+	"operator/snapshot": api.AreaSnapshots, "operator/audit": api.AreaAudit, "operator/tokens": api.AreaTokens, "operator/roles": api.AreaRoles,
+	"operator/agents": api.AreaAgents, "operator/config": api.AreaConfig, "operator/scheduler": api.AreaConfig,
+	"operator/keyring": api.AreaKeyring, "operator/kek": api.AreaKeyring, "operator/holds": api.AreaHolds,
+}
+
+func areaOf(path string) api.Area {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	if len(parts) > 1 {
+		if a, ok := areasOf[parts[0]+"/"+parts[1]]; ok {
+			return a
+		}
+	}
+	return areasOf[parts[0]]
+}
+
+func seesOf(r *Route) Tenancy {
+	switch {
+	case r.Role == "":
+		return SeesNothing
+	case r.Area == "":
+		return SeesUser
+	case r.Role == api.RoleAdmin, r.Area == api.AreaFlavors, r.Area == api.AreaZones:
+		return SeesZone
+	}
+	return SeesProject
 }

@@ -27,6 +27,10 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		assert.Equal(t, strings.Contains(r.Path, "{"), r.ID != "", "%s: what does its path name?", name)
 		assert.Equal(t, http.StatusOK, r.Status/100*100, "%s: status %d", name, r.Status)
 		assert.Equal(t, r.Status == http.StatusNoContent || r.Stream, r.Answer.Body == nil, "%s: what does it answer?", name)
+		assert.NotEmpty(t, r.Sees, "%s: whose objects?", name)
+		if r.Area == "" {
+			assert.Contains(t, []string{"GET /", "POST /operator/join", "GET /tokens", "DELETE /tokens/{id}"}, name, "no role of an operator can leave it out")
+		}
 		if r.Role == "" {
 			assert.Contains(t, []string{"GET /", "POST /operator/join"}, name, "for everybody")
 		}

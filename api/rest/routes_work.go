@@ -17,6 +17,19 @@ var service = []Route{
 	},
 }
 
+var tokens = []Route{
+	{
+		Method: http.MethodGet, Path: "/tokens", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker},
+		Status: http.StatusOK, Answer: list("tokens", Token{}), Since: since,
+		Help: "the tokens of the caller, those of the same user and project, without their secrets",
+	},
+	{
+		Method: http.MethodDelete, Path: "/tokens/{id}", ID: "id", Role: api.RoleReader, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "revokes a token of the caller, also the one that the call is made with",
+	},
+}
+
 var boots = []Route{
 	{
 		Method: http.MethodPost, Path: "/zones/select", Role: api.RoleMember, Read: api.ReadLocal,

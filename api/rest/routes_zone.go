@@ -20,7 +20,7 @@ var zones = []Route{
 	{
 		Method: http.MethodGet, Path: "/zones/info", Role: api.RoleReader, Read: api.ReadLocal,
 		Status: http.StatusOK, Answer: one("zone", ZoneInfo{}), Since: since,
-		Help: "this zone itself",
+		Help: "this zone itself; its digest only for admins",
 	},
 	{
 		Method: http.MethodPost, Path: "/zones", Role: api.RoleAdmin, Read: api.ReadLog,
@@ -41,7 +41,7 @@ var zones = []Route{
 		Method: http.MethodPut, Path: "/zones/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: ZoneBody{}, Status: http.StatusOK, Answer: one("zone", Zone{}), Since: since,
 		Help: "changes a link; `state` is `active` or `paused`; `gateways`, 1 to 16 of `host:port`, replace the known ones until the zone itself reports others; " +
-			"`availability_zone`, `tags`, `maintenance` and `headroom` are of children, see [bindings](bindings.md)",
+			"`availability_zone`, `tags`, `maintenance` and `headroom` are of children, see [bindings](bindings.md); `share_held` and `share_committed` are of the parent",
 	},
 	{
 		Method: http.MethodPost, Path: "/zones/{id}/plan-maintenance", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLinearizable,
@@ -198,12 +198,18 @@ var operators = []Route{
 	{
 		Method: http.MethodGet, Path: "/operator/snapshot", Role: api.RoleAdmin, Read: api.ReadLinearizable, Stream: true,
 		Status: http.StatusOK, Since: since,
-		Help: "the whole state of the zone, as a checksummed file",
+		Help: "the whole state of the zone, as a file sealed with its key-encryption key",
 	},
 	{
 		Method: http.MethodPut, Path: "/operator/snapshot", Role: api.RoleAdmin, Read: api.ReadLog, Stream: true,
+		Query:  []Param{{"unauthenticated", "true to accept a file that does not prove that this zone wrote it: a backup of an older release"}},
 		Status: http.StatusNoContent, Since: since,
 		Help: "replaces the whole state of the zone with that of such a file",
+	},
+	{
+		Method: http.MethodGet, Path: "/operator/audit", Role: api.RoleAdmin, Read: api.ReadLinearizable, Query: []Param{limit, marker},
+		Status: http.StatusOK, Answer: list("audit", AuditRecord{}), Since: since,
+		Help: "who changed what in the zone, oldest first. Each record has the sum of the one before it; the newest 10,000 are kept",
 	},
 	{
 		Method: http.MethodGet, Path: "/operator/tokens", Role: api.RoleAdmin, Read: api.ReadLocal, Query: []Param{limit, marker},
@@ -221,9 +227,34 @@ var operators = []Route{
 		Help: "revokes a bearer token",
 	},
 	{
+		Method: http.MethodGet, Path: "/operator/roles", Role: api.RoleAdmin, Read: api.ReadLocal, Query: []Param{limit, marker},
+		Status: http.StatusOK, Answer: list("roles", Role{}), Since: since,
+		Help: "the roles that operators have made; those of every zone are `reader`, `member` and `admin`",
+	},
+	{
+		Method: http.MethodPut, Path: "/operator/roles/{id}", ID: "name", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: RoleBody{}, Status: http.StatusOK, Answer: one("role", Role{}), Since: since,
+		Help: "makes a role, or replaces it together with what its tokens may do; `allow` has groups of calls such as `servers:read`, see [policies](policies.md)",
+	},
+	{
+		Method: http.MethodDelete, Path: "/operator/roles/{id}", ID: "name", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "deletes a role; 409 while a token has it",
+	},
+	{
+		Method: http.MethodGet, Path: "/operator/agents", Role: api.RoleAdmin, Read: api.ReadLinearizable, Query: []Param{limit, marker},
+		Status: http.StatusOK, Answer: list("agents", Agent{}), Since: since,
+		Help: "the agents of the zone by their certificates; the leader answers, because it knows when each was last seen",
+	},
+	{
+		Method: http.MethodDelete, Path: "/operator/agents/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "revokes an agent: its certificates are refused, its connections closed, its hosts down and disabled. It may join again with a new token",
+	},
+	{
 		Method: http.MethodPost, Path: "/operator/join-tokens", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: JoinTokenSpec{}, Status: http.StatusCreated, Answer: one("token", ""), Since: since,
-		Help: "creates a token with which one node or agent may join; `kind` is `node` or `agent`",
+		Help: "creates a token with which one node or agent may join; `kind` is `node` or `agent`. For an agent, `host_prefix` and `hosts_max` bound the names and the number of its hosts, and with `disabled` its new hosts wait until an operator enables them",
 	},
 	{
 		Method: http.MethodPost, Path: "/operator/join", Read: api.ReadLog,
@@ -254,6 +285,11 @@ var operators = []Route{
 		Method: http.MethodPost, Path: "/operator/keyring/rotate", Role: api.RoleAdmin, Read: api.ReadLog,
 		Status: http.StatusNoContent, Since: since,
 		Help: "creates a new key for sealing plans; the old one still opens the plans it has sealed",
+	},
+	{
+		Method: http.MethodPost, Path: "/operator/kek/rotate", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "creates a new key-encryption key, gives it to the nodes, wraps all secrets by it, and creates a new key for sealing plans; needs a majority of the nodes",
 	},
 	{
 		Method: http.MethodGet, Path: "/operator/holds", Role: api.RoleAdmin, Read: api.ReadLocal,

@@ -96,12 +96,19 @@ type ZoneSpec struct {
 	Tags        *[]string                   `json:"tags,omitempty"`              // all its affinity tags, as key=value, at most 8
 	Maintenance *bool                       `json:"maintenance,omitempty"`       // new work goes elsewhere, what runs stays
 	Headroom    map[api.ResourceClass]int64 `json:"headroom,omitzero"`           // percent of each class, 0 to 100, that stays free; {} for that of the configuration
+
+	// What a parent that is linked may have of this zone at any instant.
+	ShareHeld      *int `json:"share_held,omitempty"`      // percent of each class, 0 to 100, in holds that it has not decided
+	ShareCommitted *int `json:"share_committed,omitempty"` // percent of each class, 0 to 100, decided or not
 }
 
 // HasTerms reports whether something is said of a child.
 func (s *ZoneSpec) HasTerms() bool {
 	return s.AZ != nil || s.Tags != nil || s.Maintenance != nil || s.Headroom != nil
 }
+
+// HasShare reports whether something is said of the share of a parent.
+func (s *ZoneSpec) HasShare() bool { return s.ShareHeld != nil || s.ShareCommitted != nil }
 
 // LinkBody is the body of a call that makes this zone a child of another.
 type LinkBody struct {
@@ -116,10 +123,22 @@ type TransferBody struct {
 
 // TokenSpec is a bearer token to create.
 type TokenSpec struct {
-	User    api.UserID     `json:"user_id"`
+	User    api.UserID     `json:"user_id,omitempty"`
+	Service string         `json:"service,omitempty"` // in place of user_id: the token is for a service and of no user
 	Project api.ProjectID  `json:"project_id"`
-	Roles   []api.UserRole `json:"roles"`         // 1 to 3
-	TTL     Duration       `json:"ttl,omitempty"` // 0 for a token that does not expire
+	Roles   []api.UserRole `json:"roles"`                   // 1 to 8
+	TTL     Duration       `json:"ttl,omitempty"`           // default: 2160h
+	Never   bool           `json:"never_expires,omitempty"` // in place of ttl
+}
+
+// RoleBody is the body of a call that makes or replaces a role.
+type RoleBody struct {
+	Role RoleSpec `json:"role"`
+}
+
+// RoleSpec is what a role allows.
+type RoleSpec struct {
+	Allow []api.RouteGroup `json:"allow"` // at least one
 }
 
 // JoinTokenSpec is a join token to create.
@@ -127,6 +146,7 @@ type JoinTokenSpec struct {
 	Kind api.JoinKind `json:"kind"` // node or agent
 	Name string       `json:"name"` // of the node or agent
 	TTL  Duration     `json:"ttl,omitempty"`
+	AgentTerms
 }
 
 // JoinBody is the request of a new node or agent, sent over TLS with the CA that the token

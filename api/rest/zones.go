@@ -30,6 +30,23 @@ type Zone struct {
 	Tags        []string                    `json:"tags,omitempty"`              // affinity tags, as key=value
 	Maintenance bool                        `json:"maintenance,omitempty"`       // new work goes elsewhere, what runs stays
 	Headroom    map[api.ResourceClass]int64 `json:"headroom,omitempty"`          // percent of a class that stays free; absent for that of the configuration
+
+	Share *ZoneShare `json:"share,omitempty"` // how much of this zone a parent may have, and has; only for admins
+}
+
+// ZoneShare is how much of a zone its parent may have at any instant, and has now.
+type ZoneShare struct {
+	Held      int                              `json:"held"`      // percent of each class in holds that the parent has not decided
+	Committed int                              `json:"committed"` // percent of each class, decided or not
+	Classes   map[api.ResourceClass]ClassShare `json:"classes"`   // that the zone has
+}
+
+// ClassShare is the part of a parent in one resource class of a zone.
+type ClassShare struct {
+	Held         int64 `json:"held"`          // now, in holds that the parent has not decided
+	HeldMax      int64 `json:"held_max"`      // that it may have so
+	Committed    int64 `json:"committed"`     // now, decided or not, preemptible instances included
+	CommittedMax int64 `json:"committed_max"` // that it may have so
 }
 
 // ZoneInfo describes this zone itself.

@@ -16,19 +16,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 	"time"
 
 	"berth/bench/score"
+	"berth/internal/goruntime"
 	"berth/internal/sysinfo"
 )
 
-// gcPercent is what cmd/berth sets.
-const gcPercent = 200
-
 func main() {
-	debug.SetGCPercent(gcPercent)
+	goruntime.Tune(os.Getenv)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := runReport(ctx, os.Args[1:], os.Stderr)
 	stop()

@@ -14,6 +14,7 @@ import (
 	"berth/api/client"
 	"berth/bench/load"
 	"berth/dev"
+	"berth/quota"
 )
 
 // shape has the resources of a host: 4,096 instances of load.OwnFlavor, so that room never runs out.
@@ -53,12 +54,25 @@ func Start(ctx context.Context, f load.Federation, callers int, dir string, now 
 		r.Root, err = client.New(client.Config{Addr: r.Dev.Zones[0].API(), Idle: callers})
 	}
 	if err == nil {
+		err = liftQuotas(ctx, r.Root)
+	}
+	if err == nil {
 		err = load.Fill(ctx, r.Root, load.OwnFlavor, f.Standing)
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
 	return r, nil
+}
+
+// liftQuotas takes the limits of projects away: one project makes all of the load.
+func liftQuotas(ctx context.Context, c *client.Client) error {
+	limits := map[string]*int64{}
+	for item := range quota.Defaults() {
+		limits[string(item)] = new(int64(quota.Unlimited))
+	}
+	_, err := c.SetQuota(ctx, "", limits)
+	return err
 }
 
 // treeOf returns the zones of a federation.

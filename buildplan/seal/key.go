@@ -24,6 +24,7 @@ const (
 	labelOperator = "berth/operator/v1"
 	labelCheck    = "berth/keycheck/v1"
 	labelWrap     = "berth/wrap/v1"
+	labelKEK      = "berth/kek/v1"
 )
 
 // Key is the secret of one epoch. Epoch names it in a blob; it is random, not a

@@ -18,6 +18,13 @@ const (
 // ErrUnwrap is the error for a wrapped secret that cannot be opened.
 var ErrUnwrap = errors.New("seal: wrong key-encryption key or label, or the wrapped secret is damaged")
 
+// KEKIDBytes is the length of the id of a key-encryption key.
+const KEKIDBytes = 16
+
+// KEKID returns the id by which a key-encryption key is named where others may read it. It reveals
+// nothing of the key.
+func KEKID(kek [secretBytes]byte) []byte { return expandKey(kek[:], nil, labelKEK, KEKIDBytes) }
+
 // Wrap encrypts a secret for the replicated state, such as an epoch's key or the key of the
 // zone's CA, under the zone's key-encryption key. The label names the secret, such as
 // "epoch/0a1b2c3d", and must be given again to Unwrap, so that one wrapped secret cannot

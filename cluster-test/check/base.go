@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"berth/api"
@@ -69,7 +70,10 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 		m.Aggregates[a.ID] = &model.Aggregate{Name: a.Name, AZ: a.Metadata[api.MetaAZ], Metadata: a.Metadata, Hosts: a.Hosts}
 	}
 	for _, l := range s.Links() {
-		m.Links[l.ID] = &model.Link{Role: l.Role, Next: l.ChangesNext, Paused: l.State == api.LinkPaused, Silent: l.SilentSince}
+		m.Links[l.ID] = &model.Link{
+			Role: l.Role, Next: l.ChangesNext, Paused: l.State == api.LinkPaused, Silent: l.SilentSince,
+			Held: l.Share.Held, Committed: l.Share.Committed,
+		}
 	}
 	for _, raw := range s.AllHosts() {
 		h, _ := s.Host(raw.ID)
@@ -99,6 +103,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 	for _, l := range s.Leases("") {
 		projects = append(projects, l.Terms.Project)
 	}
+	projects = append(projects, s.QuotaProjects(state.Page{Limit: math.MaxInt})...)
 	for _, p := range projects {
 		for _, g := range s.ServerGroups(p, state.Page{Limit: api.ServerGroupsMax}) {
 			m.Groups[model.GroupID{Project: p, ID: g.ID}] = model.Group{Name: g.Name, Policy: g.Policy, Max: g.Max}
@@ -143,7 +148,10 @@ func addBoots(m *model.Model, s *state.State, p api.ProjectID) {
 		for _, b := range boots {
 			marker = string(b.Request.Reservation)
 			id := model.BootID{Project: p, Reservation: b.Request.Reservation}
-			m.Boots[id] = &model.Boot{ID: id, Key: b.Key, Digest: b.Digest, Least: b.Min, Request: b.Request, Decision: b.Decision, Code: b.Code, Ended: b.Ended, Again: b.Again}
+			m.Boots[id] = &model.Boot{
+				ID: id, Key: b.Key, Digest: b.Digest, Least: b.Min, Request: b.Request, Decision: b.Decision, Code: b.Code, Ended: b.Ended, Again: b.Again,
+				Metadata: b.Metadata, Data: model.DataOf(&b.BootTerms),
+			}
 			addQueued(m, s, id)
 			if b.Key != "" {
 				m.Keys[model.BootKey{Project: p, Key: b.Key}] = id

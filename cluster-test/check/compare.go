@@ -56,6 +56,9 @@ func (o Outcomes) countOutcome(c command.Command, r state.Result) {
 		return
 	}
 	o["slot refused"] += len(r.Hold.Refused)
+	if r.Hold.Why == api.CodeOverQuota {
+		o["hold over a share"]++
+	}
 	for _, sl := range r.Hold.Slots {
 		i := slices.IndexFunc(h.Slots, func(wish command.Slot) bool { return wish.Instance.ID == sl.Instance.ID })
 		if i >= 0 && h.Slots[i].Host != sl.Host {

@@ -32,6 +32,7 @@ const (
 	lineEnded   = "ended"
 	lineStop    = "stop"
 	lineGone    = "gone"
+	lineAbsent  = "absent"
 	lineFenced  = "fenced"
 	lineRefused = "refused"
 )
@@ -234,6 +235,10 @@ func (r *run) followLine(l *list, e event, o JournalOptions) {
 			r.ran = max(r.ran, 1)
 		}
 		r.asked, r.over, r.gone = false, true, true
+	case lineAbsent: // an earlier agent was killed in its start, or later with its machine
+		if r.host == e.line.Host && r.agent == e.agent && (r.asked || r.ran > 0) {
+			r.asked, r.over, r.gone = false, true, true
+		}
 	}
 }
 

@@ -462,6 +462,37 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			q.Set = quota.Limits{quota.Leases: 1}
 			return q
 		})},
+		{"hosts of a revoked agent", promise.Model, func(w *world) {
+			w.add(command.AgentRevoke{Stamp: w.stamp(), ID: "a1"})
+			w.add(w.hostPut("h1", 3))
+		}, instead(is(command.KindAgentRevoke), func(c command.Command) command.Command {
+			return command.ConfigSet{Stamp: command.Stamp{At: c.Time()}}
+		})},
+		{"hosts beyond a join token", promise.Model, func(w *world) {
+			t := api.JoinToken{ID: "t", Hash: []byte("h"), Kind: api.JoinAgent, Name: "a1", Expires: api.Forever, Terms: &api.AgentTerms{HostPrefix: "h"}}
+			w.add(command.JoinPut{Stamp: w.stamp(), Token: t})
+			w.add(command.JoinUse{Stamp: w.stamp(), ID: "t", Hash: []byte("h"), Want: api.JoinAgent})
+			w.add(w.hostPut("h1", 3))
+			w.add(w.hostPut("x1", 3))
+		}, instead(is(command.KindJoinPut), func(c command.Command) command.Command {
+			p := c.(command.JoinPut)
+			p.Token.Terms = nil
+			return p
+		})},
+		{"a change under another's name", promise.Model, func(w *world) {
+			by := api.AuditActor{Kind: api.ActorToken, ID: "t", User: "ada", Project: "ops"}
+			w.add(command.Audit{Stamp: w.stamp(), Actor: by, Request: "r1", Call: "DELETE /quotas/p", Count: 1}, command.QuotaDelete{Stamp: w.stamp(), Project: "p"})
+			w.add(command.Audit{Stamp: w.stamp(), Actor: by, Target: "sealed backup"})
+		}, instead(is(command.KindAudit), func(c command.Command) command.Command {
+			a := c.(command.Audit)
+			a.Actor.ID = "u"
+			return a
+		})},
+		{"a lost record of the audit log", promise.Model, func(w *world) {
+			w.add(command.Audit{Stamp: w.stamp(), Count: 1}, command.ConfigSet{Stamp: w.stamp()})
+		}, instead(is(command.KindAudit), func(c command.Command) command.Command {
+			return command.Audit{Stamp: command.Stamp{At: c.Time()}, Count: 0, Target: "another"}
+		})},
 		{"a lease that ends later", promise.Lease, func(w *world) {
 			w.add(bare(w, "l1"))
 			w.now += 3_600_000

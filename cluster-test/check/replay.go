@@ -32,6 +32,8 @@ type replay struct {
 	sum    LogSummary
 	last   state.Result // of the last command
 
+	auditor auditor
+
 	happened map[api.LeaseID]happened
 	lastFact api.Instant // when the last event about a lease happened
 	form     api.Form    // of the last command
@@ -109,6 +111,7 @@ func (r *replay) applyEntry(e known) bool {
 func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	before, found, told := r.s.Now(), len(r.all), r.s.EventsEnd()
 	r.m.Index, r.form = index, c.Form()
+	r.noteAudit()
 	result := r.apply(r.s, index, c)
 	if r.last = result; r.twin != nil {
 		if again := r.apply(r.twin, index, c); (again.Err == nil) != (result.Err == nil) {
@@ -152,6 +155,7 @@ func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	if len(r.all) == found {
 		r.compareChanged(index, c)
 		r.compareLeases(index, told)
+		r.compareAudit(index, c, result.Err)
 	}
 	return len(r.all) == found
 }

@@ -45,6 +45,7 @@ func (r *replay) compareAll(index uint64) bool {
 	}
 	r.compareWishes(index)
 	r.compareBindings(index)
+	r.compareLent(index)
 	r.compareReaders(index)
 	undecided := 0
 	for _, b := range r.m.Boots {

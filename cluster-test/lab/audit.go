@@ -231,6 +231,10 @@ func (a *AgentProc) readJournal() []entry {
 // one may also start again where it is gone: it was sent on, and back before it was
 // started there. Lines of hosts that it has left are ignored.
 func (l Life) afterEntry(e entry, restored, moves bool) (Life, error) {
+	if e.Event == "absent" { // its agent was killed in the start, and finds nothing of it
+		l.Gone = l.Gone || l.Host == e.Host
+		return l, nil
+	}
 	starts := e.Event == "start" || e.Event == "running"
 	back := l.Gone && (restored || moves && e.Event == "start")
 	switch elsewhere := l.Host != "" && l.Host != e.Host; {

@@ -38,6 +38,8 @@ func TestLife(t *testing.T) {
 		{"moved back, and started twice there", ran + "gone h|start h|running h|running h", moves, "started twice"},
 		{"runs without a start", ran + "gone h|running h", moves, "started twice"},
 		{"moved back, and not gone when it is started elsewhere", ran + "gone h|start h|running h|start g", moves, "two hosts"},
+		{"its agent was killed in a start, and finds nothing", ran + "gone h|start g|absent g|start h|running h", moves, ""},
+		{"absent elsewhere", ran + "absent g|start g", moves, "two hosts"},
 		{"evacuated", "start h fence 20s|running h|start g|running g", never, ""},
 		{"its fence has struck", "start h fence 20s|running h|fenced h|gone h|start h|running h", never, ""},
 		{"a fence, and it is started twice", "start h fence 20s|running h|start h|running h", never, "started twice"},

@@ -8,26 +8,19 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 	_ "time/tzdata" // leases repeat by the clock of a time zone, and images of nodes may have no database
 
 	"berth/cli"
+	"berth/internal/goruntime"
 )
 
 // version is set when the binary is built: -ldflags "-X main.version=v1.2.3".
 var version = "dev"
 
-// gcPercent is how much the heap may grow before it is collected, in percent of what is live,
-// unless GOGC says otherwise. Twice Go's default: a busy node spends a tenth less
-// processor time.
-const gcPercent = 200
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	goruntime.Tune(os.Getenv)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := runCommand(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -25,7 +25,7 @@ import (
 type agentFlags struct {
 	dir, join, driver, name, shape, reserve, pool, prefix string
 	hosts                                                 int
-	cgroup                                                string
+	cgroup, user                                          string
 	attributes, traits                                    []string
 	logs                                                  logFlags
 }
@@ -65,6 +65,7 @@ The first time, an agent joins with a token of "berth join-token create --kind a
 	f.StringVar(&a.pool, "pool", string(api.PoolShared), "pool of the hosts: on_demand, reservable or shared")
 	f.StringArrayVar(&a.attributes, "attribute", nil, "attribute of the hosts as key=value; may be repeated")
 	f.StringArrayVar(&a.traits, "trait", nil, "trait of the hosts, such as CUSTOM_SSD; may be repeated")
+	f.StringVar(&a.user, "user", "", "`USER` as whom instances run, which keeps them from the agent's key; needs an agent that runs as root (process driver)")
 	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits, empty for none (process driver)")
 	a.logs.addFlags(c, "info")
 	cli.RequireFlags(c, "dir")
@@ -184,7 +185,13 @@ func (a *agentFlags) machineHosts(ctx context.Context, log *slog.Logger) ([]api.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	d, err := process.Open(ctx, process.Config{Dir: filepath.Join(a.dir, "instances"), Cgroup: a.cgroup, Log: log})
+	conf := process.Config{Dir: filepath.Join(a.dir, "instances"), Cgroup: a.cgroup, Log: log}
+	if a.user != "" {
+		if conf.User, err = process.FindUser(a.user); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	d, err := process.Open(ctx, conf)
 	if err != nil {
 		return nil, nil, nil, err
 	}

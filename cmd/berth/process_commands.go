@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"berth/api"
 	"berth/cli"
 	"berth/costs"
+	"berth/httpd/rates"
 	"berth/node"
 )
 
@@ -80,7 +82,7 @@ func planKey(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := readPrivate(path)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "berth", "the plan key cannot be read: "+err.Error(), err)
 	}
@@ -94,6 +96,7 @@ func (e *env) initCommand() *cobra.Command {
 		o      node.InitOptions
 		listen listenFlags
 		key    string
+		until  string
 		weight map[string]int64
 	)
 	c := &cobra.Command{
@@ -101,7 +104,7 @@ func (e *env) initCommand() *cobra.Command {
 		Short: "Create the data directory of a new zone's first node",
 		Long: `Create the data directory of a new zone's first node, with a new certificate
 authority, certificates and keys. The first admin token is printed once and stored
-nowhere: save it.
+nowhere: save it, and create another one with "berth token create" before it expires.
 
 Start the node with "berth node"; add more with "berth join-token create --kind node".`,
 		Example: `  berth init --dir /var/lib/berth --name west
@@ -110,6 +113,9 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 		RunE: cli.RunLocally(func(*cobra.Command, []string) error {
 			var err error
 			if o.PlanKey, err = planKey(key); err != nil {
+				return err
+			}
+			if o.TokenTTL, err = cli.ParseExpiry(until); err != nil {
 				return err
 			}
 			o.Listen, o.Names, o.Now = listen.readAddresses(), listen.names, readClock()
@@ -137,6 +143,7 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 	f.StringVar(&o.Name, "name", "", "name of the zone")
 	f.StringVar((*string)(&o.Node), "node", "node-1", "id of the first node")
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
+	f.StringVar(&until, "token-expires", api.TokenTTLFirst.String(), "after which `TIME` the first admin token expires, such as 720h, or never")
 	f.StringToInt64Var(&weight, "cost", nil, "cost and its weight, such as spread=1 (the default) or fill_first=1; may be repeated")
 	listen.addFlags(c)
 	cli.RequireFlags(c, "dir", "name")
@@ -150,6 +157,7 @@ func (e *env) nodeCommand() *cobra.Command {
 		logs   logFlags
 		join   string
 		key    string
+		rate   map[string]int64
 	)
 	c := &cobra.Command{
 		Use:   "node --dir DIR",
@@ -170,6 +178,9 @@ with exit code 9. The zone continues without it.`,
 				return err
 			}
 			if o.PlanKey, err = planKey(key); err != nil {
+				return err
+			}
+			if o.Rates, err = rates.Defaults().With(rate); err != nil {
 				return err
 			}
 			if err = joinNode(c.Context(), o.Dir, join, &listen); err != nil {
@@ -196,6 +207,8 @@ with exit code 9. The zone continues without it.`,
 	f.StringVar(&join, "join-file", "", "file with a join token; used only the first time")
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
 	f.BoolVar(&o.Insecure, "insecure-dev", false, "require no tokens; only on a loopback address")
+	f.IntVar(&o.ConnsPerAddress, "conns-per-address", 0, "connections that one remote address may have to each listener (default: half of those that there are places for)")
+	f.StringToInt64Var(&rate, "rate", nil, "class of calls and how many one party may make in a second, such as writes=100; 0 for any number; may be repeated. Classes: "+strings.Join(rates.Classes(), ", "))
 	listen.addFlags(c)
 	logs.addFlags(c, "info")
 	cli.RequireFlags(c, "dir")
@@ -242,11 +255,24 @@ func readSecret(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := readPrivate(path)
 	if err != nil {
 		return "", api.Wrap(api.CodeInvalid, "berth", "the token cannot be read: "+err.Error(), err)
 	}
 	return strings.TrimSpace(string(b)), nil
+}
+
+// readPrivate reads a file with a secret. It refuses one that others may read. A pipe has no
+// others: whoever may open it is known by other means.
+func readPrivate(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s can be read by others: chmod 600 it", path)
+	}
+	return os.ReadFile(path)
 }
 
 // readClock is the clock of every process of this binary.

@@ -16,6 +16,7 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/httpd/door"
+	"berth/httpd/rates"
 	"berth/httpd/wire"
 	"berth/raftstore/state"
 )
@@ -32,6 +33,8 @@ type Config struct {
 	Watching func() Watching
 	// Admission returns what this process does to admit boots; nil for nothing.
 	Admission func() Admission
+	// Refused returns how many calls this process has refused by their rate; nil for nothing.
+	Refused func() map[rates.Class]uint64
 }
 
 // Routes returns every call of the listener with its kind of read. Each call reports on
@@ -88,6 +91,8 @@ var (
 	term      = prometheus.NewDesc("berth_raft_term", "Current leadership term.", nil, nil)
 	written   = prometheus.NewDesc("berth_form_written", "Newest form of an entry applied here: a release that reads less cannot come back.", nil, nil)
 	readable  = prometheus.NewDesc("berth_form_readable", "Newest form that all nodes of the zone read.", nil, nil)
+	stateSize = prometheus.NewDesc("berth_state_bytes", "Estimated size of the replicated state in a backup.", nil, nil)
+	kekDue    = prometheus.NewDesc("berth_kek_due", "1 if a removed node has the key-encryption key in use.", nil, nil)
 	leads     = prometheus.NewDesc("berth_leader", "1 if this node leads its zone.", nil, nil)
 	hosts     = prometheus.NewDesc("berth_hosts", "Hosts by state.", []string{"state"}, nil)
 	instances = prometheus.NewDesc("berth_instances", "Instances known here by status.", []string{"status"}, nil)
@@ -101,6 +106,7 @@ var (
 	streams   = prometheus.NewDesc("berth_event_streams", "Open event streams of this node.", nil, nil)
 	leased    = prometheus.NewDesc("berth_leases", "Leases of this zone by status.", []string{"status"}, nil)
 	happened  = prometheus.NewDesc("berth_lease_events_total", "Events of leases that have happened, since this process started.", []string{"event"}, nil)
+	tooOften  = prometheus.NewDesc("berth_calls_refused_total", "Calls that this process has refused because a party made too many of their class in a second.", []string{"class"}, nil)
 	late      = prometheus.NewDesc("berth_lease_lag_seconds", "How late the oldest event of a lease or end of a window is that has not begun.", nil, nil)
 	held      = prometheus.NewDesc("berth_lease_slots_waiting", "Slots of leases whose window has begun while others still use their room.", nil, nil)
 	requeued  = prometheus.NewDesc("berth_requeued_instances", "Preempted instances that wait to be booted again.", nil, nil)
@@ -113,10 +119,10 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, written, readable, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag} {
+	for _, d := range []*prometheus.Desc{index, term, written, readable, stateSize, kekDue, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag, tooOften} {
 		ch <- d
 	}
-	for _, d := range slices.Concat(preemptDescs, bindingDescs, admissionDescs) {
+	for _, d := range slices.Concat(preemptDescs, bindingDescs, admissionDescs, linkDescs) {
 		ch <- d
 	}
 }
@@ -132,6 +138,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(term, float64(c.Term()))
 	gauge(written, float64(v.Form()))
 	gauge(readable, float64(c.Form()))
+	gauge(stateSize, float64(v.SizeBytes()))
+	gauge(kekDue, map[bool]float64{true: 1}[v.KEKDue > 0])
 	gauge(leads, map[bool]float64{true: 1}[self])
 	states := map[api.HostState]int{api.HostUp: 0, api.HostDown: 0}
 	for _, h := range v.AllHosts() {
@@ -145,14 +153,26 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	c.collectWatching(ch, v, gauge)
 	c.collectAdmission(ch)
+	c.collectRefused(ch)
 	c.collectLeases(ch, v, gauge)
 	gauge(requeued, float64(v.CountRequeued()))
 	gauge(undecided, float64(len(v.UndecidedBoots())))
 	gauge(untold, float64(len(v.UntoldHolds())))
 	gauge(prepared, float64(len(v.PreparedHolds())))
+	collectLinks(v, gauge)
 	for class, t := range v.Hosts().Totals() {
 		gauge(free, float64(t.Free), string(class))
 		gauge(total, float64(t.Total), string(class))
+	}
+}
+
+// collectRefused collects what was refused by its rate, each class also if there was nothing.
+func (c *collector) collectRefused(ch chan<- prometheus.Metric) {
+	if c.Refused == nil {
+		return
+	}
+	for class, n := range c.Refused() {
+		ch <- prometheus.MustNewConstMetric(tooOften, prometheus.CounterValue, float64(n), string(class))
 	}
 }
 

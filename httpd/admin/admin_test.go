@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/httpd/rates"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -67,6 +68,7 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 		Admission: func() Admission {
 			return Admission{Waiting: 1, Batches: 2, Planned: 7, Alone: 3, Conflicts: 3, Planning: 1500 * time.Millisecond, Logging: 2 * time.Second}
 		},
+		Refused: func() map[rates.Class]uint64 { return map[rates.Class]uint64{rates.Writes: 5, rates.Joins: 0} },
 		Watching: func() Watching {
 			return Watching{
 				Delivered: 7, Failed: 2, Lag: 90 * time.Second, Streams: 3,
@@ -100,6 +102,7 @@ func TestMetrics(t *testing.T) {
 	}
 	assert.Equal(t, map[string]float64{
 		"berth_applied_index": 6, "berth_raft_term": 7, "berth_form_written": 1, "berth_form_readable": float64(api.FormNewest), "berth_leader": 1,
+		"berth_state_bytes": float64(busy(t).SizeBytes()), "berth_kek_due": 0,
 		"berth_hosts up": 1, "berth_hosts down": 1, "berth_instances BUILD": 1,
 		"berth_admission_waiting": 1, "berth_admission_batches_total": 2, "berth_admission_boots_total yes": 7, "berth_admission_boots_total no": 3,
 		"berth_admission_conflicts_total": 3, "berth_admission_seconds_total plan": 1.5, "berth_admission_seconds_total log": 2,
@@ -118,7 +121,8 @@ func TestMetrics(t *testing.T) {
 		"berth_bindings true": 0, "berth_bindings false": 0, "berth_bindings_ended_total no_room": 0, "berth_bindings_ended_total headroom": 0,
 		"berth_bindings_ended_total maintenance": 0, "berth_bindings_ended_total away": 0, "berth_bindings_ended_total unfit": 0,
 		"berth_bindings_ended_total operator": 0,
-		"berth_leases TERMINATING":            0, "berth_leases TERMINATED": 0, "berth_leases DELETING": 0, "berth_leases ERROR": 0,
+		"berth_calls_refused_total writes":    5, "berth_calls_refused_total joins": 0,
+		"berth_leases TERMINATING": 0, "berth_leases TERMINATED": 0, "berth_leases DELETING": 0, "berth_leases ERROR": 0,
 	}, got)
 }
 
@@ -282,8 +286,10 @@ func TestMetricsAreDocumented(t *testing.T) {
 		documented[m[1]] = m[2]
 	}
 	help := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^# HELP (\w+) (.+)$`).FindAllStringSubmatch(get(t, listener(busy(t), "n-1", true), "/metrics").Body.String(), -1) {
-		help[m[1]] = m[2]
+	for _, v := range []*state.State{busy(t), lending(t)} {
+		for _, m := range regexp.MustCompile(`(?m)^# HELP (\w+) (.+)$`).FindAllStringSubmatch(get(t, listener(v, "n-1", true), "/metrics").Body.String(), -1) {
+			help[m[1]] = m[2]
+		}
 	}
 	assert.NotEmpty(t, help)
 	assert.Equal(t, help, documented, "docs/operate.md, table of metrics")

@@ -7,11 +7,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
 	"berth/httpd/door"
+	"berth/httpd/rates"
 	"berth/httpd/wire"
 	"berth/internal/requestid"
 	"berth/zone"
@@ -28,6 +30,8 @@ type Config struct {
 	Agent  func(r *http.Request) (api.AgentID, bool) // the authenticated agent
 	Leader func() (addr string, self bool)           // agent listener of the leader, "" if there is none
 	Log    *slog.Logger
+	Rates  *rates.Limiter // of calls of one agent; nil for no limit
+	Now    func() time.Time
 }
 
 type agentDoor struct{ Config }
@@ -77,6 +81,12 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 		if !ok {
 			d.writeRefusal(w, r, api.Errorf(api.CodeUnauthenticated, "this door is for agents of the zone"))
 			return
+		}
+		if d.Rates != nil {
+			if over := d.Rates.Take(d.Now(), rates.Heartbeats, rates.Party{Kind: rates.Agent, ID: string(id)}); over != nil {
+				d.writeRefusal(w, r, door.TooOften(w, over))
+				return
+			}
 		}
 		if leader, self := d.Leader(); !self {
 			wire.CBOR(w, r, http.StatusMisdirectedRequest, api.AgentRedirect{Leader: leader, Addresses: d.nodeAddresses()})

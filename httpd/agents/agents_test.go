@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/httpd/rates"
 	"berth/internal/codec"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
@@ -40,6 +41,7 @@ func newWorld(tb testing.TB) *world {
 	w.zone = zone.New(zone.Config{Store: w.store, Now: time.Now, Log: log})
 	w.Handler = New(Config{
 		Zone: w.zone, Fleet: fleet.New(w.zone, nil), Log: log,
+		Rates: rates.New(rates.Rates{rates.Heartbeats: 1000}), Now: func() time.Time { return time.Unix(0, 0) },
 		Agent: func(r *http.Request) (api.AgentID, bool) {
 			id, ok := r.Context().Value(agentKey{}).(api.AgentID)
 			return id, ok
@@ -358,4 +360,15 @@ func TestAnAgentOfBeforeGetsWholeLists(t *testing.T) {
 	got := ask(api.FormFifth, seen)
 	assert.Equal(t, seen, got.Hosts[0].Since)
 	assert.Len(t, got.Hosts[0].Instances, 1)
+}
+
+// TestAnAgentThatCallsTooOften is refused before its body is read, and the others are served.
+func TestAnAgentThatCallsTooOften(t *testing.T) {
+	w := newWorld(t)
+	for n := range 2 * 1000 {
+		require.Equal(t, http.StatusNotFound, w.do(t, "a", api.PathAgentWork, api.AgentWork{}).Code, "call %d", n)
+	}
+	w.refused(t, "a", api.PathAgentWork, []byte("nonsense"), api.CodeOverloaded, "too many calls")
+	assert.Equal(t, "1", w.do(t, "a", api.PathAgentReport, nil).Header().Get("Retry-After"))
+	assert.Equal(t, http.StatusNotFound, w.do(t, "b", api.PathAgentWork, api.AgentWork{}).Code)
 }

@@ -1,11 +1,16 @@
 package door
 
 import (
+	"cmp"
 	"context"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
+	"time"
 
 	"berth/api"
+	"berth/internal/actor"
 )
 
 type callerKey struct{}
@@ -16,30 +21,93 @@ func Caller(r *http.Request) api.Caller {
 	return c
 }
 
+var errUnauthenticated = api.Errorf(api.CodeUnauthenticated, "this call needs a valid token: send Authorization: Bearer berth_...")
+
 // Authenticate admits callers with a token of this zone. Every failure gives the same
 // answer. A token that is unknown on this node may have been created a moment ago, so
 // the leader decides, once a majority has confirmed its state.
 func (d *Door) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, ok := d.callerOf(r)
-		if !ok && !d.Leader() && d.mayBeNew(r) {
-			d.passOn(w, r)
+		if err := d.checkTrust(r); err != nil {
+			d.Refuse(w, r, err)
 			return
 		}
-		if !ok && d.mayBeNew(r) { // this node may have been deposed without noticing
-			if _, err := d.Zone.Latest(r.Context()); err != nil {
-				d.Refuse(w, r, err)
+		c, ok := d.callerOf(r)
+		if !ok {
+			if c, ok = d.lookAgain(w, r); !ok {
 				return
 			}
-			c, ok = d.callerOf(r)
 		}
-		if !ok {
-			d.Refuse(w, r, api.Errorf(api.CodeUnauthenticated,
-				"this call needs a valid token: send Authorization: Bearer berth_..."))
-			return
+		if d.Admitted != nil {
+			d.Admitted(r)
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+		if id := d.tokenID(r); id != "" {
+			d.Uses.Note(api.TokenID(id), api.InstantOf(d.Now()))
+		}
+		ctx := actor.With(context.WithValue(r.Context(), callerKey{}, c), actor.Call{
+			By:   api.AuditActor{Kind: api.ActorToken, ID: d.tokenID(r), User: c.User, Project: c.Project},
+			Path: r.Method + " " + r.URL.EscapedPath(),
+		})
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// lookAgain returns the caller whose token this node does not know, if it was created a moment ago. If not
+// ok, the call was answered.
+func (d *Door) lookAgain(w http.ResponseWriter, r *http.Request) (c api.Caller, ok bool) {
+	err := d.paceStranger(w, r)
+	if err == nil && d.mayBeNew(r) {
+		if !d.Leader() {
+			d.passOn(w, r)
+			return c, false
+		}
+		_, err = d.Zone.Latest(r.Context()) // this node may have been deposed without noticing
+		if c, ok = d.callerOf(r); err == nil && ok {
+			return c, true
+		}
+	}
+	if err == nil {
+		err = errUnauthenticated
+	}
+	d.Refuse(w, r, err)
+	return c, false
+}
+
+// TrustMax is how long a node without a leader trusts what it knows of tokens: meanwhile
+// some may have been revoked.
+const TrustMax = time.Hour
+
+// checkTrust refuses calls of everybody, where this node cannot tell who is who: it has been
+// without a leader for too long, or asks for no token and the call is that of a page of another site.
+func (d *Door) checkTrust(r *http.Request) error {
+	if d.Insecure {
+		return d.checkOwnPage(r)
+	}
+	if d.Cut == nil {
+		return nil
+	}
+	if cut := d.Cut(); cut > TrustMax {
+		return api.Errorf(api.CodeUnavailable,
+			"this node has heard of no leader for %s, and does not know whether the token was revoked meanwhile; try another node", cut.Round(time.Second))
+	}
+	return nil
+}
+
+// checkOwnPage refuses what a browser sends for a page of another site: it names the site, or the
+// name that the site has given to this address. What another node has passed on was looked at there.
+func (d *Door) checkOwnPage(r *http.Request) error {
+	if r.Header.Get("Origin") != "" {
+		return api.Errorf(api.CodeForbidden, "a zone that asks for no token takes no calls of pages of browsers")
+	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = strings.Trim(r.Host, "[]")
+	}
+	addr, err := netip.ParseAddr(host)
+	if here := d.Address != nil && d.Address(r) != ""; here && host != "localhost" && (err != nil || !addr.IsLoopback()) {
+		return api.Errorf(api.CodeForbidden, "a zone that asks for no token is called by a loopback address or as localhost, not as %q", r.Host)
+	}
+	return nil
 }
 
 func (d *Door) callerOf(r *http.Request) (api.Caller, bool) {
@@ -50,17 +118,51 @@ func (d *Door) callerOf(r *http.Request) (api.Caller, bool) {
 	if err != nil {
 		return api.Caller{}, false
 	}
-	t, ok := d.Zone.View().Token(id)
+	v := d.Zone.View()
+	t, ok := v.Token(id)
 	if !ok || !d.Tokens.Check(t.Hash, hash) || api.InstantOf(d.Now()) >= t.Expires {
 		return api.Caller{}, false
 	}
-	c := api.Caller{User: t.User, Project: t.Project, Role: api.RoleReader}
-	for _, role := range t.Roles {
-		if one := (api.Caller{Role: role}); one.Allows(c.Role) {
-			c.Role = role
-		}
+	return v.CallerOf(t), true
+}
+
+// tokenID returns the public half of the token of a request, "" if it needs none.
+func (d *Door) tokenID(r *http.Request) string {
+	if d.Insecure {
+		return ""
 	}
-	return c, true
+	id, _, _ := d.Tokens.Parse(tokenOf(r)) // it was read before
+	return string(id)
+}
+
+// lookEvery is how often a call that waits looks whether its caller is still admitted.
+const lookEvery = time.Second
+
+// WhileAdmitted returns the context of a call that waits. It ends with the call, or at most
+// lookEvery after its caller is admitted no more; then lost returns the refusal to answer with.
+// The caller must call stop.
+func (d *Door) WhileAdmitted(r *http.Request) (ctx context.Context, lost func() error, stop func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	go func() {
+		t := time.NewTicker(lookEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				if !d.Admits(r) {
+					cancel()
+				}
+			}
+		}
+	}()
+	return ctx, func() error {
+		if d.Admits(r) {
+			return nil
+		}
+		return errUnauthenticated
+	}, cancel
 }
 
 // Admits reports whether the caller of a request that is under way is still admitted: the
@@ -94,15 +196,22 @@ func (d *Door) mayBeNew(r *http.Request) bool {
 	return !known
 }
 
-// Allow admits callers whose role is at least want.
-func (d *Door) Allow(want api.UserRole) func(http.Handler) http.Handler {
+// Allow admits callers whose built-in role is at least want, or who have a role that allows a group.
+func (d *Door) Allow(want api.UserRole, g api.RouteGroup) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if c := Caller(r); !c.Allows(want) {
-				d.Refuse(w, r, api.Errorf(api.CodeForbidden, "this call needs the role %s; the token has %s", want, c.Role))
+			if c := Caller(r); !c.May(want, g) {
+				d.Refuse(w, r, api.Errorf(api.CodeForbidden, "this call needs the role %s%s; the token has %s", want, orOneWith(g), cmp.Or(c.Role, "others")))
 				return
 			}
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+func orOneWith(g api.RouteGroup) string {
+	if g == "" {
+		return ""
+	}
+	return ", or one that allows " + string(g)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/httpd/rates"
 	"berth/internal/requestid"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -37,6 +38,16 @@ type Config struct {
 	Now      func() time.Time
 	Log      *slog.Logger
 	Insecure bool // no tokens: every caller is the admin of project "admin"
+	// Cut returns for how long this node has heard of no leader; nil for a node that always does.
+	Cut func() time.Duration
+	// Admitted is told of each request with a valid token; nil for nobody.
+	Admitted func(r *http.Request)
+	// Uses remembers when tokens are used; nil for nobody.
+	Uses *Uses
+	// Rates limits how often callers may call; nil for no limit. Address returns where a
+	// request came from, "" if another node has passed it on.
+	Rates   *rates.Limiter
+	Address func(r *http.Request) string
 }
 
 // Door is the common part of one dialect. Its methods may be called concurrently.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -48,7 +49,7 @@ type world struct {
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{store: memstore.New()}
+	w := &world{store: memstore.NewOfForm(api.FormNewest)}
 	w.serve(w.store)
 	w.store.Must(tb, command.Init{Stamp: w.Zone.Stamp(), Zone: "zone-root", Name: "root"})
 	w.token(tb, "member", api.Forever, api.RoleReader, api.RoleMember)
@@ -108,11 +109,11 @@ func TestACallerHasTheHighestOfHisRoles(t *testing.T) {
 		assert.Equal(t, http.StatusUnauthorized, ask(h, bearer(token)).Code, "%q", token)
 	}
 	for set, want := range map[api.UserRole]int{api.RoleReader: http.StatusOK, api.RoleMember: http.StatusOK, api.RoleAdmin: http.StatusForbidden} {
-		allowed := w.Authenticate(w.Allow(set)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+		allowed := w.Authenticate(w.Allow(set, api.AreaServers.Reads())(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 		assert.Equal(t, want, ask(allowed, bearer("member:s")).Code, set)
 	}
 	w.Insecure = true
-	assert.Equal(t, http.StatusOK, ask(h, get("/")).Code)
+	assert.Equal(t, http.StatusOK, ask(h, get("http://localhost/")).Code)
 	assert.Equal(t, api.RoleAdmin, who.Role)
 }
 
@@ -221,4 +222,108 @@ func TestReads(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, ask(h, httptest.NewRequest(http.MethodPost, "/?read=linearizable", nil)).Code)
 	w.serve(memstore.NewPast(w.store, past, true))
 	assert.Equal(t, http.StatusServiceUnavailable, ask(w.Fresh(api.ReadLinearizable)(h), get("/")).Code)
+}
+
+// TestWhoWaitsIsLookedAtAgain: a call that waits ends soon after its token has.
+func TestWhoWaitsIsLookedAtAgain(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, w *world){
+		"revoked": func(t *testing.T, w *world) {
+			t.Helper()
+			w.store.Must(t, command.TokenDelete{Stamp: w.Zone.Stamp(), ID: "member"})
+		},
+		"expired": func(_ *testing.T, w *world) { w.Now = func() time.Time { return epoch.Add(time.Hour) } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.token(t, "member", api.InstantOf(epoch.Add(time.Hour)), api.RoleMember)
+				h := w.Authenticate(w.Handle(func(_ http.ResponseWriter, r *http.Request) error {
+					ctx, lost, stop := w.WhileAdmitted(r)
+					defer stop()
+					begun := time.Now()
+					select {
+					case <-ctx.Done():
+						t.Error("it is still admitted")
+					case <-time.After(time.Hour):
+					}
+					assert.NoError(t, lost())
+					end(t, w)
+					<-ctx.Done()
+					assert.LessOrEqual(t, time.Since(begun), time.Hour+lookEvery)
+					return lost()
+				}))
+				assert.Equal(t, http.StatusUnauthorized, ask(h, bearer("member:s")).Code)
+			})
+		})
+	}
+}
+
+// TestANodeThatIsCutOff answers until TrustMax has passed, and then nobody.
+func TestANodeThatIsCutOff(t *testing.T) {
+	w := newWorld(t)
+	var cut time.Duration
+	w.Cut = func() time.Duration { return cut }
+	h := w.Authenticate(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	cut = TrustMax
+	assert.Equal(t, http.StatusOK, ask(h, bearer("member:s")).Code)
+	cut++
+	assert.Equal(t, http.StatusServiceUnavailable, ask(h, bearer("member:s")).Code)
+}
+
+// TestPagesOfOthersAreNoCallers: without tokens, what a browser sends for another site is refused.
+func TestPagesOfOthersAreNoCallers(t *testing.T) {
+	w := newWorld(t)
+	w.Insecure = true
+	w.Address = func(r *http.Request) string { return r.Header.Get("From") }
+	h := w.Authenticate(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for _, c := range []struct {
+		host, origin, from string
+		want               int
+	}{
+		{"127.0.0.1:7600", "", "127.0.0.1", http.StatusOK},
+		{"127.0.0.2", "", "127.0.0.1", http.StatusOK},
+		{"[::1]:7600", "", "127.0.0.1", http.StatusOK},
+		{"[::1]", "", "127.0.0.1", http.StatusOK},
+		{"localhost:7600", "", "127.0.0.1", http.StatusOK},
+		{"node-2.example:7602", "", "", http.StatusOK}, // passed on
+		{"evil.example", "", "127.0.0.1", http.StatusForbidden},
+		{"127.0.0.1.evil.example:7600", "", "127.0.0.1", http.StatusForbidden},
+		{"192.0.2.1:7600", "", "127.0.0.1", http.StatusForbidden},
+		{"", "", "127.0.0.1", http.StatusForbidden},
+		{"127.0.0.1:7600", "https://evil.example", "127.0.0.1", http.StatusForbidden},
+		{"127.0.0.1:7600", "null", "127.0.0.1", http.StatusForbidden},
+	} {
+		r := from(c.from, "")
+		r.Host = c.host
+		if c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		assert.Equal(t, c.want, ask(h, r).Code, "%+v", c)
+	}
+	w.Insecure = false
+	r := bearer("member:s")
+	r.Header.Set("Origin", "https://ui.example")
+	assert.Equal(t, http.StatusOK, ask(h, r).Code, "a token says enough")
+}
+
+// TestWhatIsNotAllowedIsNotRead: a role is looked at before the body.
+func TestWhatIsNotAllowedIsNotRead(t *testing.T) {
+	w := newWorld(t)
+	w.store.Must(t, command.RoleSet{Stamp: w.Zone.Stamp(), Role: api.Role{Name: "hosts", Allow: []api.RouteGroup{api.AreaHosts.Writes()}}})
+	w.token(t, "custom", api.Forever, "hosts")
+	for token, areas := range map[string]map[api.Area]int{
+		"member:s": {api.AreaHosts: http.StatusForbidden, api.AreaFlavors: http.StatusForbidden},
+		"custom:s": {api.AreaHosts: http.StatusOK, api.AreaFlavors: http.StatusForbidden},
+	} {
+		for area, want := range areas {
+			r := bearer(token)
+			r.Method, r.Body = http.MethodPost, unread{t}
+			h := w.Authenticate(w.Allow(api.RoleAdmin, area.Writes())(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+			rec := ask(h, r)
+			assert.Equal(t, want, rec.Code, "%s %s", token, area)
+			if want == http.StatusForbidden {
+				assert.Contains(t, rec.Body.String(), "needs the role admin, or one that allows "+string(area.Writes()))
+			}
+		}
+	}
 }

@@ -176,7 +176,7 @@ func (s *stream) run(ctx context.Context, v *state.State) {
 		}
 		more := len(list) == atOnce
 		switch {
-		case len(list) > 0 && s.flow.Flush() != nil:
+		case len(list) > 0 && s.flush() != nil:
 			return
 		case s.ask.Once && !more:
 			s.at = to
@@ -233,7 +233,16 @@ func (s *stream) tellPosition() error {
 	if err := s.write(fmt.Sprintf(":\nid: %s\n\n", s.at)); err != nil {
 		return err
 	}
-	return s.flow.Flush()
+	return s.flush()
+}
+
+// flush sends what was written. In HTTP/2 a deadline would end a stream without events.
+func (s *stream) flush() error {
+	if err := s.flow.Flush(); err != nil {
+		return err
+	}
+	_ = s.flow.SetWriteDeadline(time.Time{}) // not every server has deadlines
+	return nil
 }
 
 // write writes bytes of the stream, within the time that a reader may take.

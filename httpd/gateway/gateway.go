@@ -21,6 +21,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/door"
+	"berth/httpd/rates"
 	"berth/httpd/wire"
 	"berth/internal/requestid"
 	"berth/zone"
@@ -46,6 +47,12 @@ type Config struct {
 	Forward http.Handler // passes a request on to the leader
 	Log     *slog.Logger
 	Version string
+
+	// Rates limits how often zones may call; nil for no limit. Address returns where a request
+	// came from, "" if another node has passed it on.
+	Rates   *rates.Limiter
+	Now     func() time.Time
+	Address func(r *http.Request) string
 }
 
 type peerDoor struct{ Config }
@@ -67,7 +74,7 @@ func New(c Config) http.Handler {
 		if one.leads {
 			h = d.handleAtLeader(one.do)
 		}
-		r.Method(one.Method, one.Path, h)
+		r.Method(one.Method, one.Path, d.pace(one.class(), h))
 	}
 	return r
 }
@@ -77,6 +84,27 @@ type route struct {
 	door.Route
 	leads bool // only the leader answers it
 	do    handler
+}
+
+// class returns the class of a call: what ends or decides what is held already has its own.
+func (r *route) class() rates.Class {
+	if r.Method == http.MethodDelete || strings.HasSuffix(r.Path, "/commit") || strings.Contains(r.Path, "/decision") {
+		return rates.Decisions
+	}
+	return rates.Peers
+}
+
+// pace refuses calls of a zone that are made too often, before their body is read.
+func (d *peerDoor) pace(class rates.Class, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if peer, ok := d.Peer(r); ok && d.Rates != nil {
+			if over := d.Rates.Take(d.Now(), class, rates.Party{Kind: rates.Link, ID: string(peer)}); over != nil {
+				wire.Refuse(w, r, door.TooOften(w, over))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (d *peerDoor) listRoutes() []route {
@@ -130,6 +158,12 @@ func Enrol(c Config) http.Handler {
 	r := chi.NewRouter()
 	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form))
 	r.Post(enrolPath, func(w http.ResponseWriter, r *http.Request) {
+		if c.Rates != nil && c.Address(r) != "" {
+			if over := c.Rates.Take(c.Now(), rates.Joins, rates.Party{Kind: rates.Address, ID: c.Address(r)}); over != nil {
+				wire.Refuse(w, r, door.TooOften(w, over))
+				return
+			}
+		}
 		if !c.Leader() {
 			c.Forward.ServeHTTP(w, r)
 			return

@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan/seal"
+	"berth/httpd/rates"
 	"berth/internal/codec"
 	"berth/internal/memstore"
 	"berth/internal/requestid"
@@ -100,6 +101,7 @@ func (ring) Ring(*state.State) (seal.Keyring, error) { return seal.Keyring{{Epoc
 // that names a host, an agent or an address of it has the canary.
 type world struct {
 	http.Handler
+	rates     *rates.Limiter // nil for no limit
 	store     *memstore.Store
 	zone      *zone.Zone
 	log       *slog.Logger
@@ -138,6 +140,7 @@ func (w *world) config(z *zone.Zone) Config {
 	s := saga.New(saga.Config{Zone: z, Estimator: e, Peers: w.below, Digests: silence{}})
 	return Config{
 		Zone: z, Estimator: e, Saga: s, Log: w.log, Version: "v1",
+		Rates: w.rates, Now: w.now, Address: func(r *http.Request) string { return r.RemoteAddr },
 		Peer: func(r *http.Request) (api.ZoneID, bool) {
 			z, ok := r.Context().Value(peerKey{}).(api.ZoneID)
 			return z, ok

@@ -103,6 +103,26 @@ func TestTermsAreForAdmins(t *testing.T) {
 	}
 }
 
+// TestSharesAreForAdmins: only operators see and set what a parent may have of the zone.
+func TestSharesAreForAdmins(t *testing.T) {
+	w := newWorld(t)
+	for _, target := range []string{"/zones", "/zones/detail", "/zones/up"} {
+		assert.Contains(t, w.do(call{method: "GET", target: target, token: admin}).Body.String(), `"committed_max"`, target)
+		assert.NotContains(t, w.do(call{method: "GET", target: target, token: reader}).Body.String(), "share", target)
+	}
+	for body, status := range map[string]int{
+		`{"share_held":0}`: 200, `{"share_committed":100}`: 200, `{"share_held":101}`: 400, `{"share_committed":-1}`: 400,
+	} {
+		assert.Equal(t, status, w.do(call{method: "PUT", target: "/zones/up", token: admin, body: `{"zone":` + body + `}`}).Code, body)
+	}
+	for _, c := range []call{
+		{method: "PUT", target: "/zones/west", token: admin, body: `{"zone":{"share_held":50}}`},
+		{method: "POST", target: "/zones", token: admin, body: `{"zone":{"name":"south","share_held":50}}`},
+	} {
+		assert.Equal(t, 400, w.do(c).Code, c.target)
+	}
+}
+
 // TestEventsOfBindings: a project is told where it is bound and why, and operators by which binding.
 func TestEventsOfBindings(t *testing.T) {
 	w := newWorld(t)

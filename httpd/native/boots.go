@@ -94,11 +94,23 @@ func (d *dialect) bootOrder(r *http.Request, o *intake.BootOrder) (*state.Boot, 
 func (d *dialect) waitBoot(
 	w http.ResponseWriter, r *http.Request, p api.ProjectID, id api.ReservationID, wait time.Duration,
 ) (*state.Boot, *state.State, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	ctx, lost, stop := d.WhileAdmitted(r)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	b, v, err := d.Saga.WaitBoot(ctx, p, id)
 	door.AnswerAt(w, v)
-	return b, v, err
+	return b, v, cmp.Or(lost(), err)
+}
+
+// waitDecision returns a boot once it is decided or createWait has passed, and the view it was
+// read from, which is the view of the answer.
+func (d *dialect) waitDecision(w http.ResponseWriter, r *http.Request, b *state.Boot) (*state.Boot, *state.State, error) {
+	ctx, lost, stop := d.WhileAdmitted(r)
+	defer stop()
+	b, v, err := d.Saga.WaitDecision(ctx, b, createWait)
+	door.AnswerAt(w, v)
+	return b, v, cmp.Or(lost(), err)
 }
 
 func (d *dialect) showBoot(w http.ResponseWriter, r *http.Request) error {
@@ -140,19 +152,19 @@ func (d *dialect) listBoots(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := d.View(w)
-	out, next := []rest.Boot{}, ""
 	project, err := projectOf(r)
 	if err != nil {
 		return err
 	}
-	for _, b := range ordinaryBoots(v, project, state.Page{Marker: marker, Limit: limit + 1}) {
-		if len(out) == limit {
-			next = string(out[limit-1].Reservation)
-			break
-		}
-		out = append(out, bootView(v, b))
+	id := func(b *state.Boot) string { return string(b.Request.Reservation) }
+	page, next := ordinaryBoots(v, project, state.Page{Marker: marker, Limit: limit + 1}), ""
+	if len(page) > limit {
+		page, next = page[:limit], id(page[limit-1])
 	}
-	return answerList(w, "boots", out, next)
+	wire.List[*state.Boot, rest.Boot]{
+		Key: "boots", Items: page, Next: next, ID: id, View: func(b *state.Boot) rest.Boot { return bootView(v, b) },
+	}.Write(w)
+	return nil
 }
 
 // ordinaryBoots returns boots of a project by reservation id, without the orders of leases.
@@ -188,7 +200,7 @@ func (d *dialect) releaseBoot(w http.ResponseWriter, r *http.Request) error {
 	if err = intake.ReleaseBoot(r.Context(), d.Zone, project, id); err != nil {
 		return err
 	}
-	b, v, err := d.waitBoot(w, r, project, id, wait)
+	b, v, err := d.waitBoot(w, r, project, id, wait) //nolint:contextcheck // the request carries it
 	if err != nil {
 		return err
 	}

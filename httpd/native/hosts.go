@@ -53,7 +53,7 @@ func (d *dialect) listHosts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out, next := []rest.Host{}, ""
+	out, next := []*state.Host{}, ""
 	for more := true; more && next == ""; {
 		page := v.HostsPage(state.Page{Marker: marker, Limit: api.PageMax})
 		more = len(page) == api.PageMax
@@ -66,10 +66,15 @@ func (d *dialect) listHosts(w http.ResponseWriter, r *http.Request) error {
 				next = out[limit-1].Name
 				break
 			}
-			out = append(out, hostView(v, h))
+			out = append(out, h)
 		}
 	}
-	return answerList(w, "hosts", out, next)
+	wire.List[*state.Host, rest.Host]{
+		Key: "hosts", Items: out, Next: next,
+		ID:   func(h *state.Host) string { return h.Name },
+		View: func(h *state.Host) rest.Host { return hostView(v, h) },
+	}.Write(w)
+	return nil
 }
 
 // hostMatch returns the filter of a list of hosts.

@@ -3,6 +3,7 @@ package native
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -180,4 +181,33 @@ func TestABootIsGivenBack(t *testing.T) {
 		w.answered(t, call{method: "GET", target: "/zones/boot/r-mine", token: member}, 200, &got)
 		assert.Equal(t, api.BootReleased, got.Boot.State)
 	})
+}
+
+// TestALongPollEndsWithItsToken: whoever waits when his token is revoked is told so soon, and
+// nothing of what he waited for.
+func TestALongPollEndsWithItsToken(t *testing.T) {
+	for target, c := range map[string]call{
+		"boot":   {method: "GET", target: "/zones/boot/r-mine?wait=5m", token: member},
+		"order":  {method: "POST", target: "/zones/boot?wait=5m", token: member, body: order(`"reservation_id":"r-other"`)},
+		"server": {method: "POST", target: "/servers", token: member, body: order(`"reservation_id":"r-other"`)},
+		"volume": {method: "POST", target: "/volumes", token: member, body: `{"volume":{"name":"a","size":1}}`},
+	} {
+		t.Run(target, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorldAt(t, "zone-root", time.Now) // nobody leads
+				w.do(call{method: "POST", target: "/zones/boot", token: member, body: order(`"reservation_id":"r-mine"`)})
+				var wg sync.WaitGroup
+				begun := time.Now()
+				wg.Go(func() {
+					rec := w.do(c)
+					assert.Equal(t, http.StatusUnauthorized, rec.Code, "%s", rec.Body)
+					assert.NotContains(t, rec.Body.String(), "r-")
+				})
+				synctest.Wait()
+				w.store.Must(t, command.TokenDelete{Stamp: w.zone.Stamp(), ID: "member"})
+				wg.Wait()
+				assert.LessOrEqual(t, time.Since(begun), time.Second)
+			})
+		})
+	}
 }

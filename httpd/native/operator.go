@@ -3,20 +3,25 @@ package native
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/httpd/door"
 	"berth/httpd/wire"
+	"berth/identity"
 	"berth/zone/fleet"
 	"berth/zone/intake"
 )
 
 func (d *dialect) listMembers(w http.ResponseWriter, _ *http.Request) error {
-	return answerList(w, "members", viewsOf(d.Authority.Members(), rest.MemberOf), "")
+	size := d.View(w).SizeBytes()
+	return answerList(w, "members", viewsOf(d.Authority.Members(), func(n api.Node) rest.Member { return rest.MemberOf(n, size) }), "")
 }
 
 func (d *dialect) removeMember(w http.ResponseWriter, r *http.Request) error {
@@ -51,15 +56,55 @@ func (d *dialect) restoreSnapshot(w http.ResponseWriter, r *http.Request) error 
 	if err := http.NewResponseController(w).SetReadDeadline(d.Now().Add(restoreTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	return noContent(w, d.Authority.Restore(r.Context(), r.Body))
+	unauthenticated, err := boolParameter(r, "unauthenticated")
+	if err != nil {
+		return err
+	}
+	return noContent(w, d.Authority.Restore(r.Context(), r.Body, unauthenticated))
+}
+
+func (d *dialect) listAudit(w http.ResponseWriter, r *http.Request) error {
+	all, before := d.View(w).Audit()
+	out := make([]rest.AuditRecord, 0, len(all))
+	for _, one := range all {
+		out = append(out, rest.AuditRecordOf(one, before))
+		before = one.Sum
+	}
+	page, next, err := pageOf(r, out, func(a rest.AuditRecord) string { return fmt.Sprintf("%020d", a.Number) })
+	if err != nil {
+		return err
+	}
+	return answerList(w, "audit", page, next)
 }
 
 func (d *dialect) listTokens(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := pageOf(r, d.View(w).Tokens(), func(t *api.Token) string { return string(t.ID) })
+	all, who := d.View(w).Tokens(), door.Caller(r)
+	if !who.Allows(api.RoleAdmin) {
+		all = slices.DeleteFunc(all, func(t *api.Token) bool { return t.Project != who.Project })
+	}
+	return answerTokens(w, r, all)
+}
+
+func (d *dialect) listOwnTokens(w http.ResponseWriter, r *http.Request) error {
+	var own []*api.Token
+	for _, t := range d.View(w).Tokens() {
+		if door.Caller(r).Owns(t) {
+			own = append(own, t)
+		}
+	}
+	return answerTokens(w, r, own)
+}
+
+func answerTokens(w http.ResponseWriter, r *http.Request, all []*api.Token) error {
+	page, next, err := pageOf(r, all, func(t *api.Token) string { return string(t.ID) })
 	if err != nil {
 		return err
 	}
 	return answerList(w, "tokens", viewsOf(page, rest.TokenOf), next)
+}
+
+func (d *dialect) deleteOwnToken(w http.ResponseWriter, r *http.Request) error {
+	return noContent(w, intake.DeleteOwnToken(r.Context(), d.Zone, door.Caller(r), api.TokenID(chi.URLParam(r, "id"))))
 }
 
 func (d *dialect) createToken(w http.ResponseWriter, r *http.Request) error {
@@ -67,7 +112,7 @@ func (d *dialect) createToken(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
 		return err
 	}
-	t, err := intake.Token(d.Now(), b)
+	t, err := intake.Token(d.View(w), door.Caller(r), d.Now(), b)
 	if err != nil {
 		return err
 	}
@@ -80,7 +125,54 @@ func (d *dialect) createToken(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *dialect) deleteToken(w http.ResponseWriter, r *http.Request) error {
-	return noContent(w, intake.DeleteToken(r.Context(), d.Zone, api.TokenID(chi.URLParam(r, "id"))))
+	return noContent(w, intake.DeleteToken(r.Context(), d.Zone, door.Caller(r), api.TokenID(chi.URLParam(r, "id"))))
+}
+
+func (d *dialect) listRoles(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := pageOf(r, d.View(w).Roles(), func(o *api.Role) string { return string(o.Name) })
+	if err != nil {
+		return err
+	}
+	return answerList(w, "roles", viewsOf(page, rest.RoleOf), next)
+}
+
+func (d *dialect) setRole(w http.ResponseWriter, r *http.Request) error {
+	var b rest.RoleBody
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	made, err := intake.SetRole(r.Context(), d.Zone, door.Caller(r), api.UserRole(chi.URLParam(r, "id")), b.Role)
+	if err != nil {
+		return err
+	}
+	return answerOne(w, http.StatusOK, "role", rest.RoleOf(made))
+}
+
+func (d *dialect) deleteRole(w http.ResponseWriter, r *http.Request) error {
+	return noContent(w, intake.DeleteRole(r.Context(), d.Zone, door.Caller(r), api.UserRole(chi.URLParam(r, "id"))))
+}
+
+func (d *dialect) listAgents(w http.ResponseWriter, r *http.Request) error {
+	page, next, err := pageOf(r, d.Fleet.Agents(d.View(w)), func(a fleet.Agent) string { return string(a.ID) })
+	if err != nil {
+		return err
+	}
+	return answerList(w, "agents", viewsOf(page, agentOf), next)
+}
+
+func agentOf(a fleet.Agent) rest.Agent {
+	out := rest.Agent{ID: a.ID, Hosts: a.Hosts, First: a.First, Revoked: a.Recorded && a.IsRevoked(), AgentTerms: rest.AgentTerms(a.Terms)}
+	if !a.Seen.IsZero() {
+		out.Seen = api.InstantOf(a.Seen)
+	}
+	if a.Recorded && a.Joined != a.Revoked {
+		out.Joined, out.Expires = a.Joined, a.Joined.Add(identity.LeafTTL)
+	}
+	return out
+}
+
+func (d *dialect) revokeAgent(w http.ResponseWriter, r *http.Request) error {
+	return noContent(w, d.Fleet.RevokeAgent(r.Context(), api.AgentID(chi.URLParam(r, "id"))))
 }
 
 func (d *dialect) createJoinToken(w http.ResponseWriter, r *http.Request) error {
@@ -92,7 +184,15 @@ func (d *dialect) createJoinToken(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	token, err := d.Authority.JoinToken(r.Context(), b.Kind, b.Name, ttl)
+	if err = intake.CheckTerms(b.Kind, api.AgentTerms(b.AgentTerms)); err != nil {
+		return err
+	}
+	var token string
+	if b.Kind == api.JoinAgent {
+		token, err = d.Authority.AgentToken(r.Context(), b.Name, api.AgentTerms(b.AgentTerms), ttl)
+	} else {
+		token, err = d.Authority.JoinToken(r.Context(), b.Kind, b.Name, ttl)
+	}
 	if err != nil {
 		return err
 	}
@@ -119,7 +219,7 @@ func (d *dialect) showConfig(w http.ResponseWriter, _ *http.Request) error {
 		PlanTTL: rest.Duration(cmp.Or(c.PlanTTL, api.PlanTTLDefault)), HostGrace: rest.Duration(cmp.Or(c.HostGrace, fleet.HostGraceDefault)),
 		Tags: append([]string{}, c.Tags...), DefaultAZ: c.DefaultAZ, WebhookNetworks: c.WebhookNetworks,
 		Leases: rest.LeaseRuleOf(&c.Leases), Preemptibles: rest.PreemptRuleOf(&c.Preemptibles),
-		Bindings: rest.BindingRuleOf(&c.Bindings), Fanout: rest.FanoutRuleOf(&c.Fanout),
+		Bindings: rest.BindingRuleOf(&c.Bindings), Fanout: rest.FanoutRuleOf(&c.Fanout), PublicAttributes: c.PublicAttributes,
 	}
 	return answerOne(w, http.StatusOK, "config", out)
 }
@@ -137,7 +237,7 @@ func (d *dialect) setConfig(w http.ResponseWriter, r *http.Request) error {
 	err = intake.SetConfig(r.Context(), d.Zone, api.ZoneConfig{
 		PlanTTL: time.Duration(b.Config.PlanTTL), HostGrace: time.Duration(b.Config.HostGrace), Tags: b.Config.Tags, DefaultAZ: b.Config.DefaultAZ,
 		WebhookNetworks: b.Config.WebhookNetworks, Leases: rule, Preemptibles: b.Config.Preemptibles.Rule(),
-		Bindings: b.Config.Bindings.Rule(), Fanout: b.Config.Fanout.Rule(),
+		Bindings: b.Config.Bindings.Rule(), Fanout: b.Config.Fanout.Rule(), PublicAttributes: b.Config.PublicAttributes,
 	})
 	if err != nil {
 		return err
@@ -147,6 +247,10 @@ func (d *dialect) setConfig(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) rotateKeyring(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, d.Authority.RotateKeyring(r.Context()))
+}
+
+func (d *dialect) rotateKEK(w http.ResponseWriter, r *http.Request) error {
+	return noContent(w, d.Authority.RotateKEK(r.Context()))
 }
 
 func (d *dialect) listHolds(w http.ResponseWriter, _ *http.Request) error {

@@ -19,7 +19,10 @@ func TestQuotas(t *testing.T) {
 	}
 	var one struct{ Quota rest.Quota }
 	w.answered(t, put("/quotas", `{"instances":9,"leases":2}`), 200, &one)
-	assert.Equal(t, map[string]int64{"instances": 9, "leases": 2}, one.Quota.Limits)
+	assert.Equal(t, map[string]int64{
+		"instances": 9, "leases": 2, "boots": quota.BootsDefault, "records": quota.RecordsDefault, "data": quota.DataDefault,
+		"server_groups": quota.ServerGroupsDefault,
+	}, one.Quota.Limits)
 	one.Quota = rest.Quota{}
 	w.answered(t, put("/quotas/p1", `{"instances":2,"hosts":null}`), 200, &one)
 	assert.Equal(t, map[string]int64{"instances": 2}, one.Quota.Limits)
@@ -92,4 +95,15 @@ func TestQuotasThatAreRefused(t *testing.T) {
 		w.answered(t, call{method: "PUT", target: "/quotas/q", token: admin, body: `{"limits":` + body + `}`}, 200, nil)
 		w.answered(t, call{method: "DELETE", target: "/quotas/q", token: admin}, 204, nil)
 	}
+}
+
+// TestWhatIsOverAQuotaIsNotLogged: boots, leases and server groups.
+func TestWhatIsOverAQuotaIsNotLogged(t *testing.T) {
+	w := newWorld(t)
+	w.answered(t, call{method: "PUT", target: "/quotas/p1", token: admin, body: `{"limits": {"boots": 0, "leases": 0, "server_groups": 0}}`}, 200, nil)
+	before := w.zone.View().Index()
+	w.refused(t, call{method: "POST", target: "/zones/boot", token: member, body: order()}, api.CodeOverQuota, "Quota exceeded for boots: 1 more asked for, but 0 of 0 are used")
+	w.refused(t, call{method: "POST", target: "/server-groups", token: member, body: `{"server_group": {"name": "a", "policy": "affinity"}}`}, api.CodeOverQuota,
+		"Quota exceeded for server_groups: 1 more asked for, but 1 of 0 are used")
+	assert.Equal(t, before, w.zone.View().Index())
 }

@@ -121,9 +121,11 @@ func TestABootThatIsRefused(t *testing.T) {
 		}
 		w.refused(t, c, api.CodeInvalid, "")
 	}
-	w.refused(t, call{
-		method: "POST", target: "/zones/boot", token: member, body: order(), head: map[string]string{"Content-Type": "text/plain"},
-	}, api.CodeMediaType, "application/json")
+	for _, ct := range []string{"", "text/plain"} { // what a page of another site may send
+		w.refused(t, call{
+			method: "POST", target: "/zones/boot", token: member, body: order(), head: map[string]string{"Content-Type": ct},
+		}, api.CodeMediaType, "application/json")
+	}
 }
 
 func TestABootAtItsLimits(t *testing.T) {
@@ -332,7 +334,7 @@ func TestTokens(t *testing.T) {
 		k(`"roles":["reader"],"ttl":"-1h"`):                     "ttl must not be negative",
 		k(`"roles":["reader"],"id":"x"`):                        `unknown field "id"`,
 	})
-	for ttl, expires := range map[string]string{`"0s"`: "forever", `"1h"`: "2030-01-01T01:00:00.000Z"} {
+	for ttl, expires := range map[string]string{`"0s","never_expires":true`: "forever", `"0s"`: "2030-04-01T00:00:00.000Z", `"1h"`: "2030-01-01T01:00:00.000Z"} {
 		w := newWorld(t)
 		w.answered(t, call{method: "POST", target: "/operator/tokens", token: admin, body: k(`"roles":["member"],"ttl":` + ttl)}, 201, nil)
 		assert.Equal(t, []string{"token u " + expires}, w.auth.did)

@@ -36,16 +36,20 @@ type Authority interface {
 	LinkToken(ctx context.Context, name string, offset, scale int64) (token string, err error)
 	Link(ctx context.Context, token, name string) (*api.Link, error)
 	JoinToken(ctx context.Context, kind api.JoinKind, name string, ttl time.Duration) (token string, err error)
+	AgentToken(ctx context.Context, name string, terms api.AgentTerms, ttl time.Duration) (token string, err error)
 	Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnswer, error)
 	NewToken(ctx context.Context, t api.Token) (text string, id api.TokenID, err error)
 	NewWebhook(ctx context.Context, w api.Webhook, secret string) (api.WebhookID, error)
-	WrapLeaseToken(url, token string) []byte
+	WrapLeaseToken(url, token string) ([]byte, error)
 	RotateKeyring(ctx context.Context) error
+	RotateKEK(ctx context.Context) error
 	Members() []api.Node
 	RemoveMember(ctx context.Context, id api.NodeID) error
 	Transfer(ctx context.Context, to api.NodeID) error
 	Snapshot(ctx context.Context, w io.Writer) error
-	Restore(ctx context.Context, r io.Reader) error
+	// Restore replaces the state of the zone by a backup. One that does not prove that this
+	// zone wrote it is refused unless unauthenticated is set.
+	Restore(ctx context.Context, r io.Reader, unauthenticated bool) error
 }
 
 // Config holds what the public API needs.
@@ -79,9 +83,14 @@ func New(c Config) http.Handler {
 		wire.Refuse(w, req, api.Errorf(api.CodeMethod, "%s is not a method of %s", req.Method, req.URL.Path))
 	})
 	for _, route := range rest.Routes() {
-		to := chi.Router(r)
+		pace := d.Pace(door.ClassOf(route.Method, route.Read, route.Role))
+		to := r.With(pace)
 		if route.Role != "" {
-			to = r.With(d.Authenticate, d.Fresh(api.ReadLocal), d.Allow(route.Role))
+			to = r.With(d.Authenticate, pace)
+			if route.Sees != rest.SeesUser { // that is for every caller
+				to = to.With(d.Allow(route.Role, route.Allows()))
+			}
+			to = to.With(d.Fresh(api.ReadLocal))
 		}
 		to.Method(route.Method, route.Path, d.handlerOf(&route))
 	}
@@ -117,6 +126,9 @@ func (d *dialect) handlerOf(r *rest.Route) http.HandlerFunc {
 // handlers has the handler of every route of the table.
 var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Request) error{
 	"GET /": (*dialect).getRoot,
+
+	"GET /tokens":         (*dialect).listOwnTokens,
+	"DELETE /tokens/{id}": (*dialect).deleteOwnToken,
 
 	"POST /zones/select":      (*dialect).selectPlan,
 	"POST /zones/boot":        (*dialect).postBoot,
@@ -205,9 +217,15 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"POST /operator/transfer":       (*dialect).postTransfer,
 	"GET /operator/snapshot":        (*dialect).saveSnapshot,
 	"PUT /operator/snapshot":        (*dialect).restoreSnapshot,
+	"GET /operator/audit":           (*dialect).listAudit,
 	"GET /operator/tokens":          (*dialect).listTokens,
 	"POST /operator/tokens":         (*dialect).createToken,
 	"DELETE /operator/tokens/{id}":  (*dialect).deleteToken,
+	"GET /operator/roles":           (*dialect).listRoles,
+	"PUT /operator/roles/{id}":      (*dialect).setRole,
+	"DELETE /operator/roles/{id}":   (*dialect).deleteRole,
+	"GET /operator/agents":          (*dialect).listAgents,
+	"DELETE /operator/agents/{id}":  (*dialect).revokeAgent,
 	"POST /operator/join-tokens":    (*dialect).createJoinToken,
 	"POST /operator/join":           (*dialect).postJoin,
 	"GET /operator/config":          (*dialect).showConfig,
@@ -215,6 +233,7 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"GET /operator/scheduler":       (*dialect).showScheduler,
 	"PUT /operator/scheduler":       (*dialect).setScheduler,
 	"POST /operator/keyring/rotate": (*dialect).rotateKeyring,
+	"POST /operator/kek/rotate":     (*dialect).rotateKEK,
 	"GET /operator/holds":           (*dialect).listHolds,
 	"POST /operator/holds/{id}":     (*dialect).resolveHold,
 }

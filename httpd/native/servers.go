@@ -86,8 +86,7 @@ func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
 		wire.JSON(w, http.StatusAccepted, rest.ServerCreated{Reservation: b.Request.Reservation})
 		return nil
 	}
-	b, v, err := d.Saga.WaitDecision(r.Context(), b, createWait)
-	door.AnswerAt(w, v)
+	b, v, err := d.waitDecision(w, r, b)
 	if err != nil {
 		return err
 	}
@@ -138,11 +137,11 @@ func (d *dialect) listServersDetail(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	out := make([]rest.Server, len(page))
-	for n, i := range page {
-		out[n] = d.serverView(v, i, c)
-	}
-	return answerList(w, "servers", out, next)
+	wire.List[*api.Instance, rest.Server]{
+		Key: "servers", Items: page, Next: next, ID: instanceID,
+		View: func(i *api.Instance) rest.Server { return d.serverView(v, i, c) },
+	}.Write(w)
+	return nil
 }
 
 // pageOf returns the requested page of a list ordered by id, and the marker of the next
@@ -178,15 +177,14 @@ func viewsOf[S, T any](items []S, view func(S) T) []T {
 	return out
 }
 
-// answerList writes one page of a list.
+// answerList writes one page of a list whose items are small.
 func answerList[T any](w http.ResponseWriter, name string, items []T, next string) error {
-	body := map[string]any{name: items}
-	if next != "" {
-		body["next_marker"] = next
-	}
-	wire.JSON(w, http.StatusOK, body)
+	wire.List[T, T]{Key: name, Items: items, Next: next, View: func(v T) T { return v }}.Write(w)
 	return nil
 }
+
+// instanceID is the marker of the page after an instance.
+func instanceID(i *api.Instance) string { return string(i.ID) }
 
 // serversPage returns one page of the caller's instances, and the marker of the next
 // page.

@@ -53,8 +53,7 @@ func (d *dialect) createVolume(w http.ResponseWriter, r *http.Request) error {
 		wire.JSON(w, http.StatusAccepted, rest.VolumeCreated{Reservation: b.Request.Reservation})
 		return nil
 	}
-	b, v, err := d.Saga.WaitDecision(r.Context(), b, createWait)
-	door.AnswerAt(w, v)
+	b, v, err := d.waitDecision(w, r, b) //nolint:contextcheck // the request carries it
 	if err != nil {
 		return err
 	}
@@ -94,7 +93,11 @@ func (d *dialect) listVolumes(w http.ResponseWriter, r *http.Request) error {
 	if len(page) > limit {
 		page, next = page[:limit], string(page[limit-1].ID)
 	}
-	return answerList(w, "volumes", viewsOf(page, func(i *api.Instance) rest.Volume { return d.volumeView(v, i, c) }), next)
+	wire.List[*api.Instance, rest.Volume]{
+		Key: "volumes", Items: page, Next: next, ID: instanceID,
+		View: func(i *api.Instance) rest.Volume { return d.volumeView(v, i, c) },
+	}.Write(w)
+	return nil
 }
 
 // volumeMatch returns the filter of a list of volumes. Those made for a parent are listed only

@@ -2,6 +2,7 @@ package native
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"berth/buildplan/seal"
 	"berth/httpd/door"
 	httpevents "berth/httpd/events"
+	"berth/httpd/rates"
 	"berth/internal/codec"
 	"berth/internal/memstore"
 	"berth/quota"
@@ -95,8 +98,9 @@ func (r ring) Ring(*state.State) (seal.Keyring, error) { return seal.Keyring{sea
 
 // authority is an Authority that notes what it is told to do.
 type authority struct {
-	did  []string
-	fail error
+	did   []string
+	fail  error
+	token api.Token // the latest one that was made
 }
 
 var _ Authority = (*authority)(nil)
@@ -120,6 +124,13 @@ func (a *authority) JoinToken(_ context.Context, kind api.JoinKind, name string,
 	return "berth-join-" + string(kind), a.note("join token " + name + " " + ttl.String())
 }
 
+func (a *authority) AgentToken(ctx context.Context, name string, terms api.AgentTerms, ttl time.Duration) (string, error) {
+	if terms != (api.AgentTerms{}) {
+		return "berth-join-agent", a.note(fmt.Sprintf("join token %s %+v", name, terms))
+	}
+	return a.JoinToken(ctx, api.JoinAgent, name, ttl)
+}
+
 func (a *authority) Join(_ context.Context, b *rest.JoinBody) (*rest.JoinAnswer, error) {
 	return &rest.JoinAnswer{
 		Zone: "zone-root", ZoneName: "root", ID: "node-2", Certificates: map[string][]byte{"node": {1}}, CA: []byte{2},
@@ -128,16 +139,21 @@ func (a *authority) Join(_ context.Context, b *rest.JoinBody) (*rest.JoinAnswer,
 }
 
 func (a *authority) NewToken(_ context.Context, t api.Token) (string, api.TokenID, error) {
+	a.token = t
 	return "berth_new", "new", a.note("token " + string(t.User) + " " + t.Expires.String())
 }
 
-func (a *authority) WrapLeaseToken(url, token string) []byte { return []byte(url + " " + token) }
+func (a *authority) WrapLeaseToken(url, token string) ([]byte, error) {
+	return []byte(url + " " + token), nil
+}
 
 func (a *authority) NewWebhook(_ context.Context, w api.Webhook, secret string) (api.WebhookID, error) {
 	return "hook-new", a.note("webhook " + w.URL + " " + secret)
 }
 
 func (a *authority) RotateKeyring(context.Context) error { return a.note("rotate") }
+
+func (a *authority) RotateKEK(context.Context) error { return a.note("rotate KEK") }
 
 func (a *authority) Members() []api.Node {
 	return []api.Node{{
@@ -162,9 +178,13 @@ func (a *authority) Snapshot(_ context.Context, w io.Writer) error {
 	return err
 }
 
-func (a *authority) Restore(_ context.Context, r io.Reader) error {
+func (a *authority) Restore(_ context.Context, r io.Reader, unauthenticated bool) error {
 	b, err := io.ReadAll(r)
-	return errors.Join(err, a.note("restore "+string(b)))
+	note := "restore " + string(b)
+	if unauthenticated {
+		note += " unauthenticated"
+	}
+	return errors.Join(err, a.note(note))
 }
 
 // tokens are "id:secret"; the hash of a secret is the secret.
@@ -198,6 +218,7 @@ const (
 //   - up holds one slot of host-2 for p3; host-3 is empty;
 //   - p1 has the server group apart, which is empty; the aggregate rack1 has host-1.
 type world struct {
+	rates *rates.Limiter // nil for no limit
 	http.Handler
 	tb        testing.TB
 	store     *memstore.Store
@@ -242,7 +263,7 @@ func (w *world) serve(store zone.Store) {
 			w.forwarded = append(w.forwarded, r.Method+" "+r.URL.Path)
 			rw.WriteHeader(http.StatusTeapot)
 		}),
-		Now: func() time.Time { return w.now() },
+		Now: func() time.Time { return w.now() }, Rates: w.rates, Address: func(r *http.Request) string { return r.RemoteAddr },
 	}})
 }
 
@@ -280,6 +301,7 @@ func (w *world) furnish(tb testing.TB, id api.ZoneID) {
 		command.WebhookPut{Stamp: at, Webhook: api.Webhook{
 			ID: "hook-pager", Name: "pager", Project: "p1", User: "member", URL: "https://example.org/berth", Secret: []byte("wrapped"), Kinds: []string{"boot"},
 		}},
+		command.RoleSet{Stamp: at, Role: api.Role{Name: "idle", Allow: []api.RouteGroup{api.AreaBoots.Writes()}}},
 		command.QuotaSet{Stamp: at, Project: "p1", Set: quota.Limits{quota.Hosts: 3}},
 		command.FlavorPut{Stamp: at, Flavor: small}, command.FlavorPut{Stamp: at, Flavor: huge}, hosts,
 		link("up", api.LinkParent), link("east", api.LinkChild), link("west", api.LinkChild),
@@ -372,10 +394,23 @@ func (c call) String() string {
 	return c.method + " " + c.target + " " + body
 }
 
+// ownToken stands in a target for the id of the token that the call is made with.
+const ownToken = "CALLER"
+
+// path returns the target of a call.
+func (c call) path() string {
+	id, _, _ := strings.Cut(c.token, ":")
+	return strings.Replace(c.target, ownToken, cmp.Or(id, "nobody"), 1)
+}
+
 func (w *world) do(c call) *httptest.ResponseRecorder {
+	c.target = c.path()
 	r := httptest.NewRequest(c.method, c.target, strings.NewReader(c.body))
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if c.method != http.MethodGet {
+		r.Header.Set("Content-Type", "application/json")
 	}
 	for k, v := range c.head {
 		r.Header.Set(k, v)
@@ -386,8 +421,8 @@ func (w *world) do(c call) *httptest.ResponseRecorder {
 	return rec
 }
 
-// saved returns everything that the state would write to a snapshot but its
-// index and its time, a line for each record.
+// saved returns everything that the state would write to a snapshot but its index, its time
+// and the audit log, which has refused changes as well: a line for each record.
 func (w *world) saved(tb testing.TB) string {
 	tb.Helper()
 	var b bytes.Buffer
@@ -402,12 +437,20 @@ func (w *world) saved(tb testing.TB) string {
 		var item any
 		err := d.Decode(&item)
 		if errors.Is(err, io.EOF) {
-			return text
+			return auditCount.ReplaceAllString(text, "")
 		}
 		require.NoError(tb, err)
-		text += fmt.Sprintln(item)
+		if line := fmt.Sprintln(item); !auditRecord.MatchString(line) {
+			text += line
+		}
 	}
 }
+
+// What the audit log has in the text of a snapshot.
+var (
+	auditCount  = regexp.MustCompile(`map\[1:audit( chain)? [^]]*\]`)
+	auditRecord = regexp.MustCompile(`^map\[1:\d+ 2:\d+ 3:\d+ 4:map\[1:(token|zone|node|join)`)
+)
 
 // refused makes a call that must be refused so, and must change nothing. Says is
 // part of the sentence.

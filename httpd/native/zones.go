@@ -9,13 +9,14 @@ import (
 	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
+	"berth/raftstore/state"
 	"berth/zone"
 	"berth/zone/intake"
 )
 
-// zoneView returns the body of a link with the zone's gossip digest. Only operators see
-// all fields.
-func (d *dialect) zoneView(l *api.Link, c api.Caller) rest.Zone {
+// zoneView returns the body of a link of the zone at v with the other zone's gossip digest. Only operators
+// see all fields.
+func (d *dialect) zoneView(v *state.State, l *api.Link, c api.Caller) rest.Zone {
 	health, digest := "unknown", (*api.Digest)(nil)
 	if dg, age, ok := d.Digests.Digest(l.Zone); ok {
 		health, digest = "up", &dg
@@ -27,24 +28,39 @@ func (d *dialect) zoneView(l *api.Link, c api.Caller) rest.Zone {
 	if !c.Allows(api.RoleAdmin) {
 		out.Endpoints, out.Digest = nil, nil
 		out.AZ, out.Tags, out.Maintenance, out.Headroom = "", nil, false, nil
+		return out
+	}
+	if l.Role == api.LinkParent {
+		out.Share = shareOf(v, l)
+	}
+	return out
+}
+
+// shareOf returns the body of what a parent may have of the zone at v, and has.
+func shareOf(v *state.State, l *api.Link) *rest.ZoneShare {
+	of, held, committed := v.Lent(l)
+	out := &rest.ZoneShare{Held: held, Committed: committed, Classes: make(map[api.ResourceClass]rest.ClassShare, len(of))}
+	for class, n := range of {
+		out.Classes[class] = rest.ClassShare(n)
 	}
 	return out
 }
 
 func (d *dialect) listZones(w http.ResponseWriter, r *http.Request) error {
-	page, next, err := pageOf(r, d.View(w).Links(), func(l *api.Link) string { return string(l.ID) })
+	v := d.View(w)
+	page, next, err := pageOf(r, v.Links(), func(l *api.Link) string { return string(l.ID) })
 	if err != nil {
 		return err
 	}
 	out := []rest.Zone{}
 	for _, l := range page {
-		out = append(out, d.zoneView(l, door.Caller(r)))
+		out = append(out, d.zoneView(v, l, door.Caller(r)))
 	}
 	return answerList(w, "zones", out, next)
 }
 
 func (d *dialect) answerZone(w http.ResponseWriter, r *http.Request, status int, l *api.Link) error {
-	return answerOne(w, status, "zone", d.zoneView(l, door.Caller(r)))
+	return answerOne(w, status, "zone", d.zoneView(d.Zone.View(), l, door.Caller(r)))
 }
 
 func (d *dialect) showZone(w http.ResponseWriter, r *http.Request) error {
@@ -55,12 +71,13 @@ func (d *dialect) showZone(w http.ResponseWriter, r *http.Request) error {
 	return d.answerZone(w, r, http.StatusOK, l)
 }
 
-func (d *dialect) zoneInfo(w http.ResponseWriter, _ *http.Request) error {
+func (d *dialect) zoneInfo(w http.ResponseWriter, r *http.Request) error {
 	v := d.View(w)
-	wire.JSON(w, http.StatusOK, map[string]any{
-		"zone": rest.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version, Digest: rest.DigestOf(d.Estimator.DigestOf(v))},
-	})
-	return nil
+	out := rest.ZoneInfo{ID: v.Zone, Name: v.Name, Version: d.Version}
+	if door.Caller(r).Allows(api.RoleAdmin) {
+		out.Digest = rest.DigestOf(d.Estimator.DigestOf(v))
+	}
+	return answerOne(w, http.StatusOK, "zone", out)
 }
 
 func (d *dialect) createZone(w http.ResponseWriter, r *http.Request) error {
@@ -77,6 +94,8 @@ func (d *dialect) createZone(w http.ResponseWriter, r *http.Request) error {
 	switch s := &b.Zone; {
 	case s.Gateways != nil:
 		return api.Errorf(api.CodeInvalid, "a zone says itself where its gateways are when it is linked")
+	case s.HasShare():
+		return api.Errorf(api.CodeInvalid, "share_held and share_committed are of a parent, and set with PUT /zones/{id}")
 	case s.HasTerms():
 		return api.Errorf(api.CodeInvalid, "availability_zone, tags, maintenance and headroom are set with PUT /zones/{id} once the zone is linked")
 	}

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -108,7 +109,7 @@ func notAllowed(r *http.Request) error {
 // makeCall checks the microversion, the media types and the caller's role, and then
 // makes the call.
 func (d *Dialect) makeCall(c *Call, w http.ResponseWriter, r *http.Request) {
-	checks := []func(*Call, *http.Request) error{d.checkVersion, d.checkMedia, checkRole}
+	checks := []func(*Call, *http.Request) error{d.checkVersion, d.checkMedia, d.checkRole}
 	if c.Early {
 		checks[0], checks[1] = checks[1], checks[0]
 	}
@@ -158,10 +159,17 @@ func (d *Dialect) checkMedia(c *Call, r *http.Request) error {
 	return nil
 }
 
-// checkRole refuses a caller whose role is below the one that a call needs.
-func checkRole(c *Call, r *http.Request) error {
-	if who := door.Caller(r); c.Role != "" && !who.Allows(c.Role) {
-		return api.Errorf(api.CodeForbidden, "Policy does not allow this: it needs the role %s; the token has %s", c.Role, who.Role)
+// checkRole refuses a caller whose role is below the one that a call needs, and who has no role that
+// allows calls of its kind.
+func (d *Dialect) checkRole(c *Call, r *http.Request) error {
+	need := d.service.Area.Writes()
+	if c.readKind() != api.ReadLog {
+		need = d.service.Area.Reads()
 	}
-	return nil
+	who := door.Caller(r)
+	if c.Path == "/" || c.Role == "" && who.Role != "" || who.May(c.Role, need) {
+		return nil
+	}
+	return api.Errorf(api.CodeForbidden, "Policy does not allow this: it needs the role %s, or one that allows %s; the token has %s",
+		cmp.Or(c.Role, api.RoleReader), need, cmp.Or(who.Role, "others"))
 }

@@ -75,7 +75,7 @@ func (d *Dialect) writeProblem(w http.ResponseWriter, r *http.Request, err error
 	if is == api.CodeUnauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="berth"`)
 	}
-	if is == api.CodeOverloaded || is == api.CodeUnavailable {
+	if (is == api.CodeOverloaded || is == api.CodeUnavailable) && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
 	media, body := s.spellProblem(p, Minor(r), r.Header.Values("Accept"))

@@ -26,6 +26,8 @@ type Service struct {
 	Name  string // in the header of microversions, such as "placement"
 	Mount string // the path that it is mounted at; links in its answers begin with it
 
+	Area api.Area // of roles that operators make
+
 	// Its microversions are Major.Oldest to Major.Newest. A call without one gets the
 	// oldest.
 	Major, Oldest, Newest int
@@ -73,10 +75,11 @@ func New(s Service, c door.Config) *Dialect {
 // needs no token unless the service is closed.
 func (d *Dialect) Handler(calls []Call) http.Handler {
 	inner := d.negotiateVersion(wire.Text(d.Refuse)(d.requireType(d.newRouter(calls))))
-	closed := d.Authenticate(d.Fresh(api.ReadLinearizable)(inner))
+	open := d.PaceMethods(inner)
+	closed := d.Authenticate(d.PaceMethods(d.Fresh(api.ReadLinearizable)(inner)))
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.pathBelow(r) == "/" && !d.service.Closed {
-			inner.ServeHTTP(w, r)
+			open.ServeHTTP(w, r)
 			return
 		}
 		closed.ServeHTTP(w, r)
@@ -117,12 +120,15 @@ func (d *Dialect) recoverPanic(next http.Handler) http.Handler {
 	})
 }
 
-// requireType refuses a body without a content type, in every call.
+// requireType refuses a body without a content type, in every call, or takes it for JSON.
 func (d *Dialect) requireType(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 && r.Header.Get("Content-Type") == "" && !d.service.Lax {
-			d.Refuse(w, r, api.Errorf(api.CodeInvalid, "content-type header required with a body: say %s", MediaJSON))
-			return
+		if r.ContentLength != 0 && r.Header.Get("Content-Type") == "" {
+			if !d.service.Lax {
+				d.Refuse(w, r, api.Errorf(api.CodeInvalid, "content-type header required with a body: say %s", MediaJSON))
+				return
+			}
+			r.Header.Set("Content-Type", MediaJSON)
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -89,7 +89,7 @@ func readValue(r *http.Request) (any, error) {
 // ParseValue reads JSON text that is not in a body, with the limits of ReadBody. Its values are
 // those of ReadFields, and not checked.
 func ParseValue(text string) (any, error) {
-	return readValue(&http.Request{Body: io.NopCloser(strings.NewReader(text))})
+	return readValue(&http.Request{Header: http.Header{"Content-Type": {MediaJSON}}, Body: io.NopCloser(strings.NewReader(text))})
 }
 
 // ReadFields reads the JSON object of a request, with the limits of ReadBody; its values are

@@ -15,7 +15,9 @@ import (
 )
 
 func posted(body string) *http.Request {
-	return httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	r.Header.Set("Content-Type", MediaJSON)
+	return r
 }
 
 func TestSchemas(t *testing.T) {

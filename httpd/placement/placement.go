@@ -29,6 +29,7 @@ func versionOf(r *http.Request) version { return version(openstack.Minor(r)) }
 
 // service describes the placement API.
 var service = openstack.Service{
+	Area: api.AreaPlacement,
 	Name: "placement", Mount: Mount, Major: 1, Oldest: int(versionMin), Newest: int(versionMax),
 	Codes: codes, Code: codeUndefined, Shape: problemBody,
 }

@@ -82,7 +82,7 @@ func (d *dialect) projectUsages(w http.ResponseWriter, r *http.Request) error {
 	})
 	project, named := lastValue(q, "project_id")
 	who := door.Caller(r)
-	if !who.Allows(api.RoleAdmin) && (!who.Allows(api.RoleReader) || string(who.Project) != project) {
+	if !who.Allows(api.RoleAdmin) && string(who.Project) != project {
 		return api.Errorf(api.CodeForbidden, "Policy does not allow this: only the role %s reads the usage of another project", api.RoleAdmin)
 	}
 	switch {

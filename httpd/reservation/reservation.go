@@ -16,7 +16,7 @@ const (
 
 // service describes the reservation API. Its only microversion is 1.0.
 var service = openstack.Service{
-	Name: "reservation", Mount: Mount, Major: 1, Shape: problemBody, Lax: true, Closed: true, Suffix: ".json",
+	Name: "reservation", Mount: Mount, Area: api.AreaLeases, Major: 1, Shape: problemBody, Lax: true, Closed: true, Suffix: ".json",
 }
 
 // Config holds what the dialect needs.

@@ -257,7 +257,7 @@ func (w *talk) do(tb testing.TB, c script.Command) (string, error) {
 		require.NoError(tb, json.Unmarshal([]byte(strings.Join(c.Args, " ")), &rule), c.Pos)
 		conf := api.ZoneConfig{Leases: rule.Rule(), WebhookNetworks: []string{"127.0.0.0/8"}}
 		var err error
-		conf.Leases.Check, err = intake.LeaseCheck(w.zone, rule.Check, func(_, token string) []byte { return []byte(token) })
+		conf.Leases.Check, err = intake.LeaseCheck(w.zone, rule.Check, func(_, token string) ([]byte, error) { return []byte(token), nil })
 		require.NoError(tb, err, c.Pos)
 		return "", intake.SetConfig(tb.Context(), w.zone, conf)
 	case "quota": // PROJECT, then limits, each NAME=NUMBER

@@ -17,7 +17,7 @@ const (
 )
 
 // service describes the API. It has no microversions but 1.0.
-var service = openstack.Service{Name: "tricircle", Mount: Mount, Major: 1, Shape: problemBody, Lax: true, Closed: true}
+var service = openstack.Service{Name: "tricircle", Mount: Mount, Area: api.AreaPods, Major: 1, Shape: problemBody, Lax: true, Closed: true}
 
 // dialect is the API of one node.
 type dialect struct{ *openstack.Dialect }
@@ -62,10 +62,14 @@ func (d *dialect) listCalls() []openstack.Call {
 	}
 }
 
-// asAdmin refuses callers who are not admins, with the status 401 that Tricircle has for them.
+// asAdmin refuses callers who are not admins, and whose role does not allow it, with the status 401 that Tricircle has for them.
 func asAdmin(do door.Handler) door.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if who := door.Caller(r); !who.Allows(api.RoleAdmin) {
+		need := api.AreaPods.Writes()
+		if r.Method == http.MethodGet {
+			need = api.AreaPods.Reads()
+		}
+		if who := door.Caller(r); !who.May(api.RoleAdmin, need) {
 			return openstack.WithStatus(http.StatusUnauthorized, api.Errorf(api.CodeForbidden, "Admin role required: the token has the role %s", who.Role))
 		}
 		return do(w, r)

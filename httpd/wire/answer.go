@@ -96,7 +96,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if code == api.CodeUnauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="berth"`)
 	}
-	if code == api.CodeOverloaded || code == api.CodeUnavailable {
+	if (code == api.CodeOverloaded || code == api.CodeUnavailable) && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
 	if strings.HasPrefix(r.Header.Get("Accept"), api.MediaCBOR) || r.Header.Get("Content-Type") == api.MediaCBOR {

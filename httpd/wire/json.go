@@ -19,10 +19,9 @@ import (
 // unknown or repeated names, names in another case, wrong types, and anything after
 // the value are refused with a sentence that names the place.
 func ReadJSON(r *http.Request, limit int64, v any) error {
-	if ct := r.Header.Get("Content-Type"); ct != "" {
-		if mt, _, err := mime.ParseMediaType(ct); err != nil || mt != "application/json" {
-			return api.Errorf(api.CodeMediaType, "the body must be application/json, not %q", ct)
-		}
+	ct := r.Header.Get("Content-Type")
+	if mt, _, err := mime.ParseMediaType(ct); err != nil || mt != "application/json" { // nothing that a foreign page may send unasked
+		return api.Errorf(api.CodeMediaType, "the body must be application/json, not %q", ct)
 	}
 	b, err := readBody(r, limit)
 	if err != nil {

@@ -7,7 +7,7 @@ import "strings"
 // that folder.
 var layers = [][]string{
 	{"api"},
-	{"api/rest", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/requestid", "internal/sysinfo", "internal/watch"},
+	{"api/rest", "internal/actor", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/goruntime", "internal/requestid", "internal/sysinfo", "internal/watch"},
 	{"internal/script"},
 	{"binding", "capacity", "lease", "lease/recur", "preempt", "quota"},
 	{"filters/query", "capacity/queue"},
@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"zone/events"},
 	{"zone/estimate", "zone/hooks", "zone/intake", "zone/leasecheck", "zone/resources", "federation"},
 	{"zone/fleet", "zone/leases", "zone/saga"},
-	{"httpd/wire", "agent", "bench/load"},
+	{"httpd/wire", "httpd/rates", "agent", "bench/load"},
 	{"httpd/door", "httpd/events"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	{"httpd/placement", "httpd/reservation", "httpd/tricircle"},
@@ -34,14 +34,14 @@ var layers = [][]string{
 	{"cluster-test/check/promise"},
 	{"cluster-test/check/model"},
 	{"cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/simnet"},
-	{"cluster-test", "cluster-test/chaos", "cluster-test/mutants", "cluster-test/openstack", "cluster-test/sim", "bench", "internal/archtest"},
+	{"cluster-test", "cluster-test/chaos", "cluster-test/mutants", "cluster-test/openstack", "cluster-test/rogue", "cluster-test/sim", "bench", "internal/archtest"},
 }
 
 // free packages measure and test the others. They may use any library and nothing imports
 // them: they are the highest layer.
 var free = []string{
 	"cluster-test", "cluster-test/chaos", "cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/mutants",
-	"cluster-test/openstack", "cluster-test/sim", "cluster-test/simnet", "bench", "internal/archtest",
+	"cluster-test/openstack", "cluster-test/rogue", "cluster-test/sim", "cluster-test/simnet", "bench", "internal/archtest",
 }
 
 // pure packages have no clock, no randomness, no I/O, no goroutine, no lock and no log.
@@ -68,6 +68,7 @@ var doors = map[string][]string{
 	"github.com/go-chi/chi":                   {"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	"github.com/goccy/go-yaml":                {"cli", "cmd/berth"},
 	"github.com/hashicorp/go-hclog":           {"raftstore"},
+	"github.com/hashicorp/golang-lru/v2":      {"httpd/rates"},
 	"github.com/hashicorp/memberlist":         {"gossip"},
 	"github.com/hashicorp/raft":               {"raftstore"}, // and raft-boltdb
 	"github.com/prometheus":                   {"httpd/admin"},
@@ -75,7 +76,6 @@ var doors = map[string][]string{
 	"github.com/tidwall/btree":                {"raftstore/state/table"},
 	"go.etcd.io/bbolt":                        {"raftstore"},
 	"golang.org/x/crypto":                     {"buildplan/seal", "identity"},
-	"golang.org/x/net":                        {"node"},
 	"golang.org/x/sync":                       {"zone", "gossip", "agent", "node"},
 	"golang.org/x/sys":                        {"internal/sysinfo", "agent/driver/process"},
 	"golang.org/x/term":                       {"cli"},

@@ -77,6 +77,14 @@ type ForEvents interface {
 	forEvents()
 }
 
+// ForAudit is what the audit book applies: who proposes what follows.
+//
+//sumtype:decl
+type ForAudit interface {
+	Command
+	forAudit()
+}
+
 // ForSeveral is what no book can apply alone.
 //
 //sumtype:decl
@@ -91,6 +99,9 @@ func (NodeRemove) forMembers()   {}
 func (SchedulerSet) forMembers() {}
 func (TokenPut) forMembers()     {}
 func (TokenDelete) forMembers()  {}
+func (TokensUsed) forMembers()   {}
+func (RoleSet) forMembers()      {}
+func (RoleDelete) forMembers()   {}
 func (JoinPut) forMembers()      {}
 func (JoinUse) forMembers()      {}
 func (FlavorPut) forMembers()    {}
@@ -100,6 +111,7 @@ func (LinkPut) forMembers()      {}
 func (LinkSet) forMembers()      {}
 
 func (ConfigSet) forStock()       {}
+func (AgentRevoke) forStock()     {}
 func (HostsPut) forStock()        {}
 func (HostsState) forStock()      {}
 func (HostSet) forStock()         {}
@@ -154,6 +166,8 @@ func (WebhookDelete) forEvents() {}
 func (WebhookResume) forEvents() {}
 func (WebhooksTold) forEvents()  {}
 
+func (Audit) forAudit() {}
+
 func (Hold) forSeveral()           {}
 func (LinkDelete) forSeveral()     {}
 func (ProviderSet) forSeveral()    {}
@@ -161,3 +175,4 @@ func (ConsumersPut) forSeveral()   {}
 func (ConsumerDelete) forSeveral() {}
 func (Prune) forSeveral()          {}
 func (Restore) forSeveral()        {}
+func (KEKUse) forSeveral()         {}

@@ -87,6 +87,12 @@ const (
 	KindBindingEnd      Kind = 65
 	KindVolumeAttach    Kind = 66
 	KindVolumeDetach    Kind = 67
+	KindAgentRevoke     Kind = 68
+	KindAudit           Kind = 69
+	KindKEKUse          Kind = 70
+	KindTokensUsed      Kind = 71
+	KindRoleSet         Kind = 72
+	KindRoleDelete      Kind = 73
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -111,6 +117,12 @@ var since = map[Kind]api.Form{
 	KindBindingEnd:    api.FormFourth,
 	KindVolumeAttach:  api.FormFourth,
 	KindVolumeDetach:  api.FormFourth,
+	KindAgentRevoke:   api.FormFifth,
+	KindAudit:         api.FormFifth,
+	KindKEKUse:        api.FormFifth,
+	KindTokensUsed:    api.FormFifth,
+	KindRoleSet:       api.FormFifth,
+	KindRoleDelete:    api.FormFifth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -294,4 +306,10 @@ var readers = map[Kind]func(b []byte, form api.Form, after Command) (Command, er
 	KindBindingEnd:      reader[BindingEnd],
 	KindVolumeAttach:    reader[VolumeAttach],
 	KindVolumeDetach:    reader[VolumeDetach],
+	KindAgentRevoke:     reader[AgentRevoke],
+	KindAudit:           reader[Audit],
+	KindKEKUse:          reader[KEKUse],
+	KindTokensUsed:      reader[TokensUsed],
+	KindRoleSet:         reader[RoleSet],
+	KindRoleDelete:      reader[RoleDelete],
 }

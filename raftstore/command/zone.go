@@ -52,6 +52,25 @@ type TokenDelete struct {
 	ID api.TokenID `cbor:"2,keyasint"`
 }
 
+// TokensUsed records when tokens were last used; what is not newer than the record changes nothing,
+// nor do tokens that there are no more.
+type TokensUsed struct {
+	Stamp
+	Used []api.TokenUse `cbor:"2,keyasint"` // at most api.TokenUsesMax
+}
+
+// RoleSet makes or replaces a role. What its tokens may do changes with it.
+type RoleSet struct {
+	Stamp
+	Role api.Role `cbor:"2,keyasint"` // Created and Updated are those of the entry
+}
+
+// RoleDelete deletes a role that no token has.
+type RoleDelete struct {
+	Stamp
+	Name api.UserRole `cbor:"2,keyasint"`
+}
+
 // JoinPut adds a join token.
 type JoinPut struct {
 	Stamp
@@ -64,6 +83,12 @@ type JoinUse struct {
 	ID   api.TokenID  `cbor:"2,keyasint"`
 	Hash []byte       `cbor:"3,keyasint"`
 	Want api.JoinKind `cbor:"4,keyasint"` // the kind of token that is expected
+}
+
+// AgentRevoke ends an agent: its certificates are refused, and its hosts are down and disabled.
+type AgentRevoke struct {
+	Stamp
+	ID api.AgentID `cbor:"2,keyasint"`
 }
 
 // FlavorPut adds a flavor, or replaces it when Replace is set.
@@ -115,12 +140,19 @@ type LinkSet struct {
 	Tags        []string                    `cbor:"10,keyasint,omitzero" form:"4"`
 	Maintenance *bool                       `cbor:"11,keyasint,omitempty" form:"4"`
 	Headroom    map[api.ResourceClass]int64 `cbor:"12,keyasint,omitzero" form:"4"`
+
+	// Share of a parent, see api.LinkShare.
+	ShareHeld      *int `cbor:"13,keyasint,omitempty" form:"5"`
+	ShareCommitted *int `cbor:"14,keyasint,omitempty" form:"5"`
 }
 
 // HasTerms reports whether terms of a child change.
 func (c *LinkSet) HasTerms() bool {
 	return c.AZ != nil || c.Tags != nil || c.Maintenance != nil || c.Headroom != nil
 }
+
+// HasShare reports whether the share of a parent changes.
+func (c *LinkSet) HasShare() bool { return c.ShareHeld != nil || c.ShareCommitted != nil }
 
 // LinkDelete deletes a link that nothing depends on.
 type LinkDelete struct {
@@ -245,10 +277,22 @@ func (TokenPut) Kind() Kind { return KindTokenPut }
 func (TokenDelete) Kind() Kind { return KindTokenDelete }
 
 // Kind implements Command.
+func (RoleSet) Kind() Kind { return KindRoleSet }
+
+// Kind implements Command.
+func (RoleDelete) Kind() Kind { return KindRoleDelete }
+
+// Kind implements Command.
+func (TokensUsed) Kind() Kind { return KindTokensUsed }
+
+// Kind implements Command.
 func (JoinPut) Kind() Kind { return KindJoinPut }
 
 // Kind implements Command.
 func (JoinUse) Kind() Kind { return KindJoinUse }
+
+// Kind implements Command.
+func (AgentRevoke) Kind() Kind { return KindAgentRevoke }
 
 // Kind implements Command.
 func (FlavorPut) Kind() Kind { return KindFlavorPut }

@@ -4,6 +4,7 @@ import "berth/api"
 
 // The state is a tower of books, each on top of the one that it embeds:
 //
+//	audit      audit.go      who made which change
 //	events     events.go     what entries did, for those who watch
 //	leases     leases*.go    leases that were made at this zone, and what is due
 //	boots      boots*.go     reservations that were made at this zone; a boot owns holds

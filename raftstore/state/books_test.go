@@ -128,7 +128,7 @@ func TestEachBookChangesItsOwnTables(t *testing.T) {
 // there are no methods of another.
 func TestEachBookHasItsFiles(t *testing.T) {
 	src := readSource(t)
-	books := map[string]bool{"members": true, "stock": true, "quotas": true, "work": true, "saga": true, "boots": true, "leases": true, "events": true}
+	books := map[string]bool{"members": true, "stock": true, "quotas": true, "work": true, "saga": true, "boots": true, "leases": true, "events": true, "audit": true}
 	for _, f := range src.methods {
 		file, _, _ := strings.Cut(strings.TrimSuffix(src.file[f], ".go"), "_")
 		if book, ok := strings.CutSuffix(receiver(f), "Book"); ok {

@@ -18,6 +18,8 @@ type bootsBook struct {
 
 	endedBoots table.Set // final boots without holds, by end time
 
+	bootTexts int64 // quota.DataOf of all
+
 	fresh *Boot // the record that this command made last: no view has it
 
 	queued int    // instances in the queue
@@ -190,7 +192,7 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 			return refuseWith(api.CodeConflict, "instance id %s is taken", string(i.ID))
 		}
 	}
-	if r := s.checkBoot(&c.Request); r.Err != nil {
+	if r := s.checkBoot(&c.BootTerms); r.Err != nil {
 		return r
 	}
 	return Result{Boot: s.addBoot(c.BootTerms, c.At)}
@@ -205,6 +207,7 @@ func (s *bootsBook) addBoot(terms command.BootTerms, created api.Instant) *Boot 
 		s.keys.Set(joinKey(b.Request.Project, b.Key), b.Request.Reservation)
 	}
 	s.openOwner(b.owner())
+	s.countRecord(b, true)
 	s.countBoot(b, true)
 	s.storeBoot(b)
 	s.noteChange(EventBootCreated, b)
@@ -359,6 +362,7 @@ func (s *bootsBook) loadBoot(b *Boot) {
 	s.shareMetadata(&b.Metadata)
 	s.shareBoot(b)
 	s.boots.Set(b.ID(), b)
+	s.countRecord(b, true)
 	if b.Key != "" {
 		s.keys.Set(joinKey(b.Request.Project, b.Key), b.Request.Reservation)
 	}

@@ -92,6 +92,8 @@ func refusedBecause(why api.Code) string {
 		return "it did not answer in time when it was asked to hold"
 	case api.CodeContended:
 		return "others, not decided yet, held room that it had offered"
+	case api.CodeOverQuota:
+		return "the share of it that it lends its parent is used up"
 	}
 	return "it had no room any more for some that it had offered"
 }

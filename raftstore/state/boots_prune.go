@@ -40,6 +40,7 @@ func (s *bootsBook) indexBoots(owners []owner) {
 func (s *bootsBook) pruneBoots(c command.Prune) {
 	for _, k := range prunableKeys(&s.endedBoots, c.Limit, cutoff{endOwn, c.Before}) {
 		b, _ := s.boots.Delete(k)
+		s.countRecord(b, false)
 		s.endedBoots.Delete(prunableKey(endOwn, b.Updated, k))
 		s.touchTopic(BootTopic(b.Request.Project, b.Request.Reservation))
 		if b.Key != "" {

@@ -144,7 +144,7 @@ func (s *bootsBook) requeue(c command.Requeue) Result {
 	for n := range terms.Instances {
 		terms.Instances[n].Name = r.Instances[n].Name
 	}
-	if s.checkBoot(&terms.Request).Err != nil {
+	if s.checkBoot(&terms).Err != nil {
 		s.editRequeued(r, s.failTry)
 		return Result{}
 	}

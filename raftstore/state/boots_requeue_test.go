@@ -358,7 +358,7 @@ func TestRequeueLimit(t *testing.T) {
 	t.Cleanup(func() { limitsOf[len(limitsOf)-1].limits.requeued = old })
 	limitsOf[len(limitsOf)-1].limits.requeued = 2
 	w := newWorld(t)
-	w.form = api.FormFourth
+	w.form = api.FormNewest
 	w.host("h1", 4)
 	preemptible(w, "r1", 1, "h1", "a", "b", "c")
 	evict(w, "a", "b", "c")

@@ -72,7 +72,7 @@ func TestSectionsComeInOneOrder(t *testing.T) {
 		names = append(names, one.name)
 	}
 	assert.Equal(t, []string{
-		"nodes", "tokens", "joins", "flavors", "links", "aggregates", "classes", "traits", "hosts", "providers",
-		"consumers", "properties", "quotas", "bindings", "instances", "groups", "unended", "holds", "plans", "boots", "requeued", "leases", "series of leases", "ends of leases", "events", "event history", "webhooks", "upload",
+		"nodes", "tokens", "joins", "agents", "roles", "flavors", "links", "aggregates", "classes", "traits", "hosts", "providers",
+		"consumers", "properties", "quotas", "bindings", "instances", "groups", "unended", "holds", "plans", "boots", "requeued", "leases", "series of leases", "ends of leases", "events", "event history", "webhooks", "audit chain", "audit", "upload",
 	}, names, "a new section comes behind those that it refers to; none is renamed")
 }

@@ -103,6 +103,15 @@ func (s *eventsBook) setWebhook(w *api.Webhook) {
 	s.touchTopic(WebhooksTopic())
 }
 
+// rewrapWebhooks replaces the wrapped secrets of webhooks.
+func (s *eventsBook) rewrapWebhooks(renewed map[string][]byte) {
+	for _, old := range s.Webhooks() {
+		w := *old
+		w.Secret = renewed[string(old.Secret)]
+		s.setWebhook(&w)
+	}
+}
+
 // Webhooks returns all webhooks of the zone, by project and name.
 func (s *eventsBook) Webhooks() []*api.Webhook { return s.webhooks.Values() }
 

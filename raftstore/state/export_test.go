@@ -11,8 +11,9 @@ import (
 // and applies them with the checks that hold for every command.
 type History struct {
 	d      dice
-	leases *wideDice // of a history of leases
-	soft   *softDice // of a history of preemptible instances and leases
+	leases *wideDice  // of a history of leases
+	soft   *softDice  // of a history of preemptible instances and leases
+	shares *shareDice // of a history of what is lent to a parent
 }
 
 // NewHistory returns a zone before its first command.

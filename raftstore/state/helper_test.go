@@ -313,6 +313,7 @@ func checkIndexes(tb require.TestingT, s *State) {
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 	}
+	require.Equal(tb, [3]int64{fresh.hostTexts, fresh.holdTexts, fresh.bootTexts}, [3]int64{s.hostTexts, s.holdTexts, s.bootTexts}, "bytes of texts")
 	require.Equal(tb, fresh.held.Keys(), s.held.Keys(), "held")
 	require.Equal(tb, fresh.held.Values(), s.held.Values(), "held")
 	require.Equal(tb, fresh.keys.Keys(), s.keys.Keys(), "keys")
@@ -337,6 +338,11 @@ func checkIndexes(tb require.TestingT, s *State) {
 	require.Equal(tb, fresh.usage.Keys(), s.usage.Keys(), "usage")
 	require.Equal(tb, fresh.usage.Values(), s.usage.Values(), "usage")
 	checkUsage(tb, s)
+	require.Equal(tb, fresh.lentTo.Keys(), s.lentTo.Keys(), "lentTo")
+	require.Equal(tb, fresh.lentTo.Values(), s.lentTo.Values(), "lentTo")
+	for _, class := range s.Hosts().Classes() {
+		require.Equal(tb, fresh.Hosts().Stock(class), s.Hosts().Stock(class), "stock of %s", class)
+	}
 	for _, id := range slices.Concat(s.hosts.Keys(), s.providers.Keys()) {
 		id := api.ProviderID(id)
 		require.Equal(tb, fresh.Hosts().Usage(id), s.Hosts().Usage(id), "usage of %s", id)

@@ -176,6 +176,9 @@ func (s *leasesBook) CheckLease(c *command.LeaseCreate) error {
 			return api.Errorf(api.CodeConflict, "reservation id %s is taken", string(c.Terms.Reservations[i].ID))
 		}
 	}
+	if c.Order != nil {
+		return s.CheckBootQuota(c.Order)
+	}
 	return nil
 }
 

@@ -156,10 +156,13 @@ func (s *leasesBook) areGone(l *Lease, orders []api.ReservationID) bool {
 }
 
 // hasBegun reports whether every slot of a lease has begun. A slot that was lost does not
-// keep the lease from starting; one that has ended does.
+// keep the lease from starting; one that has ended does, also when its record is forgotten.
 func (s *leasesBook) hasBegun(l *Lease) bool {
 	b, ok := s.boots.Get(l.boot(l.Order))
-	return !ok || b.Unacked == 0 && b.Counts.Build+b.Counts.Deleting+b.Counts.Deleted == 0
+	if !ok {
+		return l.Order == "" || s.form < api.FormFifth
+	}
+	return b.Unacked == 0 && b.Counts.Build+b.Counts.Deleting+b.Counts.Deleted == 0
 }
 
 // beginEvent begins an event that is due.

@@ -73,7 +73,7 @@ func (s *leasesBook) CheckLeaseQuota(old, next *api.LeaseTerms) error {
 // FirstQuotaStart returns the first start, not before that of a new lease and at the latest at the
 // horizon, from which the quotas of its project allow it, and whether there is one.
 func (s *leasesBook) FirstQuotaStart(t *api.LeaseTerms, horizon api.Instant) (api.Instant, bool) {
-	limits := s.Quota(t.Project).Over(s.Quota(""))
+	limits := s.LimitsOf(t.Project)
 	if len(limits) == 0 {
 		return t.Window.Start, true
 	}

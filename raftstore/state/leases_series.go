@@ -26,6 +26,16 @@ type Series struct {
 	ModIndex uint64           `cbor:"11,keyasint"`
 }
 
+// ordersOf returns the orders of those of some leases that have to be held first.
+func ordersOf(leases []command.LeaseCreate) (out []*command.BootTerms) {
+	for i := range leases {
+		if leases[i].Order != nil {
+			out = append(out, leases[i].Order)
+		}
+	}
+	return out
+}
+
 func (s *leasesBook) seriesCreate(c command.SeriesCreate) Result {
 	if r, ok := s.series.Get(string(c.ID)); ok {
 		return Result{Series: r}
@@ -51,15 +61,16 @@ func (s *leasesBook) seriesCreate(c command.SeriesCreate) Result {
 			return r
 		}
 	}
+	orders := ordersOf(c.Leases)
+	if r := s.checkBoots(orders...); r.Err != nil {
+		return r
+	}
 	out := &Series{
 		ID: c.ID, Name: c.Name, Project: c.Project, User: c.User, Repeat: c.Repeat, Status: api.SeriesReady,
 		Key: c.Key, Digest: c.Digest, Created: c.At,
 	}
-	for i := range c.Leases {
-		if c.Leases[i].Order != nil {
-			out.Waiting++
-			out.Status = api.SeriesCreating
-		}
+	if out.Waiting = len(orders); out.Waiting > 0 {
+		out.Status = api.SeriesCreating
 	}
 	s.storeSeries(out)
 	for i := range c.Leases {

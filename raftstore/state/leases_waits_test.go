@@ -144,3 +144,28 @@ func TestSlotsOfAParentAreBounded(t *testing.T) {
 	w.refused(api.CodeOverloaded, ask("k7", "s9"))
 	checkIndexes(t, w.s)
 }
+
+// TestSlotsThatEndedAreNotForgotten: a lease whose slots were all deleted before its start never
+// becomes ACTIVE, whether the record of its order is kept or not.
+func TestSlotsThatEndedAreNotForgotten(t *testing.T) {
+	for name, prune := range map[string]bool{"kept": false, "forgotten": true} {
+		t.Run(name, func(t *testing.T) {
+			w := leaseWorld(t)
+			window := api.Window{Start: start + 10*minute, End: start + 20*minute}
+			w.makeLease("l", "h1", window, "s1")
+			w.ok(command.InstanceDelete{Stamp: w.stamp(), ID: "s1"})
+			if prune {
+				w.ok(command.Prune{Stamp: w.stamp(), Before: w.now + 1, Limit: 10})
+			}
+			_, kept := w.s.Boot("p", "l-o")
+			assert.Equal(t, prune, !kept)
+			w.now = window.Start + minute
+			w.ok(command.Tick{Stamp: w.stamp()})
+			assert.Equal(t, api.LeaseStarting, w.lease("l").Status)
+			w.now = window.End
+			w.ok(command.Tick{Stamp: w.stamp()})
+			assert.Equal(t, api.LeaseTerminated, w.lease("l").Status)
+			checkIndexes(t, w.s)
+		})
+	}
+}

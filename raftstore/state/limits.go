@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/quota"
 )
 
 // limits are the bounds that decide whether a command is refused. They depend on the form
@@ -18,19 +19,31 @@ type limits struct {
 	requeued                 int           // preempted instances that wait to be booted again
 	requeuePause             time.Duration // the longest between two tries to do that
 	events                   int           // kept
+	audit                    int           // records of the audit log that are kept; 0 where there is none
 	eventAge                 time.Duration // how long they are kept
 
 	bindings, bindingsProject, bindingsPast int // active ones of the zone and of one project; past ones that are kept of one project
 
 	quotas, quotaItems int           // projects with limits of their own, and limits of each
 	quotaAhead         time.Duration // how far ahead a refusal looks for room
+	// quotaDefaults are the limits of projects for which the zone has none. Without them what is
+	// kept for projects is counted and not limited.
+	quotaDefaults quota.Limits
+
+	shareHeld, shareCommitted int // percent of each class that a parent may have, unless its link says otherwise; 0 for no limit
+
+	agentHosts, agentClasses, agentTraits int // hosts of one agent, and custom names of these; 0 for no limit
+
+	roles    int           // that operators have made; 0 where there are none
+	agents   int           // that the zone keeps; 0 where it keeps none
+	agentAge time.Duration // how long they are kept: longer than a certificate is valid
 
 	webhookFailing             time.Duration // how long deliveries may fail before a webhook is paused
 	webhooks, webhooksProject  int           // of the zone, and of one project
 	attributeBytes, properties int           // of attributes of hosts; for a command of api.FormFourth
 
 	aggregates, attached, attributes, classes, consumers, consumersCall, customClasses, customTraits, epochs, faultBytes, filters, flavors,
-	holdsPerLink, links, providerAggs, providerName, providers, serverGroups, shares, tokens, tombstonesPerLink, tree, treeDepth int
+	holdsPerLink, links, providerAggs, providerName, providers, serverGroups, shares, tokens, tokenUses, tombstonesPerLink, tree, treeDepth int
 }
 
 // limitsFirst are the limits of the first form, and those of commands that came later.
@@ -38,7 +51,7 @@ var limitsFirst = limits{
 	attributeBytes: 255, properties: 10_000,
 	aggregates: 1_000, attached: 32, attributes: 128, classes: 32, consumers: 1_000_000, consumersCall: 1_000,
 	customClasses: 1_000, customTraits: 10_000, epochs: 16, faultBytes: 512, filters: 64, flavors: 1_000, holdsPerLink: 10_000, links: 64,
-	providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000,
+	providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000, tokenUses: 1_000,
 	tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,
 	bindings: 100_000, bindingsProject: 100, bindingsPast: 1_000,
 	quotas: 10_000, quotaItems: 64, quotaAhead: 10 * 365 * 24 * time.Hour,
@@ -54,6 +67,7 @@ var limitsOf = []struct {
 	{api.FormFirst, limitsFirst},
 	{api.FormThird, limitsFirst.withEvents(20_000, 24*time.Hour)},
 	{api.FormFourth, limitsFirst.withEvents(20_000, 24*time.Hour).withLeases(100_000)},
+	{api.FormFifth, limitsFirst.withEvents(20_000, 24*time.Hour).withLeases(100_000).withBudgets().withAudit(10_000)},
 }
 
 // withEvents returns l with limits of events.
@@ -62,10 +76,26 @@ func (l limits) withEvents(most int, age time.Duration) limits {
 	return l
 }
 
+// withAudit returns l with limits of the audit log.
+func (l limits) withAudit(most int) limits {
+	l.audit = most
+	return l
+}
+
 // withLeases returns l with limits of leases.
 func (l limits) withLeases(most int) limits {
 	l.leases, l.series, l.reserved = most, 10_000, 100_000
 	l.leaseEnds, l.leaseEndsTold, l.requeued, l.requeuePause = 10_000, 100, 100_000, time.Minute
+	return l
+}
+
+// withBudgets returns l with limits of what one party makes the zone keep.
+func (l limits) withBudgets() limits {
+	l.quotaDefaults = quota.Limits{quota.Boots: 1_000, quota.Records: 100_000, quota.Data: 64 << 20, quota.ServerGroups: 1_000}
+	l.agentHosts, l.agentClasses, l.agentTraits = 10_000, 100, 1_000
+	l.shareHeld, l.shareCommitted = 100, 100
+	l.agents, l.agentAge = 10_000, 400*24*time.Hour
+	l.roles = 100
 	return l
 }
 

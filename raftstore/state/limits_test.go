@@ -22,15 +22,17 @@ import (
 func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 	assert.Equal(t, limits{
 		bindings: api.BindingsActiveMax, bindingsProject: api.BindingsProjectMax, bindingsPast: api.BindingsPastMax,
-		quotas: api.QuotasMax, quotaItems: quota.ItemsMax, quotaAhead: api.LeaseLeadMax,
-		leases: api.LeasesMax, series: api.SeriesMax, reserved: api.ReservedPerLinkMax, leaseEnds: api.LeaseEndsMax, leaseEndsTold: api.LeaseEndsToldMax, requeued: api.RequeuedMax, requeuePause: api.RequeuePauseMax, events: 20_000, eventAge: 24 * time.Hour,
+		quotas: api.QuotasMax, quotaItems: quota.ItemsMax, quotaAhead: api.LeaseLeadMax, quotaDefaults: quota.Defaults(),
+		shareHeld: api.ShareHeldDefault, shareCommitted: api.ShareCommittedDefault,
+		agentHosts: api.HostsPerAgentMax, agentClasses: api.AgentClassesMax, agentTraits: api.AgentTraitsMax, roles: api.RolesMax, agents: api.AgentsMax, agentAge: 400 * 24 * time.Hour,
+		leases: api.LeasesMax, series: api.SeriesMax, reserved: api.ReservedPerLinkMax, leaseEnds: api.LeaseEndsMax, leaseEndsTold: api.LeaseEndsToldMax, requeued: api.RequeuedMax, requeuePause: api.RequeuePauseMax, events: 20_000, audit: 10_000, eventAge: 24 * time.Hour,
 		webhooks: api.WebhooksMax, webhooksProject: api.WebhooksProjectMax, webhookFailing: api.WebhookFailingMax,
 		attributeBytes: api.ExtraSpecMaxBytes, properties: api.HostPropertiesMax,
 		aggregates: api.AggregatesMax, attached: api.AttachedMax, attributes: api.AttributesMax, classes: api.ClassesMax, consumers: api.ConsumersMax,
 		consumersCall: api.ConsumersCallMax, customClasses: api.CustomClassesMax, customTraits: api.CustomTraitsMax,
 		epochs: api.EpochsMax, faultBytes: api.FaultMaxBytes, filters: api.FiltersMax, flavors: api.FlavorsMax,
 		holdsPerLink: api.HoldsPerLinkMax, links: api.LinksMax, providerAggs: api.ProviderAggsMax, providerName: api.ProviderNameMax,
-		providers: api.ProvidersMax, serverGroups: api.ServerGroupsMax, shares: api.SharesMax, tokens: api.TokensMax,
+		providers: api.ProvidersMax, serverGroups: api.ServerGroupsMax, shares: api.SharesMax, tokens: api.TokensMax, tokenUses: api.TokenUsesMax,
 		tombstonesPerLink: api.TombstonesPerLinkMax, tree: api.TreeMax, treeDepth: api.TreeDepthMax,
 	}, *limitsAt(api.FormNewest), "a changed limit is a new row of limitsOf, and a new form")
 }

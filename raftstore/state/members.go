@@ -19,24 +19,33 @@ type membersBook struct {
 	Config api.ZoneConfig
 	CA     []byte          // DER
 	CAKey  []byte          // DER, wrapped
+	KEK    []byte          // the id of the key-encryption key that wraps the secrets; nil for the zone's first
+	KEKDue uint64          // the entry that removed a node which has that key, 0 for none
 	Epochs []command.Epoch // newest first; the first one seals
 
 	nodes   table.Map[*api.Node]
 	tokens  table.Map[*api.Token]
 	joins   table.Map[*api.JoinToken]
+	agents  table.Map[*api.Agent]
+	roles   table.Map[*api.Role]
 	flavors table.Map[*api.Flavor]
 	links   table.Map[*api.Link]
 }
 
 func (s *membersBook) tables(into []table.Table) []table.Table {
-	return append(into, &s.nodes, &s.tokens, &s.joins, &s.flavors, &s.links)
+	return append(into, &s.nodes, &s.tokens, &s.joins, &s.agents, &s.roles, &s.flavors, &s.links)
 }
 
 func (s *membersBook) sections() []section {
+	agents := sectionOf("agents", s.agents.Values, func(a *api.Agent) { s.agents.Set(string(a.ID), a) })
+	roles := sectionOf("roles", s.roles.Values, func(r *api.Role) { s.roles.Set(string(r.Name), r) })
+	agents.form, roles.form = api.FormFifth, api.FormFifth
 	return []section{
 		sectionOf("nodes", s.nodes.Values, func(n *api.Node) { s.nodes.Set(string(n.ID), n) }),
 		sectionOf("tokens", s.tokens.Values, func(t *api.Token) { s.tokens.Set(string(t.ID), t) }),
 		sectionOf("joins", s.joins.Values, func(t *api.JoinToken) { s.joins.Set(string(t.ID), t) }),
+		agents,
+		roles,
 		sectionOf("flavors", s.flavors.Values, func(f *api.Flavor) { s.flavors.Set(string(f.ID), f) }),
 		sectionOf("links", s.links.Values, func(l *api.Link) { s.links.Set(string(l.ID), l) }),
 	}
@@ -57,6 +66,12 @@ func (s *membersBook) apply(c command.ForMembers) Result {
 		return s.tokenPut(c)
 	case command.TokenDelete:
 		return s.tokenDelete(c)
+	case command.TokensUsed:
+		return s.tokensUsed(c)
+	case command.RoleSet:
+		return s.roleSet(c)
+	case command.RoleDelete:
+		return s.roleDelete(c)
 	case command.JoinPut:
 		return s.joinPut(c)
 	case command.JoinUse:
@@ -117,13 +132,17 @@ func (s *membersBook) nodePut(c command.NodePut) Result {
 	return Result{}
 }
 
-// nodeRemove forgets a node and the join tokens that admitted it.
+// nodeRemove forgets a node and the join tokens that admitted it. It has the key-encryption key.
 func (s *membersBook) nodeRemove(c command.NodeRemove) {
-	s.nodes.Delete(string(c.ID))
+	_, knew := s.nodes.Delete(string(c.ID))
 	for _, k := range firstKeys(&s.joins, s.joins.Len(), func(t *api.JoinToken) bool {
 		return t.Kind == api.JoinNode && t.Name == string(c.ID)
 	}) {
-		s.joins.Delete(k)
+		t, _ := s.joins.Delete(k)
+		knew = knew || t.Used
+	}
+	if knew && c.Form() >= api.FormFifth {
+		s.KEKDue = s.index
 	}
 }
 
@@ -147,6 +166,9 @@ func (s *membersBook) tokenPut(c command.TokenPut) Result {
 	if s.tokens.Len() >= s.limits.tokens {
 		return refuseWith(api.CodeOverloaded, "the zone has %d tokens, which is the limit", s.limits.tokens)
 	}
+	if r := s.checkRoles(c.Token.Roles); r.Err != nil {
+		return r
+	}
 	s.tokens.Set(string(c.Token.ID), &c.Token)
 	return Result{}
 }
@@ -158,9 +180,28 @@ func (s *membersBook) tokenDelete(c command.TokenDelete) Result {
 	return Result{}
 }
 
+// tokensUsed records the last use of tokens. A clock that is ahead does not take it past the zone's time.
+func (s *membersBook) tokensUsed(c command.TokensUsed) Result {
+	if len(c.Used) > s.limits.tokenUses {
+		return refuseWith(api.CodeInvalid, "one record may have at most %d tokens, got %d", s.limits.tokenUses, len(c.Used))
+	}
+	for _, u := range c.Used {
+		at := min(u.At, s.now)
+		if old, ok := s.tokens.Get(string(u.ID)); ok && at > old.Used {
+			t := *old
+			t.Used = at
+			s.tokens.Set(string(u.ID), &t)
+		}
+	}
+	return Result{}
+}
+
 func (s *membersBook) joinPut(c command.JoinPut) Result {
 	if t, ok := s.joins.Get(string(c.Token.ID)); ok {
 		return Result{Join: t} // a repeat; the token may be used by now
+	}
+	if t := c.Token.Terms; t != nil && (c.Token.Kind != api.JoinAgent || t.HostsMax < 0 || len(t.HostPrefix) > api.NameMaxBytes) {
+		return refuseWith(api.CodeInvalid, "only the token of an agent has a prefix, at most %d bytes, and a limit of hosts, at least 0", api.NameMaxBytes)
 	}
 	if s.joins.Len() >= s.limits.tokens {
 		return refuseWith(api.CodeOverloaded, "the zone has %d join tokens, which is the limit", s.limits.tokens)
@@ -174,6 +215,9 @@ func (s *membersBook) joinUse(id api.TokenID, hash []byte, kind api.JoinKind) Re
 	t, ok := s.joins.Get(string(id))
 	if !ok || t.Used || t.Kind != kind || s.now >= t.Expires || subtle.ConstantTimeCompare(t.Hash, hash) != 1 {
 		return refuseWith(api.CodeUnauthenticated, "the join token is unknown, used or expired; ask for a new one")
+	}
+	if r := s.agentJoins(t); r.Err != nil {
+		return r
 	}
 	used := *t
 	used.Used = true
@@ -239,13 +283,16 @@ func (s *membersBook) Flavor(id api.FlavorID) (*api.Flavor, bool) { return s.fla
 // Flavors returns all flavors by id.
 func (s *membersBook) Flavors() []*api.Flavor { return s.flavors.Values() }
 
-// pruneTokens deletes expired tokens and join tokens. It scans both tables, which have at
-// most limits.tokens rows each.
+// pruneTokens deletes expired tokens and join tokens, and agents whose certificate has expired.
+// It scans these tables, which have at most limits.tokens or limits.agents rows each.
 func (s *membersBook) pruneTokens(c command.Prune) {
 	for _, k := range firstKeys(&s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before }) {
 		s.joins.Delete(k)
 	}
 	for _, k := range firstKeys(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before }) {
 		s.tokens.Delete(k)
+	}
+	for _, k := range firstKeys(&s.agents, c.Limit, func(a *api.Agent) bool { return max(a.Joined, a.Revoked).Add(s.limits.agentAge) < c.Before }) {
+		s.agents.Delete(k)
 	}
 }

@@ -72,12 +72,30 @@ func (s *membersBook) linkSet(c command.LinkSet) Result {
 			return Result{Err: err}
 		}
 	}
+	if c.HasShare() && l.Role != api.LinkParent {
+		return refuseWith(api.CodeInvalid, "a child has no share of this zone")
+	}
+	l.Share = shareAfter(l.Share, &c)
+	if err := l.Share.Validate(); err != nil {
+		return Result{Err: err}
+	}
 	l.Updated = c.At
 	s.links.Set(string(l.ID), &l)
 	if l.SilentSince != old.SilentSince {
 		s.addFact(childReached{l.ID, l.SilentSince})
 	}
 	return Result{Link: &l}
+}
+
+// shareAfter returns the share of a parent after a change.
+func shareAfter(sh api.LinkShare, c *command.LinkSet) api.LinkShare {
+	if c.ShareHeld != nil {
+		sh.Held = c.ShareHeld
+	}
+	if c.ShareCommitted != nil {
+		sh.Committed = c.ShareCommitted
+	}
+	return sh
 }
 
 // termsAfter returns the terms of a child after a change.

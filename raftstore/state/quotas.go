@@ -16,10 +16,11 @@ type quotasBook struct {
 
 	quotas table.Map[*Quota]      // project; "" has the defaults of the zone
 	usage  table.Map[quota.Usage] // project of this zone that has something
+	lentTo table.Map[quota.Usage] // link of a parent that has something
 }
 
 func (s *quotasBook) tables(into []table.Table) []table.Table {
-	return append(s.stockBook.tables(into), &s.quotas, &s.usage)
+	return append(s.stockBook.tables(into), &s.quotas, &s.usage, &s.lentTo)
 }
 
 func (s *quotasBook) sections() []section {

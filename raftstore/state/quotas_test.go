@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -235,5 +236,102 @@ func TestQuotaOfSeries(t *testing.T) {
 	w.ok(series("b", 1))
 	w.overQuota("leases: 1 more asked for, but 2 of 2 are used", w.leaseOf("y", in(35, 36), 0))
 	w.ok(w.leaseOf("y", in(29, 30), 0))
+	checkIndexes(t, w.s)
+}
+
+// kept returns a boot that makes the zone keep something.
+func kept(at command.Stamp, id string, metadata map[string]string, ids ...string) command.BootCreate {
+	c := create(at, id, 1, 1)
+	c.Metadata, c.Instances = metadata, nil
+	for _, i := range ids {
+		c.Instances = append(c.Instances, api.InstanceSpec{ID: api.InstanceID(i), Name: "n" + i})
+	}
+	return c
+}
+
+// TestQuotaOfRecords: a boot counts as one without a decision until it has one, and what is kept of it
+// until it is forgotten.
+func TestQuotaOfRecords(t *testing.T) {
+	w := newWorld(t)
+	w.form = api.FormFifth
+	w.limit("p", quota.Limits{quota.Boots: 2, quota.Records: 3, quota.Data: 40})
+	used := func() [3]int64 {
+		u := w.s.Usage("p").At(w.now)
+		return [3]int64{u[quota.Boots], u[quota.Records], u[quota.Data]}
+	}
+	w.ok(kept(w.stamp(), "r1", map[string]string{"k": "vv"}, "i1", "i2"))
+	assert.Equal(t, [3]int64{1, 1, 3 + 10}, used())
+	w.ok(kept(w.stamp(), "r2", nil))
+	w.overQuota("Quota exceeded for boots: 1 more asked for, but 2 of 2 are used", kept(w.stamp(), "r3", nil))
+	w.overQuota("It fits when some of them are decided. An administrator can raise the limit: berth quota set", kept(w.stamp(), "r3", nil))
+	more := kept(w.stamp(), "r3", nil)
+	require.Error(t, w.s.CheckBootQuota(&more.BootTerms))
+
+	w.ok(bootDecide(w.stamp(), "r1", api.DecisionAbort))
+	w.overQuota("Quota exceeded for data: 28 more asked for, but 13 of 40 are used", kept(w.stamp(), "r3", map[string]string{"0123456789": "0123456789abcdefgh"}))
+	more = kept(w.stamp(), "r3", map[string]string{"0123456789": "0123456789abcdefg"})
+	require.NoError(t, w.s.CheckBootQuota(&more.BootTerms))
+	w.ok(kept(w.stamp(), "r3", nil))
+	w.ok(bootDecide(w.stamp(), "r3", api.DecisionAbort))
+	w.overQuota("Quota exceeded for records: 1 more asked for, but 3 of 3 are used", kept(w.stamp(), "r4", nil))
+	assert.Equal(t, used(), func() [3]int64 {
+		u := loaded(t, saved(t, w.s)).Usage("p").At(w.now)
+		return [3]int64{u[quota.Boots], u[quota.Records], u[quota.Data]}
+	}(), "a snapshot keeps what counts")
+
+	w.tick(w.now + 10)
+	w.ok(command.Prune{Stamp: w.stamp(), Before: w.now, Limit: 9})
+	assert.Equal(t, [3]int64{1, 1, 0}, used())
+	checkIndexes(t, w.s)
+}
+
+// TestDefaultQuotas: a project without limits has those of each zone, in entries that know them. A
+// zone may set others, or none.
+func TestDefaultQuotas(t *testing.T) {
+	w := newWorld(t)
+	group := func(n int) command.GroupPut {
+		return command.GroupPut{Stamp: w.stamp(), Group: api.ServerGroup{Project: "p", ID: api.ServerGroupID(strconv.Itoa(n)), Name: strconv.Itoa(n), Policy: api.Affinity}}
+	}
+	w.form = api.FormFourth
+	w.limit("p", quota.Limits{quota.ServerGroups: 0})
+	for n := range quota.ServerGroupsDefault {
+		w.ok(group(n))
+	}
+	w.ok(group(quota.ServerGroupsDefault)) // limits of these do not hold in older entries
+	w.form = api.FormFifth
+	w.limit("p", quota.Limits{quota.Boots: 5})
+	w.overQuota("server_groups: 1 more asked for, but 1001 of 0 are used", group(-1))
+	w.ok(command.QuotaDelete{Stamp: w.stamp(), Project: "p"})
+	w.overQuota("server_groups: 1 more asked for, but 1001 of 1000 are used", group(-1))
+	w.ok(command.GroupDelete{Stamp: w.stamp(), Project: "p", ID: "0"})
+	w.ok(command.GroupDelete{Stamp: w.stamp(), Project: "p", ID: "1"})
+	w.ok(group(0))
+	w.overQuota("but 1000 of 1000 are used", group(1))
+	assert.Equal(t, quota.Defaults(), w.s.LimitsOf("p"))
+	w.limit("", quota.Limits{quota.ServerGroups: quota.Unlimited})
+	w.ok(group(1))
+	assert.EqualValues(t, quota.Unlimited, w.s.LimitsOf("p")[quota.ServerGroups])
+	checkIndexes(t, w.s)
+}
+
+// TestQuotaOfOrders: the orders of leases count as records, those of a series together.
+func TestQuotaOfOrders(t *testing.T) {
+	w := leaseWorld(t)
+	w.form = api.FormFifth
+	in := func(from, to api.Instant) api.Window {
+		return api.Window{Start: start + from*minute, End: start + to*minute}
+	}
+	w.limit("p", quota.Limits{quota.Boots: 2})
+	c := command.SeriesCreate{Stamp: w.stamp(), ID: "a", Project: "p", Digest: []byte{1}}
+	for k, from := range []api.Instant{10, 20, 30} {
+		l := w.leaseOf(fmt.Sprint("a", k), in(from, from+10), 1)
+		l.Stamp, l.Terms.Series = c.Stamp, c.ID
+		c.Leases = append(c.Leases, l)
+	}
+	w.overQuota("Quota exceeded for boots: 3 more asked for, but 0 of 2 are used", c)
+	assert.Empty(t, w.s.Leases("p"))
+	c.Leases = c.Leases[:2]
+	w.ok(c)
+	w.overQuota("boots: 1 more asked for, but 2 of 2 are used", w.leaseOf("b", in(40, 50), 1))
 	checkIndexes(t, w.s)
 }

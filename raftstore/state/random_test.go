@@ -354,7 +354,14 @@ func (d dice) operator(at command.Stamp) command.Command {
 			DefaultAZ: one(d, []string{"", "az1", "az3"}), Leases: api.LeaseRule{Cleaning: one(d, []time.Duration{0, 0, 5 * time.Millisecond})},
 		}}
 	case 6:
-		return command.GroupDelete{Stamp: at, Project: "p", ID: one(d, someRules).ID}
+		id := one(d, someRules).ID
+		if d.chance(2) { // few groups are there
+			d.w.s.eachGroup("p", "", func(g *api.ServerGroup) bool {
+				id = g.ID
+				return false
+			})
+		}
+		return command.GroupDelete{Stamp: at, Project: "p", ID: id}
 	}
 	rule := one(d, someRules)
 	return command.GroupPut{Stamp: at, Group: api.ServerGroup{

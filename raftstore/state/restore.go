@@ -100,6 +100,8 @@ func (s *State) takeUp(u *upload, form api.Form) Result {
 	from.index, from.now, from.upload, from.form = s.index, max(s.now, from.now), nil, max(s.form, from.form)
 	from.advanceTable(from.now)
 	from.BeginNewHistory(u.Sum)
+	from.continueAudit(&s.auditBook) // a restore takes back nothing of it
+	from.continueKEK(&s.membersBook)
 	*s = *from
 	s.touchTopic(Everything)
 	s.markRestored()

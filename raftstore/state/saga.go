@@ -21,6 +21,8 @@ type sagaBook struct {
 
 	tombstones table.Map[int] // origin link -> aborts of holds that never arrived
 
+	holdTexts int64 // Hold.textsOf of all
+
 	endedHolds    table.Set // decided holds with nothing left, by end time
 	expiringPlans table.Set // consumed plans, by expiry
 }

@@ -29,7 +29,7 @@ func (h *Hold) For(origin api.LinkID, r *api.Request) bool {
 }
 
 // reasons are why slots are refused, in order of precedence.
-var reasons = []api.Code{api.CodePlanRefused, api.CodePaused, api.CodeTimeout, api.CodeContended, api.CodeNoCapacity}
+var reasons = []api.Code{api.CodePlanRefused, api.CodePaused, api.CodeTimeout, api.CodeContended, api.CodeOverQuota, api.CodeNoCapacity}
 
 // noteCause records why some slots of a hold are refused. Of several reasons the first in
 // reasons stays; a code outside reasons counts as CodeNoCapacity.

@@ -157,6 +157,7 @@ func (s *sagaBook) termsOf(h *Hold) []*api.InstanceTerms {
 // forgetHeld removes a hold that is about to be decided from the index of held instances.
 func (s *sagaBook) forgetHeld(h *Hold) {
 	s.touchTopic(HoldTopic(h.Key()))
+	s.countLentBy(h, false)
 	for _, sl := range h.Slots {
 		s.held.Delete(string(sl.Instance.ID))
 		s.countSlot(h, sl, -1)

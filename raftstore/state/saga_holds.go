@@ -154,6 +154,7 @@ func (h *Hold) owner() owner {
 func (s *sagaBook) loadHold(h *Hold) {
 	s.shareHold(h)
 	s.holds.Set(h.Key(), h)
+	s.holdTexts += h.textsOf()
 	if h.neverArrived() {
 		addTally(&s.tombstones, string(h.Origin), +1)
 	}
@@ -164,6 +165,7 @@ func (s *sagaBook) loadHold(h *Hold) {
 		return
 	}
 	s.indexHeld(h)
+	s.countLentBy(h, true)
 	s.keepChoices(h, +1)
 	if h.Origin == "" {
 		s.open.Insert(h.Key())

@@ -149,6 +149,8 @@ func (s *sagaBook) heldFor(origin api.LinkID) int {
 // the rules allow. It refuses slots without any. Whole hosts come first: they need all of
 // what others need a part of.
 func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
+	lends := s.newLending(h)
+	full := false
 	for _, sl := range wholeFirst(c.Slots, c.Request.Groups) {
 		hosts := []api.HostID{sl.Host}
 		if sl.Group < len(c.Spares) {
@@ -157,12 +159,13 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 		var shares []api.Share
 		taken := false
 		for _, id := range hosts {
-			if shares, taken = s.takeSlot(h, &sl, id); taken {
+			if shares, taken = s.takeSlot(h, &sl, id, lends); taken {
 				break
 			}
 		}
 		if !taken {
 			h.Refused = append(h.Refused, sl.Instance.ID)
+			full = full || !lends.hasRefused()
 			continue
 		}
 		sl.Host = s.sharedHost(sl.Host)
@@ -177,8 +180,12 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 		s.countSlot(h, sl, +1)
 		s.bumpDrawn(sl.Host, shares)
 	}
-	if len(h.Refused) > 0 {
+	s.countLentBy(h, true)
+	switch {
+	case full:
 		h.noteCause(s.whyFull(h))
+	case len(h.Refused) > 0:
+		h.noteCause(s.whyOver(h))
 	}
 }
 
@@ -199,13 +206,13 @@ func wholeFirst(slots []command.Slot, groups []api.Group) []command.Slot {
 }
 
 // takeSlot claims a slot on a host, in place of one that it replaces if it can, or within the
-// slot of a lease that id names.
-func (s *sagaBook) takeSlot(h *Hold, sl *command.Slot, id api.HostID) (shares []api.Share, ok bool) {
+// slot of a lease that id names. A parent takes what its share leaves.
+func (s *sagaBook) takeSlot(h *Hold, sl *command.Slot, id api.HostID, lends *lending) (shares []api.Share, ok bool) {
 	if h.Request.Within != "" {
 		return nil, s.takeWithin(h, sl, api.InstanceID(id))
 	}
 	if sl.Keeps != "" && id == sl.Host {
-		if shares, ok = s.keepSlot(h, sl); ok {
+		if shares, ok = s.keepSlot(h, sl, lends); ok {
 			return shares, true
 		}
 	}
@@ -215,10 +222,13 @@ func (s *sagaBook) takeSlot(h *Hold, sl *command.Slot, id api.HostID) (shares []
 		}
 	}
 	sl.Host, sl.Keeps = id, ""
-	if !s.rulesAllow(h, sl.Group, hostPlace(id), "") {
+	wants := s.takenBy(h, sl, id)
+	if !s.rulesAllow(h, sl.Group, hostPlace(id), "") || !s.mayLend(lends, wants) {
 		return nil, false
 	}
-	shares, sl.Whole, ok = s.claimSlot(id, s.claimOfSlot(h, *sl), h.Request.Maintains())
+	if shares, sl.Whole, ok = s.claimSlot(id, s.claimOfSlot(h, *sl), h.Request.Maintains()); ok {
+		lends.take(wants)
+	}
 	return shares, ok
 }
 

@@ -22,6 +22,9 @@ func (s *sagaBook) holdParts(c command.HoldParts) Result {
 	if !ok {
 		return refuseWith(api.CodeNotFound, "no such hold")
 	}
+	if s.limits.shareCommitted == 0 {
+		c.Answers = withoutShares(c.Answers)
+	}
 	h := *old
 	h.Parts, h.Refused = slices.Clone(h.Parts), slices.Clone(h.Refused)
 	held, refused, news := 0, 0, false
@@ -47,6 +50,17 @@ func (s *sagaBook) holdParts(c command.HoldParts) Result {
 	}
 	stored, _ := s.holds.Get(h.Key())
 	return Result{Hold: stored}
+}
+
+// withoutShares returns the answers of children as entries of before there were shares have them.
+func withoutShares(answers []command.PartAnswer) []command.PartAnswer {
+	out := slices.Clone(answers)
+	for i := range out {
+		if out[i].Why == api.CodeOverQuota {
+			out[i].Why = api.CodeNoCapacity
+		}
+	}
+	return out
 }
 
 // answerPart splits the instances requested from a child into held and refused.

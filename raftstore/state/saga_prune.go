@@ -17,7 +17,11 @@ func (h *Hold) endClass() endClass {
 
 // putHold stores the record of a hold.
 func (s *sagaBook) putHold(h *Hold) {
-	if old, ok := s.holds.Set(h.Key(), h); ok && old.Decision != api.DecisionPending {
+	old, ok := s.holds.Set(h.Key(), h)
+	if !ok {
+		s.holdTexts += h.textsOf()
+	}
+	if ok && old.Decision != api.DecisionPending {
 		s.endedHolds.Delete(prunableKey(old.endClass(), old.Updated, old.Key()))
 	}
 	s.indexEndedHold(h)
@@ -55,6 +59,7 @@ func (s *sagaBook) pruneHolds(c command.Prune) (owners []owner) {
 	}
 	for _, k := range prunableKeys(&s.endedHolds, c.Limit, cutoffs...) {
 		h, _ := s.holds.Delete(k)
+		s.holdTexts -= h.textsOf()
 		s.endedHolds.Delete(prunableKey(h.endClass(), h.Updated, k))
 		if h.neverArrived() {
 			addTally(&s.tombstones, string(h.Origin), -1)

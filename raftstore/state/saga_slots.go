@@ -72,7 +72,7 @@ func (s *sagaBook) takeLent(h *Hold, sl *command.Slot, slot *api.Instance) bool 
 
 // keepSlot takes over a slot of the request that h replaces, in place: until h is decided the
 // host is charged for the old slot and the new one together, but nothing twice.
-func (s *sagaBook) keepSlot(h *Hold, sl *command.Slot) (shares []api.Share, ok bool) {
+func (s *sagaBook) keepSlot(h *Hold, sl *command.Slot, lends *lending) (shares []api.Share, ok bool) {
 	old, known := s.instances.Get(string(sl.Keeps))
 	switch g := &h.Request.Groups[sl.Group]; {
 	case !known || !old.Reserved || !old.Live() || old.Status == api.StatusDeleting || old.Overdue || s.isKept(old.ID):
@@ -82,6 +82,11 @@ func (s *sagaBook) keepSlot(h *Hold, sl *command.Slot) (shares []api.Share, ok b
 	case old.Tenant() != h.Tenant() || old.Reservation != h.Request.Replaces || old.Group != g.Name:
 		return nil, false
 	case old.Host != sl.Host || old.Whole != g.Whole || !s.rulesAllow(h, sl.Group, hostPlace(sl.Host), ""):
+		return nil, false
+	}
+	c := s.claimOfSlot(h, *sl)
+	c.Resources = s.takenBy(h, sl, sl.Host)
+	if !s.mayExtend(lends, old, c) {
 		return nil, false
 	}
 	sooner := min(old.Window.End, h.Window.End)
@@ -94,6 +99,7 @@ func (s *sagaBook) keepSlot(h *Hold, sl *command.Slot) (shares []api.Share, ok b
 	if old.Whole {
 		sl.Whole = all
 	}
+	lends.extend(old, c)
 	s.noteDrawn(sl.Host, s.claimOfSlot(h, *sl), shares, +1)
 	s.noteKept(old.ID, true)
 	return shares, true

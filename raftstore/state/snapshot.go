@@ -25,6 +25,8 @@ type header struct {
 	CAKey   []byte          `cbor:"8,keyasint"`
 	Epochs  []command.Epoch `cbor:"9,keyasint"`
 	Upload  *upload         `cbor:"21,keyasint,omitempty"`
+	KEK     []byte          `cbor:"22,keyasint,omitempty"` // from api.FormFifth
+	KEKDue  uint64          `cbor:"23,keyasint,omitempty"` // from api.FormFifth
 
 	Form     api.Form        `cbor:"28,keyasint,omitempty"` // the newest form of any entry in the state
 	Sections []sectionHeader `cbor:"29,keyasint,omitempty"`
@@ -75,7 +77,7 @@ func sectionOf[S, L any](name string, all func() []S, store func(*L)) section {
 // sections lists the sections of a snapshot in the order in which they are loaded: a record
 // comes after those that it refers to. Indexes and the host table are rebuilt.
 func (s *State) sections() []section {
-	return append(s.eventsBook.sections(),
+	return append(s.auditBook.sections(),
 		sectionOf("upload", s.upload.arrivedParts, func(part *[]byte) { s.upload.addPart(*part) }))
 }
 
@@ -85,7 +87,7 @@ func (s *State) Save(w io.Writer) error {
 	e := codec.NewEncoder(w)
 	h := header{
 		Version: snapshotVersion, Index: s.index, Now: s.now, Zone: s.Zone, Name: s.Name, Config: s.Config,
-		CA: s.CA, CAKey: s.CAKey, Epochs: s.Epochs, Upload: s.upload, Form: s.form,
+		CA: s.CA, CAKey: s.CAKey, Epochs: s.Epochs, Upload: s.upload, KEK: s.KEK, KEKDue: s.KEKDue, Form: s.form,
 	}
 	var saves []func(codec.Encoder) error
 	for _, one := range s.sections() {
@@ -133,6 +135,7 @@ func LoadAhead(r io.Reader, newest api.Form, ahead Ahead) (*State, error) {
 	s := New()
 	s.index, s.now, s.form, s.limits = h.Index, h.Now, max(h.Form, api.FormFirst), limitsAt(h.Form)
 	s.Zone, s.Name, s.Config, s.CA, s.CAKey, s.Epochs, s.upload = h.Zone, h.Name, h.Config, h.CA, h.CAKey, h.Epochs, h.Upload
+	s.KEK, s.KEKDue = h.KEK, h.KEKDue
 	s.hostTable.Advance(h.Now)
 	if err := s.loadSections(d, h.Sections, newest, ahead); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 // State is the replicated state of one zone: its books, and the operations on several books.
 // One goroutine may Apply; clones may be read by any number.
 type State struct {
-	eventsBook
+	auditBook
 
 	upload *upload // an unfinished backup
 }
@@ -100,6 +100,7 @@ func (s *State) applyEntry(c command.Command) Result {
 	if _, whole := c.(command.Restore); !whole { // after it the state is that of the backup
 		s.passTime(at)
 	}
+	s.auditOutcome(c, r.Err)
 	s.refreshCleaning()
 	if r.Hold != nil { // facts may have changed it
 		r.Hold, _ = s.holds.Get(r.Hold.Key())
@@ -164,6 +165,8 @@ func (s *State) applyCommand(c command.Command) Result {
 		return s.leasesBook.apply(c)
 	case command.ForEvents:
 		return s.eventsBook.apply(c)
+	case command.ForAudit:
+		return s.auditBook.apply(c)
 	case command.ForSeveral:
 		return s.apply(c)
 	}
@@ -187,6 +190,8 @@ func (s *State) apply(c command.ForSeveral) Result {
 		s.pruneRecords(c)
 	case command.Restore:
 		return s.restorePart(c)
+	case command.KEKUse:
+		return s.kekUse(c)
 	}
 	return Result{}
 }

@@ -16,6 +16,8 @@ type stockBook struct {
 	work   table.Set             // agent, log index of the last change of its work, host
 	byName table.Map[api.HostID] // name of a provider -> id
 
+	hostTexts int64 // Host.textsOf of all
+
 	workLog  table.Log[workChange] // the latest changes of work; see stock_worklog.go
 	workFrom uint64                // every change after this index is in workLog; 0 if none is known to be
 
@@ -63,6 +65,8 @@ func (s *stockBook) apply(c command.ForStock) Result {
 	switch c := c.(type) {
 	case command.ConfigSet:
 		s.configSet(c)
+	case command.AgentRevoke:
+		return s.agentRevoke(c)
 	case command.HostsPut:
 		return s.hostsPut(c)
 	case command.HostsState:
@@ -99,6 +103,14 @@ func (s *stockBook) Hosts() capacity.View {
 		return s.hostTable.View()
 	}
 	return s.view
+}
+
+// stockOf returns the capacity of all providers in a class, whatever their state is.
+func (s *stockBook) stockOf(class api.ResourceClass) int64 {
+	if s.hostTable != nil {
+		return s.hostTable.Stock(class)
+	}
+	return s.view.Stock(class)
 }
 
 // advanceTable moves the host table to a later time.

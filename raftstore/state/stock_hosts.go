@@ -3,6 +3,7 @@ package state
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/api"
@@ -41,7 +42,28 @@ func (h *Host) whyNoWork() string {
 }
 
 func (s *stockBook) hostsPut(c command.HostsPut) Result {
+	if r := s.mayPut(&c); r.Err != nil {
+		return r
+	}
 	ids := make([]api.HostID, 0, len(c.Hosts))
+	for _, e := range c.Hosts {
+		ids = append(ids, s.hostPut(c, e))
+	}
+	if c.Whole {
+		s.takeDownUnserved(c, ids)
+	}
+	return Result{Hosts: ids}
+}
+
+// CheckHosts returns why an agent may not register hosts; nil if it may.
+func (s *stockBook) CheckHosts(c *command.HostsPut) error { return s.mayPut(c).Err }
+
+// mayPut refuses hosts that others have, and what is more than one agent may make the zone keep.
+func (s *stockBook) mayPut(c *command.HostsPut) Result {
+	if a, known := s.agents.Get(string(c.Agent)); known && a.IsRevoked() {
+		return refuseWith(api.CodeForbidden, "the agent was revoked; it may join with a new token")
+	}
+	fresh, terms := 0, s.termsOf(c.Agent)
 	for _, e := range c.Hosts {
 		if id, known := s.byName.Get(e.Host.Name); known {
 			h, host := s.hosts.Get(string(id))
@@ -53,18 +75,23 @@ func (s *stockBook) hostsPut(c command.HostsPut) Result {
 			}
 		} else if _, taken := s.providers.Get(string(e.ID)); taken {
 			return refuseWith(api.CodeConflict, "a provider that is no host has the id %s", string(e.ID))
+		} else {
+			fresh++
+		}
+		if !strings.HasPrefix(e.Host.Name, terms.HostPrefix) {
+			return refuseWith(api.CodeForbidden, "host %q: the agent joined for hosts whose names begin with %q", e.Host.Name, terms.HostPrefix)
 		}
 	}
-	if r := s.mayLearn(c.Hosts); r.Err != nil {
-		return r
+	most := s.limits.agentHosts
+	if terms.HostsMax > 0 {
+		most = min(most, terms.HostsMax)
 	}
-	for _, e := range c.Hosts {
-		ids = append(ids, s.hostPut(c, e))
+	if fresh > 0 && most > 0 {
+		if n := len(s.hostsOf(c.Agent, 0)); n+fresh > most {
+			return refuseWith(api.CodeOverloaded, "the agent has %d hosts, and would have %d more; the limit is %d; delete those that it no longer serves", n, fresh, most)
+		}
 	}
-	if c.Whole {
-		s.takeDownUnserved(c, ids)
-	}
-	return Result{Hosts: ids}
+	return s.mayLearn(c)
 }
 
 // takeDownUnserved marks the hosts that an agent no longer serves as down.
@@ -89,7 +116,7 @@ func (s *stockBook) hostPut(c command.HostsPut, e command.HostEntry) api.HostID 
 		old, _ := s.hosts.Get(string(id))
 		h = *old
 	} else {
-		h.Pool = e.Host.Pool
+		h.Pool, h.Enabled = e.Host.Pool, !s.termsOf(c.Agent).Disabled
 		s.byName.Set(h.Name, h.ID)
 	}
 	h.Agent, h.Driver, h.State, h.Updated = c.Agent, e.Host.Driver, api.HostUp, c.At
@@ -286,7 +313,9 @@ func (s *stockBook) forgetHost(h *Host, inUse api.Code) Result {
 		return r
 	}
 	s.leaveAggregates(h.ID)
-	s.hosts.Delete(string(h.ID))
+	if old, ok := s.hosts.Delete(string(h.ID)); ok {
+		s.hostTexts -= old.textsOf()
+	}
 	s.removeWork(h)
 	s.byName.Delete(h.Name)
 	s.hostTable.Remove(h.ID)
@@ -320,6 +349,7 @@ func (s *stockBook) Draining() []*Host {
 func (s *stockBook) loadHost(h *Host) {
 	s.shareHost(h)
 	s.hosts.Set(string(h.ID), h)
+	s.hostTexts += h.textsOf()
 	s.work.Insert(workKey(h))
 	s.byName.Set(h.Name, h.ID)
 	s.learnNames(h.Inventory, h.Traits, h.Created) // a snapshot of an earlier build has no such list

@@ -170,9 +170,9 @@ func (s *stockBook) learnNames(inventory map[api.ResourceClass]api.Inventory, tr
 }
 
 // mayLearn refuses hosts whose new classes or traits exceed the limits.
-func (s *stockBook) mayLearn(hosts []command.HostEntry) Result {
+func (s *stockBook) mayLearn(c *command.HostsPut) Result {
 	classes, traits := map[api.ResourceClass]bool{}, map[string]bool{}
-	for _, e := range hosts {
+	for _, e := range c.Hosts {
 		for name := range e.Host.Inventory {
 			if _, known := s.ResourceClass(name); !known {
 				classes[name] = true
@@ -189,6 +189,42 @@ func (s *stockBook) mayLearn(hosts []command.HostEntry) Result {
 		return refuseWith(api.CodeOverloaded, "a zone has at most %d resource classes of its own", s.limits.customClasses)
 	case len(traits) > 0 && s.traits.Len()+len(traits) > s.limits.customTraits:
 		return refuseWith(api.CodeOverloaded, "a zone has at most %d traits of its own", s.limits.customTraits)
+	case len(classes)+len(traits) > 0 && s.limits.agentHosts > 0:
+		return s.mayLearnOf(c)
+	}
+	return Result{}
+}
+
+// mayLearnOf refuses hosts with which one agent would have too many classes and traits of the zone's own. Those of
+// its other hosts count as well, served or not.
+func (s *stockBook) mayLearnOf(c *command.HostsPut) Result {
+	classes, traits, named := map[api.ResourceClass]bool{}, map[string]bool{}, map[string]bool{}
+	gather := func(inventory map[api.ResourceClass]api.Inventory, names []string) {
+		for class := range inventory {
+			if !standardClass(class) {
+				classes[class] = true
+			}
+		}
+		for _, name := range names {
+			if !api.StandardTrait(name) {
+				traits[name] = true
+			}
+		}
+	}
+	for _, e := range c.Hosts {
+		named[e.Host.Name] = true
+		gather(e.Host.Inventory, e.Host.Traits)
+	}
+	for _, h := range s.hostsOf(c.Agent, 0) {
+		if !named[h.Name] {
+			gather(h.Inventory, h.Traits)
+		}
+	}
+	switch {
+	case len(classes) > s.limits.agentClasses:
+		return refuseWith(api.CodeOverloaded, "the hosts of one agent have at most %d resource classes of the zone's own, got %d", s.limits.agentClasses, len(classes))
+	case len(traits) > s.limits.agentTraits:
+		return refuseWith(api.CodeOverloaded, "the hosts of one agent have at most %d traits of the zone's own, got %d", s.limits.agentTraits, len(traits))
 	}
 	return Result{}
 }

@@ -24,7 +24,9 @@ func workPrefix(a api.AgentID) string { return string(a) + "\x00" }
 // putHost stores the record of a host and updates the index of agents' work.
 func (s *stockBook) putHost(h *Host) {
 	old, replaced := s.hosts.Set(string(h.ID), h)
+	s.hostTexts += h.textsOf()
 	if replaced {
+		s.hostTexts -= old.textsOf()
 		s.removeWork(old)
 	}
 	s.work.Insert(workKey(h))

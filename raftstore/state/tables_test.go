@@ -72,6 +72,42 @@ func TestTokens(t *testing.T) {
 	w.refused(api.CodeNotFound, command.TokenDelete{Stamp: w.stamp(), ID: "t2"})
 }
 
+// TestTokensUsed: the last use of a token is kept, never goes back and is not in the future.
+func TestTokensUsed(t *testing.T) {
+	w := newWorld(t)
+	w.ok(command.TokenPut{Stamp: w.stamp(), Token: api.Token{ID: "t2", Expires: api.Forever}})
+	used := func(uses ...api.TokenUse) command.TokensUsed { return command.TokensUsed{Stamp: w.stamp(), Used: uses} }
+	last := func() api.Instant {
+		got, ok := w.s.Token("t2")
+		require.True(t, ok)
+		return got.Used
+	}
+	at := w.now
+	w.ok(used(api.TokenUse{ID: "t2", At: at - 5}, api.TokenUse{ID: "gone", At: at}))
+	assert.Equal(t, at-5, last())
+	w.unchanged(used(api.TokenUse{ID: "t2", At: at - 6}))
+	assert.Equal(t, at-5, last())
+	w.ok(used(api.TokenUse{ID: "t2", At: at.Add(time.Hour)}))
+	assert.Equal(t, w.s.Now(), last())
+	assert.Equal(t, api.Instant(0), first(t, w).Used)
+
+	many := make([]api.TokenUse, api.TokenUsesMax+1)
+	w.unchanged(used(many[1:]...))
+	w.refused(api.CodeInvalid, used(many...))
+}
+
+// first returns the token that the world began with.
+func first(t *testing.T, w *world) *api.Token {
+	t.Helper()
+	for _, one := range w.s.Tokens() {
+		if one.ID != "t2" {
+			return one
+		}
+	}
+	t.Fatal("there is none")
+	return nil
+}
+
 func TestTokenLimit(t *testing.T) {
 	w := newWorld(t)
 	for i := len(w.s.Tokens()); i < api.TokensMax; i++ {

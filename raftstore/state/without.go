@@ -12,7 +12,9 @@ func (s *State) Without(holds []*Hold) *State {
 			s.giveBack(t, h)
 		}
 	})
+	c.lentTo.CopyFinal(&s.lentTo)
 	for _, h := range holds {
+		c.countLentBy(h, false)
 		for _, sl := range h.Slots {
 			for _, rule := range rulesOf(&h.Request, sl.Group) {
 				c.gone[memberKey(h.Tenant(), rule, hostPlace(sl.Host))]++

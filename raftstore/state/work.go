@@ -49,7 +49,7 @@ func (s *workBook) tables(into []table.Table) []table.Table {
 func (s *workBook) sections() []section {
 	return append(s.bindingsBook.sections(),
 		s.instancesSection(),
-		sectionOf("groups", s.groups.Values, func(g *api.ServerGroup) { s.groups.Set(joinKey(g.Project, g.ID), g) }),
+		sectionOf("groups", s.groups.Values, s.loadGroup),
 		sectionOf("unended", s.unended.Keys, func(id *string) { s.unended.Insert(*id) }))
 }
 

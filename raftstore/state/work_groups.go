@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/quota"
 	"berth/raftstore/command"
 )
 
@@ -28,15 +29,32 @@ func (s *workBook) groupPut(c command.GroupPut) Result {
 	if n >= s.limits.serverGroups {
 		return refuseWith(api.CodeOverloaded, "the project has %d server groups, which is the limit", s.limits.serverGroups)
 	}
+	if err := s.CheckGroupQuota(g.Project); err != nil {
+		return Result{Err: err}
+	}
 	g.Created = c.At
-	s.groups.Set(joinKey(g.Project, g.ID), &g)
+	s.loadGroup(&g)
 	return Result{}
 }
+
+// CheckGroupQuota returns why a project may not have one more server group, because of its quotas;
+// nil if it may.
+func (s *workBook) CheckGroupQuota(p api.ProjectID) error { return s.checkQuota(p, useOfGroup()).Err }
+
+// loadGroup stores a server group that is not there.
+func (s *workBook) loadGroup(g *api.ServerGroup) {
+	s.groups.Set(joinKey(g.Project, g.ID), g)
+	s.addUse(g.Project, useOfGroup())
+}
+
+// useOfGroup returns what a server group counts.
+func useOfGroup() quota.Use { return always(quota.Amounts{quota.ServerGroups: 1}) }
 
 func (s *workBook) groupDelete(c command.GroupDelete) Result {
 	if _, ok := s.groups.Delete(joinKey(c.Project, c.ID)); !ok {
 		return refuseWith(api.CodeNotFound, "no such server group")
 	}
+	s.removeUse(c.Project, useOfGroup())
 	return Result{}
 }
 

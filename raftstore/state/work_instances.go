@@ -47,6 +47,7 @@ func (s *workBook) putInstance(old, i *api.Instance) {
 // members of rules, moves, and ends of windows.
 func (s *workBook) reindexInstance(old, i *api.Instance) {
 	s.countUse(old, i)
+	s.countLentTo(old, i)
 	if old != nil {
 		if old.Host == i.Host && old.Target == i.Target && isListedAlike(old, i) && old.Window == i.Window &&
 			old.Overdue == i.Overdue && old.Within == i.Within && old.Waits == i.Waits {
@@ -218,14 +219,8 @@ func (s *workBook) hostsSilent(c command.HostsSilent) {
 // back.
 func (s *workBook) instanceReport(c command.InstanceReport) Result {
 	for _, r := range c.Items {
-		i, ok := s.instances.Get(string(r.Instance))
-		if !ok || !command.IsHost(r.Host, i.Host) || !i.Live() || r.Stay != 0 && r.Stay != i.Stay() {
-			continue
-		}
-		if h, ok := s.hosts.Get(string(i.Host)); !ok || h.Agent != c.Agent {
-			continue
-		}
-		if i.Waits { // no agent was shown it
+		i, ok := s.reportedOf(c.Agent, &r)
+		if !ok {
 			continue
 		}
 		deleting := i.Status == api.StatusDeleting
@@ -243,6 +238,28 @@ func (s *workBook) instanceReport(c command.InstanceReport) Result {
 		}
 	}
 	return Result{}
+}
+
+// TakesReport reports whether what an agent reports of an instance counts: it is on a host of the
+// agent, which was shown it.
+func (s *workBook) TakesReport(agent api.AgentID, r *api.InstanceReport) bool {
+	_, ok := s.reportedOf(agent, r)
+	return ok
+}
+
+// reportedOf returns the instance that a report of an agent is on, if the report counts.
+func (s *workBook) reportedOf(agent api.AgentID, r *api.InstanceReport) (*api.Instance, bool) {
+	i, ok := s.instances.Get(string(r.Instance))
+	if !ok || !command.IsHost(r.Host, i.Host) || !i.Live() || r.Stay != 0 && r.Stay != i.Stay() {
+		return nil, false
+	}
+	if h, ok := s.hosts.Get(string(i.Host)); !ok || h.Agent != agent {
+		return nil, false
+	}
+	if i.Waits { // no agent was shown it
+		return nil, false
+	}
+	return i, true
 }
 
 // Clip truncates a fault to api.FaultMaxBytes, between two characters.

@@ -28,7 +28,7 @@ func (e *Estimator) DigestOf(v *state.State) *api.Digest {
 	d.Traits, d.AZs = h.Traits(), v.AZs()
 	for c, t := range h.Totals() {
 		if t.Total > 0 {
-			d.Classes[c] = api.ClassTotals{Total: roundUp(t.Total), Free: roundUp(t.Free), SlotMin: roundDown(t.SlotMin), SlotMax: roundUp(t.SlotMax)}
+			d.Classes[c] = api.ClassTotals{Total: api.RoundUp(t.Total), Free: api.RoundUp(t.Free), SlotMin: api.RoundDown(t.SlotMin), SlotMax: api.RoundUp(t.SlotMax)}
 		}
 	}
 	for _, f := range v.Flavors() {
@@ -149,23 +149,6 @@ func priceIn(d *api.Digest, shape api.Resources, l *api.Link) *int64 {
 
 // quantiseWeight rounds a weight down to a multiple of WeightQuantum.
 func quantiseWeight(w int64) int64 { return w - ((w%WeightQuantum)+WeightQuantum)%WeightQuantum }
-
-// roundingStep returns the distance between neighbours of n that have three leading
-// binary digits, so that a rounded digest does not count hosts.
-func roundingStep(n int64) int64 {
-	s := int64(1)
-	for n/s >= 8 {
-		s *= 2
-	}
-	return s
-}
-
-// roundUp rounds up to three leading binary digits, so that rounding never hides free
-// room.
-func roundUp(n int64) int64 { return (n + roundingStep(n) - 1) / roundingStep(n) * roundingStep(n) }
-
-// roundDown rounds down to three leading binary digits.
-func roundDown(n int64) int64 { return n / roundingStep(n) * roundingStep(n) }
 
 // roundToPower rounds a count down to a power of two.
 func roundToPower(n int64) int64 {

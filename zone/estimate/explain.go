@@ -17,6 +17,14 @@ type explanations struct {
 	mu   sync.Mutex                  // guards what follows
 	list list.List                   // of explanation, in the order in which they were stored
 	of   map[explained]*list.Element // the place of each
+	each map[tenant]*list.List       // of those of one tenant, their places, in the same order
+}
+
+// tenant is whose explanations are limited together: a project of this zone, or all projects of
+// parents, which can be invented.
+type tenant struct {
+	project api.ProjectID
+	abroad  bool
 }
 
 // explanation is one of them. abroad is true if a parent asked: its projects are not
@@ -36,6 +44,13 @@ type explained struct {
 
 func (e explanation) key() explained { return explained{e.Request, e.Project, e.Reservation, e.abroad} }
 
+func (e explanation) tenant() tenant {
+	if e.abroad {
+		return tenant{abroad: true}
+	}
+	return tenant{project: e.Project}
+}
+
 // keepExplanation stores an explanation in place of an earlier one of the same request
 // and reservation, and drops old and excess ones.
 func (t *explanations) keepExplanation(e *api.Explanation, abroad bool) {
@@ -43,21 +58,45 @@ func (t *explanations) keepExplanation(e *api.Explanation, abroad bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.of == nil {
-		t.of = map[explained]*list.Element{}
+		t.of, t.each = map[explained]*list.Element{}, map[tenant]*list.List{}
 	}
 	if was, again := t.of[x.key()]; again {
-		t.list.Remove(was)
+		t.drop(was)
 	}
-	t.of[x.key()] = t.list.PushBack(x)
+	own := t.each[x.tenant()]
+	if own == nil {
+		own = list.New()
+		t.each[x.tenant()] = own
+	}
+	at := t.list.PushBack(x)
+	t.of[x.key()] = at
+	own.PushBack(at)
+	if own.Len() > api.ExplainProjectMax {
+		t.drop(own.Front().Value.(*list.Element)) //nolint:forcetypeassert // as the list says
+	}
 	before := e.At.Add(-api.ExplainKept)
 	for {
-		first := t.list.Front()
-		oldest := first.Value.(explanation) //nolint:forcetypeassert // as the list says
-		if oldest.At >= before && t.list.Len() <= api.ExplainMax {
+		oldest := t.list.Front()
+		if oldest.Value.(explanation).At >= before && t.list.Len() <= api.ExplainMax { //nolint:forcetypeassert // as the list says
 			return
 		}
-		t.list.Remove(first)
-		delete(t.of, oldest.key())
+		t.drop(oldest)
+	}
+}
+
+// drop forgets the explanation at a place.
+func (t *explanations) drop(at *list.Element) {
+	x := t.list.Remove(at).(explanation) //nolint:forcetypeassert // as the list says
+	delete(t.of, x.key())
+	own := t.each[x.tenant()]
+	for e := own.Front(); e != nil; e = e.Next() {
+		if e.Value == at {
+			own.Remove(e)
+			break
+		}
+	}
+	if own.Len() == 0 {
+		delete(t.each, x.tenant())
 	}
 }
 
@@ -136,7 +175,8 @@ func explainBindings(v *state.State, b *state.Boot) []api.BindingUse {
 // nameHosts adds the names of some counted hosts to the counts of one group.
 func (e *Estimator) nameHosts(v *state.State, req *api.Request, group int, r *api.Refusals) {
 	s := e.Inputs(v, req)
-	_, again := filters.Explain(s.Filters, filters.NewLook(s.View, s.World, req, group), api.ExplainNamesMax)
+	most := max(api.ExplainNamesMax/len(req.Groups), 1)
+	_, again := filters.Explain(s.Filters, filters.NewLook(s.View, s.World, req, group), most)
 	r.Filters = slices.Clone(r.Filters)
 	for i := range r.Filters {
 		f := &r.Filters[i]

@@ -14,7 +14,8 @@ import (
 func TestExplanationsAreBounded(t *testing.T) {
 	var all explanations
 	keep := func(n int, at api.Instant, abroad bool) {
-		all.keepExplanation(&api.Explanation{Request: api.RequestID(strconv.Itoa(n)), At: at}, abroad)
+		project := api.ProjectID(strconv.Itoa(n / api.ExplainProjectMax))
+		all.keepExplanation(&api.Explanation{Request: api.RequestID(strconv.Itoa(n)), Project: project, At: at}, abroad)
 	}
 	find := func(n int, at api.Instant) *api.Explanation {
 		return all.findExplanation(at, func(e explanation) bool { return string(e.Request) == strconv.Itoa(n) && !e.abroad })
@@ -38,4 +39,28 @@ func TestExplanationsAreBounded(t *testing.T) {
 	keep(7, late+1, false)
 	assert.Equal(t, 2, all.list.Len(), "the others are too old")
 	assert.Len(t, all.of, 2)
+	assert.Len(t, all.each, 2)
+}
+
+// TestNobodyFlushesTheExplanationsOfOthers: whoever has too many of them loses the oldest of his own.
+func TestNobodyFlushesTheExplanationsOfOthers(t *testing.T) {
+	for _, abroad := range []bool{false, true} {
+		var all explanations
+		all.keepExplanation(&api.Explanation{Request: "other", Project: "p2"}, false)
+		of := func(n int) bool {
+			return all.findExplanation(0, func(e explanation) bool { return string(e.Request) == strconv.Itoa(n) }) != nil
+		}
+		for n := range api.ExplainProjectMax + 1 {
+			assert.True(t, n == 0 || of(0))
+			project := "p1"
+			if abroad {
+				project += strconv.Itoa(n) // what a parent says of its projects does not count
+			}
+			all.keepExplanation(&api.Explanation{Request: api.RequestID(strconv.Itoa(n)), Project: api.ProjectID(project)}, abroad)
+		}
+		assert.False(t, of(0))
+		assert.True(t, of(1))
+		assert.Equal(t, 1+api.ExplainProjectMax, all.list.Len())
+		assert.NotNil(t, all.findExplanation(0, func(e explanation) bool { return e.Request == "other" }))
+	}
 }

@@ -333,6 +333,7 @@ func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int, b *bo
 			}
 		}
 		p := buildplan.Select(e.Inputs(v, req), &its)
+		keepWithinShare(v, &its, &p)
 		e.addLent(v, &its, &p)
 		return p
 	}
@@ -391,7 +392,7 @@ func (e *Estimator) zoneFilters(v *state.State) []filters.Filter {
 // another zone sends.
 func worldOf(v *state.State, req *api.Request) *filters.World {
 	return &filters.World{
-		Census: v, Aggregates: v.Aggregates(),
+		Census: v, Aggregates: v.Aggregates(), Public: v.Config.PublicAttributes,
 		HasCommand: func(id api.FlavorID) bool {
 			f, ok := v.Flavor(id)
 			return ok && len(f.Command) > 0 && !slices.ContainsFunc(req.Groups, func(g api.Group) bool {
@@ -527,17 +528,16 @@ func foldRefusals(p *Plan) []api.Refusals {
 	return out
 }
 
-// roundCounts rounds counts of hosts up to three leading binary digits, like those of a
-// digest: small counts stay, and they still add up.
+// roundCounts rounds counts of hosts up to powers of two. They still add up.
 func roundCounts(r *api.Refusals) {
-	r.Offering = int(roundUp(int64(r.Offering)))
+	r.Offering = int(api.RoundUpToPower(int64(r.Offering)))
 	r.Considered = r.Offering
 	for i := range r.Filters {
-		r.Filters[i].Hosts = int(roundUp(int64(r.Filters[i].Hosts)))
+		r.Filters[i].Hosts = int(api.RoundUpToPower(int64(r.Filters[i].Hosts)))
 		r.Considered += r.Filters[i].Hosts
 	}
 	for i := range r.Limits {
-		r.Limits[i].Hosts = int(roundUp(int64(r.Limits[i].Hosts)))
+		r.Limits[i].Hosts = int(api.RoundUpToPower(int64(r.Limits[i].Hosts)))
 	}
 }
 

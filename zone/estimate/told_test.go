@@ -20,8 +20,8 @@ func TestNoZoneIsNamedToAParent(t *testing.T) {
 
 // TestDigitsThatAreTold: what is told of hosts has three leading binary digits.
 func TestDigitsThatAreTold(t *testing.T) {
-	assert.Equal(t, [4]int64{7, 8, 8, 16}, [4]int64{roundDown(7), roundDown(8), roundDown(9), roundDown(17)})
-	assert.Equal(t, [4]int64{7, 8, 10, 20}, [4]int64{roundUp(7), roundUp(8), roundUp(9), roundUp(17)})
+	assert.Equal(t, [4]int64{7, 8, 8, 16}, [4]int64{api.RoundDown(7), api.RoundDown(8), api.RoundDown(9), api.RoundDown(17)})
+	assert.Equal(t, [4]int64{7, 8, 10, 20}, [4]int64{api.RoundUp(7), api.RoundUp(8), api.RoundUp(9), api.RoundUp(17)})
 }
 
 // TestWeightsAreTempered: whatever a child says, an offset can outweigh it.

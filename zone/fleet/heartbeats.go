@@ -46,3 +46,10 @@ func (b *heartbeats) isKnown(a api.AgentID) bool {
 	_, ok := b.last[a]
 	return ok
 }
+
+// lastBeat returns when an agent was last heard from, or zero if it was not.
+func (b *heartbeats) lastBeat(a api.AgentID) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last[a]
+}

@@ -42,7 +42,7 @@ func (f *Fleet) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentRe
 		h.Inventory = withUnits(h.Inventory)
 		c.Hosts = append(c.Hosts, command.HostEntry{ID: api.HostID(api.NewUUID()), Host: h})
 	}
-	res, err := f.zone.Propose(ctx, c)
+	res, err := f.zone.Change(ctx, c, func(v *state.State) error { return v.CheckHosts(&c) })
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,15 @@ func checkHost(h *api.AgentHost, names map[string]bool) error {
 		if err := v.Validate(c); err != nil {
 			return err
 		}
+		if v.AllocationRatio > api.AgentRatioMax {
+			return api.Errorf(api.CodeInvalid, "an agent may report an allocation_ratio of at most %d, and host %q has more for %s; an administrator may set more", api.AgentRatioMax/api.RatioOne, h.Name, c)
+		}
 		if v.MaxUnit != 0 && v.MinUnit > v.MaxUnit {
 			return api.Errorf(api.CodeInvalid, "min_unit of %s of host %q must not exceed max_unit", c, h.Name)
 		}
+	}
+	if len(h.Driver) > api.NameMaxBytes {
+		return api.Errorf(api.CodeInvalid, "the driver of host %q may have at most %d bytes", h.Name, api.NameMaxBytes)
 	}
 	if err := api.CheckPairs("attributes of host "+h.Name, h.Attributes, api.AttributesMax); err != nil {
 		return err
@@ -131,18 +137,48 @@ func mayBeLeft(v *state.State, hosts []*state.Host) bool {
 	})
 }
 
-// Report records an agent's report on its instances.
+// Report records an agent's report on its instances. What it says of others, or says twice, reaches no
+// log.
 func (f *Fleet) Report(ctx context.Context, a api.AgentID, r *api.AgentReport) (*api.AgentAck, error) {
 	if len(r.Items) > api.ReportsMax {
 		return nil, api.Errorf(api.CodeInvalid, "a report may have at most %d items, got %d", api.ReportsMax, len(r.Items))
 	}
 	f.beats.noteBeat(a, f.zone.Now())
-	if len(r.Items) > 0 {
-		if _, err := f.zone.Propose(ctx, command.InstanceReport{Stamp: f.zone.Stamp(), Agent: a, Items: r.Items}); err != nil {
+	items := siftReports(f.zone.View(), a, r.Items)
+	if len(items) < len(r.Items) { // rightly, or is this node behind?
+		v, err := f.zone.Latest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		items = siftReports(v, a, r.Items)
+	}
+	if len(items) > 0 {
+		if _, err := f.zone.Propose(ctx, command.InstanceReport{Stamp: f.zone.Stamp(), Agent: a, Items: items}); err != nil {
 			return nil, err
 		}
 	}
 	return &api.AgentAck{Term: f.zone.Store().Term()}, nil
+}
+
+// siftReports returns the items of a report that count: of each instance on a host the last one, in order.
+// The log grows by these alone, whatever an agent sends.
+func siftReports(v *state.State, a api.AgentID, items []api.InstanceReport) []api.InstanceReport {
+	type place struct {
+		host     api.HostID
+		instance api.InstanceID
+	}
+	last := map[place]int{}
+	for n, r := range items {
+		last[place{r.Host, r.Instance}] = n
+	}
+	var out []api.InstanceReport
+	for n, r := range items {
+		if last[place{r.Host, r.Instance}] == n && v.TakesReport(a, &r) {
+			r.Fault = state.Clip(r.Fault)
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // watchHosts marks hosts down when their agent is silent for too long, and up when it

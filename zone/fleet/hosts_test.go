@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,13 +43,21 @@ func TestRegisterHosts(t *testing.T) {
 		"pool":  func(h *api.AgentHost) { h.Pool = "deep" },
 		"none":  func(h *api.AgentHost) { h.Inventory = nil },
 		"class": func(h *api.AgentHost) { h.Inventory = map[api.ResourceClass]api.Inventory{"vcpu": {Total: 1}} },
-		"total": func(h *api.AgentHost) { h.Inventory = map[api.ResourceClass]api.Inventory{api.VCPU: {Total: -1}} },
+		"ratio": func(h *api.AgentHost) {
+			h.Inventory = map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 1, AllocationRatio: api.AgentRatioMax + 1}}
+		},
+		"driver": func(h *api.AgentHost) { h.Driver = strings.Repeat("d", api.NameMaxBytes+1) },
+		"total":  func(h *api.AgentHost) { h.Inventory = map[api.ResourceClass]api.Inventory{api.VCPU: {Total: -1}} },
 	} {
 		h := good
 		twist(&h)
 		assert.Equal(t, api.CodeInvalid, api.CodeOf(register(h)), name)
 	}
 	assert.Empty(t, m.View().AllHosts(), "a refused call changes nothing")
+	most := good
+	most.Driver = strings.Repeat("d", api.NameMaxBytes)
+	most.Inventory = map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 1, AllocationRatio: api.AgentRatioMax}}
+	require.NoError(t, checkHost(&most, map[string]bool{}))
 	stepped := good
 	stepped.Inventory = map[api.ResourceClass]api.Inventory{
 		api.VCPU: {Total: 8, StepSize: 2}, api.MemoryMB: {Total: 8, StepSize: 2, MinUnit: 1}, api.DiskGB: {Total: 8, StepSize: 4, MaxUnit: 2},
@@ -98,6 +107,44 @@ func TestNothingRunsBeforeItsWindow(t *testing.T) {
 	listed := workloadOf(v, v.Now(), 1, &api.AgentWork{}, v.AllHosts()).Hosts[0].Instances
 	require.Len(t, listed, 1)
 	assert.Equal(t, "now", listed[0].Name)
+}
+
+// TestReportsThatDoNotCountAreNotLogged: an agent makes the log grow by what it says of instances of its own
+// hosts alone, once each, and by no more than a fault may have.
+func TestReportsThatDoNotCountAreNotLogged(t *testing.T) {
+	m := memstore.New()
+	at := command.Stamp{At: 1000}
+	m.Must(t, command.Init{Stamp: at, Zone: "z", Name: "z"})
+	for _, h := range []string{"own", "other"} {
+		req := api.Request{
+			Reservation: api.ReservationID(h), Project: "p", User: "u", Class: api.Firm, Window: api.Window{End: api.Forever},
+			Groups: []api.Group{{Count: 1, Flavor: "f", Resources: api.Resources{api.VCPU: 1}}},
+		}
+		i := []api.InstanceSpec{{ID: api.InstanceID("i-" + h), Name: h}}
+		m.Must(t, command.HostsPut{Stamp: at, Agent: api.AgentID(h), Hosts: []command.HostEntry{{ID: api.HostID(h), Host: api.AgentHost{
+			Name: h, Driver: "fake", Pool: api.PoolShared, Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}},
+		}}}},
+			command.BootCreate{Stamp: at, BootTerms: command.BootTerms{Digest: []byte("d"), Name: h, Request: req, Min: 1, Instances: i}},
+			command.Hold{Stamp: at, ID: api.HoldID(h), Attempt: 1, Request: req, Commit: true, Slots: []command.Slot{{Instance: i[0], Host: api.HostID(h)}}})
+	}
+	f := New(zone.New(zone.Config{Store: m, Now: time.Now, Log: slog.New(slog.DiscardHandler)}), nil)
+	report := func(items ...api.InstanceReport) {
+		t.Helper()
+		_, err := f.Report(t.Context(), "own", &api.AgentReport{Items: items})
+		require.NoError(t, err)
+	}
+	of := func(h, i, fault string) api.InstanceReport {
+		return api.InstanceReport{Host: api.HostID(h), Instance: api.InstanceID(i), Status: api.StatusError, Fault: fault}
+	}
+	before := m.View().Index()
+	report(of("other", "i-other", "lie"), of("own", "i-other", "lie"), of("own", "i-none", "lie"), of("none", "i-own", "lie"))
+	assert.Equal(t, before, m.View().Index())
+	long := strings.Repeat("f", api.FaultMaxBytes)
+	report(of("own", "i-other", "lie"), of("own", "i-own", "first"), of("own", "i-own", long+"f"))
+	assert.Equal(t, before+1, m.View().Index())
+	i, _ := m.View().Instance("i-own")
+	assert.Equal(t, long, i.Fault)
+	assert.Equal(t, []api.InstanceReport{of("own", "i-own", long)}, siftReports(m.View(), "own", []api.InstanceReport{of("own", "i-own", "first"), of("own", "i-own", long+"f")}))
 }
 
 // TestNothingRunsBeforeItsRoomIsFree: an agent is told to end the preemptible instance in the way, and of the

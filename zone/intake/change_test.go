@@ -169,7 +169,7 @@ func TestTheConfiguration(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	roles := []api.UserRole{api.RoleReader}
+	roles, admin := []api.UserRole{api.RoleReader}, api.Caller{Role: api.RoleAdmin}
 	for _, c := range []struct {
 		spec rest.TokenSpec
 		part string
@@ -180,11 +180,11 @@ func TestTokens(t *testing.T) {
 		{rest.TokenSpec{User: "u", Project: "p", Roles: []api.UserRole{"owner"}}, `role "owner" must be`},
 		{rest.TokenSpec{User: "u", Project: "p", Roles: roles, TTL: -1}, "ttl must not be negative"},
 	} {
-		_, err := Token(epoch, c.spec)
+		_, err := Token(w.store.View(), admin, epoch, c.spec)
 		refused(t, err, api.CodeInvalid, c.part)
 	}
-	for ttl, want := range map[time.Duration]api.Instant{0: api.Forever, time.Hour: api.InstantOf(epoch.Add(time.Hour))} {
-		one, err := Token(epoch, rest.TokenSpec{User: "u", Project: "p", Roles: roles, TTL: rest.Duration(ttl)})
+	for ttl, want := range map[time.Duration]api.Instant{0: api.InstantOf(epoch.Add(api.TokenTTLDefault)), time.Hour: api.InstantOf(epoch.Add(time.Hour))} {
+		one, err := Token(w.store.View(), admin, epoch, rest.TokenSpec{User: "u", Project: "p", Roles: roles, TTL: rest.Duration(ttl)})
 		require.NoError(t, err)
 		assert.Equal(t, []api.Instant{api.InstantOf(epoch), want}, []api.Instant{one.Created, one.Expires})
 	}
@@ -201,8 +201,8 @@ func TestTokens(t *testing.T) {
 	refused(t, err, api.CodeInvalid, "kind must be")
 	_, err = JoinTTL(api.JoinNode, "a b", 0)
 	refused(t, err, api.CodeInvalid, "name must be")
-	require.NoError(t, DeleteToken(ctx, w.zone, "token"))
-	refused(t, DeleteToken(ctx, w.zone, "token"), api.CodeNotFound, `no token "token"`)
+	require.NoError(t, DeleteToken(ctx, w.zone, admin, "token"))
+	refused(t, DeleteToken(ctx, w.zone, admin, "token"), api.CodeNotFound, `no token "token"`)
 }
 
 func TestBootsAndServersEnd(t *testing.T) {

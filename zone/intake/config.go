@@ -63,6 +63,9 @@ func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
 	if err = c.Fanout.Validate(); err != nil {
 		return inPart("fanout.", err)
 	}
+	if err = api.ValidatePublicAttributes(c.PublicAttributes); err != nil {
+		return inPart("public_attributes: ", err)
+	}
 	_, err = z.Propose(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c})
 	return err
 }
@@ -123,7 +126,7 @@ func checkLeaseRule(r *api.LeaseRule) error {
 
 // LeaseCheck returns the external service of leases that an operator wants, nil for none. wrap
 // wraps the token that it is shown at an address.
-func LeaseCheck(z *zone.Zone, c *rest.LeaseCheck, wrap func(url, token string) []byte) (api.LeaseCheck, error) {
+func LeaseCheck(z *zone.Zone, c *rest.LeaseCheck, wrap func(url, token string) ([]byte, error)) (api.LeaseCheck, error) {
 	if c == nil {
 		return api.LeaseCheck{}, nil
 	}
@@ -138,7 +141,10 @@ func LeaseCheck(z *zone.Zone, c *rest.LeaseCheck, wrap func(url, token string) [
 	case c.Token != nil && strings.ContainsFunc(*c.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return out, api.Errorf(api.CodeInvalid, "leases.check.token must be printable characters of ASCII without spaces")
 	case c.Token != nil && *c.Token != "":
-		out.Token = wrap(c.URL, *c.Token)
+		var err error
+		if out.Token, err = wrap(c.URL, *c.Token); err != nil {
+			return out, err
+		}
 	case c.Token != nil || !c.HasToken:
 	case len(now.Token) == 0:
 		return out, api.Errorf(api.CodeInvalid, "leases.check.has_token keeps a token, and there is none: give leases.check.token")

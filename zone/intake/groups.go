@@ -6,6 +6,7 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 	"berth/zone"
 )
 
@@ -19,7 +20,7 @@ func CreateServerGroup(ctx context.Context, z *zone.Zone, project api.ProjectID,
 	if g.Max, err = checkPolicy("", g.Policy, s.Max); err != nil {
 		return "", err
 	}
-	_, err = z.Propose(ctx, command.GroupPut{Stamp: z.Stamp(), Group: g})
+	_, err = z.Change(ctx, command.GroupPut{Stamp: z.Stamp(), Group: g}, func(v *state.State) error { return v.CheckGroupQuota(project) })
 	return g.ID, err
 }
 

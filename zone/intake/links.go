@@ -37,6 +37,10 @@ func CheckLink(c *rest.ZoneSpec) error {
 			return err
 		}
 	}
+	share := api.LinkShare{Held: c.ShareHeld, Committed: c.ShareCommitted}
+	if err := share.Validate(); err != nil {
+		return err
+	}
 	terms := api.LinkTerms{Headroom: c.Headroom}
 	if c.AZ != nil {
 		terms.AZ = *c.AZ
@@ -63,7 +67,7 @@ func ChangeLink(ctx context.Context, z *zone.Zone, ref string, c rest.ZoneSpec) 
 	}
 	set := command.LinkSet{
 		Stamp: z.Stamp(), ID: l.ID, Name: c.Name, Offset: c.Offset, Scale: c.Scale, State: c.State, Endpoints: c.Gateways,
-		AZ: c.AZ, Maintenance: c.Maintenance, Headroom: c.Headroom,
+		AZ: c.AZ, Maintenance: c.Maintenance, Headroom: c.Headroom, ShareHeld: c.ShareHeld, ShareCommitted: c.ShareCommitted,
 	}
 	if c.Tags != nil {
 		set.Tags = append([]string{}, *c.Tags...) // not nil
@@ -71,6 +75,9 @@ func ChangeLink(ctx context.Context, z *zone.Zone, ref string, c rest.ZoneSpec) 
 	}
 	if c.HasTerms() && l.Role != api.LinkChild {
 		return nil, api.Errorf(api.CodeInvalid, "zone %q is the parent: availability_zone, tags, maintenance and headroom are of children", l.Name)
+	}
+	if c.HasShare() && l.Role != api.LinkParent {
+		return nil, api.Errorf(api.CodeInvalid, "zone %q is a child: share_held and share_committed are of the parent", l.Name)
 	}
 	res, err := z.Propose(ctx, set)
 	return res.Link, err

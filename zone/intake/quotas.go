@@ -62,7 +62,10 @@ func checkQuotaProject(p api.ProjectID) error {
 // Quota returns what a project may have, what it has now and the most that it will have, or
 // the defaults of the zone for "".
 func Quota(v *state.State, p api.ProjectID, now api.Instant) rest.Quota {
-	own, defaults := v.Quota(p), v.Quota("")
+	own := v.Quota(p)
+	if p == "" {
+		own = v.LimitsOf("")
+	}
 	out := rest.Quota{Project: p, Limits: map[string]int64{}, Use: []rest.QuotaUse{}}
 	for i, n := range own {
 		out.Limits[string(i)] = n
@@ -71,7 +74,7 @@ func Quota(v *state.State, p api.ProjectID, now api.Instant) rest.Quota {
 		return out
 	}
 	u := v.Usage(p)
-	has, limits := u.At(now), own.Over(defaults)
+	has, limits := u.At(now), v.LimitsOf(p)
 	items := slices.Concat(quota.Families(), u.Items(), slices.Collect(maps.Keys(limits)))
 	slices.SortFunc(items, cmp.Compare)
 	for _, i := range slices.Compact(items) {

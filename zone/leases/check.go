@@ -1,7 +1,6 @@
 package leases
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"sync"
@@ -48,7 +47,7 @@ func (l *Leases) checkCreate(ctx context.Context, who api.Caller, c *command.Lea
 		return nil
 	}
 	v := l.zone.View()
-	if err := cmp.Or(v.CheckLease(c), v.CheckLeaseQuota(nil, &c.Terms)); err != nil {
+	if err := l.mayMake(v, c); err != nil {
 		return err
 	}
 	places, err := l.placesFor(ctx, v, &c.Terms, c.Order)

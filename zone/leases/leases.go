@@ -99,7 +99,7 @@ func (l *Leases) Create(ctx context.Context, who api.Caller, terms api.LeaseTerm
 	if err = l.vacateHosts(ctx, &c.Terms); err != nil {
 		return "", err
 	}
-	res, err := l.zone.Propose(ctx, *c)
+	res, err := l.zone.Change(ctx, *c, func(v *state.State) error { return l.mayMake(v, c) })
 	if err != nil {
 		return "", err
 	}
@@ -225,6 +225,15 @@ func refusal(v *state.State, project api.ProjectID, order api.ReservationID) err
 		return api.Errorf(code, "Not enough hosts available: %s", cmp.Or(describeShort(b), b.Reason))
 	}
 	return api.Errorf(code, "%s", cmp.Or(b.Reason, why))
+}
+
+// mayMake refuses a lease that the log would refuse, before it costs an entry, and any if the state is
+// too large. A repeat is none.
+func (l *Leases) mayMake(v *state.State, c *command.LeaseCreate) error {
+	if _, repeat := v.LeaseWithKey(c.Terms.Project, c.Key); repeat && c.Key != "" {
+		return nil
+	}
+	return cmp.Or(v.CheckLease(c), v.CheckLeaseQuota(nil, &c.Terms), l.zone.CheckSize())
 }
 
 // Update changes a lease of the caller's project, or of any for an admin. It waits until the

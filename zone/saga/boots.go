@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -17,10 +18,24 @@ import (
 // loop does the rest. A repeat returns the first record. blob is the plan of a boot whose
 // plan is fixed.
 func (s *Saga) Boot(ctx context.Context, c command.BootCreate, blob []byte) (*state.Boot, error) {
+	if err := s.checkQuota(ctx, &c.BootTerms); err != nil {
+		return nil, err
+	}
 	if c.Fixed {
 		return s.bootFixed(ctx, c, blob)
 	}
 	return s.bootPlanned(ctx, c)
+}
+
+// checkQuota refuses a boot that is over a quota of its project before it costs a log entry, and any
+// if the state is too large. The quota is checked again in the entry.
+func (s *Saga) checkQuota(ctx context.Context, t *command.BootTerms) error {
+	return s.zone.Check(ctx, func(v *state.State) error {
+		if _, repeat := v.BootFor(t.Request.Project, t.Request.Reservation, t.Key); repeat {
+			return nil
+		}
+		return cmp.Or(v.CheckBootQuota(t), s.zone.CheckSize())
+	})
 }
 
 // bootPlanned records a boot together with the slots that it gets. It may return a record

@@ -105,7 +105,7 @@ func (s *Saga) HoldAll(ctx context.Context, parent *api.Link, rs []api.HoldReque
 // newHold returns the command of a hold that a parent has not asked for before; false if it is none, or if
 // this view refuses it.
 func (s *Saga) newHold(v *state.State, parent *api.Link, r *api.HoldRequest) (command.Hold, bool) {
-	if _, known := v.Hold(parent.ID, r.ID); known || parent.State == api.LinkPaused || s.checkHold(r) != nil {
+	if _, known := v.Hold(parent.ID, r.ID); known || parent.State == api.LinkPaused || s.checkHold(r) != nil || s.zone.CheckSize() != nil {
 		return command.Hold{}, false
 	}
 	layer, err := s.estimator.Open(v, parent.Zone, &r.Request, r.Blob)
@@ -121,6 +121,9 @@ func (s *Saga) takeHold(ctx context.Context, v *state.State, parent *api.Link, r
 	c, err := s.checkedCommand(v, parent, r, l)
 	if err != nil {
 		return nil, s.estimator.RefusePlan(&r.Request, err)
+	}
+	if err = s.zone.CheckSize(); err != nil {
+		return nil, err
 	}
 	res, err := s.zone.Propose(ctx, c)
 	return res.Hold, err
@@ -416,7 +419,7 @@ func (s *Saga) noteHeld(h *state.Hold, l api.LinkID, a *partAnswer) {
 	case len(a.Held) > 0:
 		s.estimator.NoteHeld(l, true)
 	case h.Origin == "" && h.Attempt != h.Request.Attempt: // once for a boot is enough
-	case a.Why == api.CodeTimeout || h.Plan == "" && a.Why != api.CodeContended && a.Why != api.CodePaused:
+	case a.Why == api.CodeTimeout || h.Plan == "" && a.Why != api.CodeContended && a.Why != api.CodePaused && a.Why != api.CodeOverQuota:
 		s.estimator.NoteHeld(l, false)
 	}
 }

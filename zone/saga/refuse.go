@@ -51,6 +51,8 @@ func refusedPlan(short string, why api.Code) cause {
 		return cause{api.CodeUnreached, short + "; a zone of the plan did not answer in time: select again"}
 	case api.CodeContended:
 		return cause{why, short + "; others that are not decided yet hold the room: select again"}
+	case api.CodeOverQuota:
+		return cause{api.CodeNoCapacity, short + "; a zone of the plan lends its parent no more: select again"}
 	}
 	return cause{api.CodeNoCapacity, short}
 }

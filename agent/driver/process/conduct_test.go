@@ -17,12 +17,20 @@ import (
 // endsWithCode runs until it finds a code to end with.
 const endsWithCode = `while [ ! -e code ]; do /bin/sleep 0.01; done; exit $(cat code)`
 
-func TestConduct(t *testing.T) {
+func TestConduct(t *testing.T) { runConduct(t, nil) }
+
+func TestConductAsAnotherUser(t *testing.T) {
+	needRoot(t)
+	runConduct(t, nobody)
+}
+
+func runConduct(t *testing.T, user *Identity) {
+	t.Helper()
 	drivertest.Run(t, func(t *testing.T) drivertest.Rig {
 		t.Helper()
-		dir := t.TempDir()
+		dir := passableDir(t)
 		t.Cleanup(func() { sweep(t, dir) })
-		d := open(t, dir, "")
+		d := openAs(t, dir, "", user)
 		return drivertest.Rig{
 			Driver: d,
 			Work:   func() api.Workload { return shellWork(endsWithCode) },
@@ -34,7 +42,7 @@ func TestConduct(t *testing.T) {
 			End: func(t *testing.T, id api.InstanceID, code int) {
 				t.Helper()
 				folder := filepath.Join(dir, string(id), workFolder)
-				require.NoError(t, os.WriteFile(filepath.Join(folder, "part"), []byte(strconv.Itoa(code)), 0o600))
+				require.NoError(t, os.WriteFile(filepath.Join(folder, "part"), []byte(strconv.Itoa(code)), 0o644)) //nolint:gosec // the command reads it
 				require.NoError(t, os.Rename(filepath.Join(folder, "part"), filepath.Join(folder, "code")))
 			},
 			Notice: func(t *testing.T, id api.InstanceID) (time.Time, bool) {
@@ -46,7 +54,7 @@ func TestConduct(t *testing.T) {
 			Restart: func(t *testing.T) driver.Driver {
 				t.Helper()
 				require.NoError(t, d.Close())
-				d = open(t, dir, "")
+				d = openAs(t, dir, "", user)
 				return d
 			},
 		}

@@ -6,7 +6,8 @@
 // and the next agent finds them by the record that each has on disk. Those with a fence
 // are the exception: they always end with it. The record is written before a command may
 // run, so that no crash can start an instance twice. The driver needs Linux 5.10 and
-// /bin/sh. Commands run as the agent's own user.
+// /bin/sh. Commands run as a user of their own if there is one, without capabilities and
+// unable to get any; else as the agent's own, which separates nothing.
 package process
 
 import (
@@ -60,13 +61,15 @@ type Config struct {
 	Dir    string        // has a folder for each instance; created with 0700; used by one driver at a time
 	Grace  time.Duration // between SIGTERM and SIGKILL; 0 for GraceDefault
 	Cgroup string        // parent of the control groups, such as CgroupDefault; "" for no limits
+	User   *Identity     // as whom commands run; nil for the agent's own user
 	Log    *slog.Logger  // required
 }
 
 // Driver runs processes. Use Open, and Close at the end.
 type Driver struct {
 	conf    Config
-	shell   string // runs gates
+	shell   string   // runs gates
+	confine []string // goes before a command, to run it as another user; set once, by Open
 	root    *os.Root
 	lock    *os.File
 	boot    string
@@ -135,6 +138,9 @@ func (d *Driver) openFolder(ctx context.Context) error {
 		return err
 	}
 	if err = d.lockFolder(ctx); err != nil {
+		return err
+	}
+	if err = d.separate(); err != nil {
 		return err
 	}
 	d.unbounded = checkSizes(d.lock)

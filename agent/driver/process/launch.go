@@ -123,7 +123,10 @@ func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Work
 	if err := d.makeFolder(w.Instance); err != nil {
 		return i, err
 	}
-	err := d.groups.createGroups(w.Instance, w.Resources)
+	err := d.handOver(w.Instance)
+	if err == nil {
+		err = d.groups.createGroups(w.Instance, w.Resources)
+	}
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -220,7 +223,7 @@ func (d *Driver) startGate(w api.Workload) (cmd *exec.Cmd, word, fenceEnd *os.Fi
 	folder := filepath.Join(d.conf.Dir, string(w.Instance))
 	// Not CommandContext: an instance outlives the call that starts it.
 	cmd = &exec.Cmd{
-		Path: d.shell, Args: append([]string{"sh", "-c", gate, "berth-gate"}, w.Command...),
+		Path: d.shell, Args: slices.Concat([]string{"sh", "-c", gate, "berth-gate"}, d.confine, w.Command),
 		Dir: folder, Env: environmentOf(w, folder, d.markOf(w.Instance)),
 		Stdout: files[0], Stderr: files[1], ExtraFiles: []*os.File{awaits},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},

@@ -35,8 +35,13 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T, dir, cgroup string) *Driver {
 	t.Helper()
+	return openAs(t, dir, cgroup, nil)
+}
+
+func openAs(t *testing.T, dir, cgroup string, user *Identity) *Driver {
+	t.Helper()
 	d, err := Open(t.Context(), Config{
-		Dir: dir, Grace: 300 * time.Millisecond, Cgroup: cgroup, Log: slog.New(slog.DiscardHandler),
+		Dir: dir, Grace: 300 * time.Millisecond, Cgroup: cgroup, User: user, Log: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, d.Close()) })
@@ -308,6 +313,17 @@ echo up; wait; while :; do sleep 1; done`
 	assert.Equal(t, api.StatusShutoff, untilEnded(t, d, left.Instance).Status)
 	until(t, "what the process left behind is ended", func() bool { return living(t, left.Instance) == 0 })
 	sweepStray(t)
+}
+
+// TestRestlessChildrenGoToo looks at children that begin a new program all the time, so
+// that many are in between, where nobody can see whose they are, when their parent ends.
+func TestRestlessChildrenGoToo(t *testing.T) {
+	d := fresh(t)
+	w := shellWork(`echo 'exec /bin/sh "$0"' >again
+for i in $(seq 16); do setsid /bin/sh ./again & done; exit 0`)
+	require.NoError(t, d.Start(t.Context(), "h", w))
+	assert.Equal(t, api.StatusShutoff, untilEnded(t, d, w.Instance).Status)
+	assert.Zero(t, living(t, w.Instance))
 }
 
 // sweepStray ends the one process of the test above that hides from everything

@@ -16,6 +16,7 @@ import (
 const (
 	strikeEvery = 10 * time.Millisecond // pause between two checks for survivors of SIGKILL
 	unsureMax   = 100                   // consecutive checks that found only unidentified processes
+	restMax     = 2 * time.Second       // for what is left of an instance that has ended by itself
 )
 
 // Stop ends an instance's process and everything it started: SIGTERM to its

@@ -21,6 +21,9 @@ func (d *Driver) makeVolume(host api.HostID, w api.Workload) error {
 		err = d.boundVolume(w)
 	}
 	if err == nil {
+		err = d.handOver(w.Instance)
+	}
+	if err == nil {
 		err = saveRecord(d.root, r)
 	}
 	if err != nil {

@@ -28,8 +28,7 @@ func (d *Driver) watchProcess(i *instance) {
 	if r.Fenced && d.isClosing() {
 		return // it was killed with its driver, which is not an outcome to record
 	}
-	d.groups.killGroup(r.Instance)
-	d.killOnce(r)
+	d.killRest(r)
 	if err := saveRecord(d.root, r); err != nil {
 		d.conf.Log.Warn("record cannot be written", "instance", r.Instance, "err", err)
 	}
@@ -41,6 +40,17 @@ func (d *Driver) watchProcess(i *instance) {
 	select {
 	case d.changed <- struct{}{}:
 	default: // a pending value means the same
+	}
+}
+
+// killRest kills what an ended process has left behind. Once is not enough: a child that
+// begins a program at this moment cannot be identified yet. Nor may it wait for ever for one
+// that does not die, because the outcome is to be told: Stop tries again.
+func (d *Driver) killRest(r record) {
+	ctx, cancel := context.WithTimeout(context.Background(), restMax)
+	defer cancel()
+	if err := d.killAll(ctx, r); err != nil {
+		d.conf.Log.Warn("an ended instance has left processes behind", "instance", r.Instance, "err", err)
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 var adopted = []command.Kind{
 	command.KindTokenPut, command.KindTokenDelete, command.KindJoinPut, command.KindJoinUse, command.KindFlavorPut,
 	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
-	command.KindRestore, command.KindQuotaSet, command.KindQuotaDelete,
+	command.KindAgentRevoke, command.KindKEKUse, command.KindTokensUsed, command.KindRoleSet, command.KindRoleDelete, command.KindRestore,
+	command.KindQuotaSet, command.KindQuotaDelete,
 }
 
 // Judged reports whether the model decides by itself if c is refused.
@@ -22,7 +23,7 @@ func Judged(c command.Command) bool { return !slices.Contains(adopted, c.Kind())
 // Adopt applies an accepted command that the model does not judge.
 func (m *Model) Adopt(c command.Command) {
 	if put, ok := c.(command.LinkPut); ok {
-		m.Links[put.Link.ID] = &Link{Role: put.Link.Role, Next: put.Link.ChangesNext, Paused: put.Link.State == api.LinkPaused}
+		m.Links[put.Link.ID] = &Link{Role: put.Link.Role, Next: put.Link.ChangesNext, Paused: put.Link.State == api.LinkPaused, Held: put.Link.Share.Held, Committed: put.Link.Share.Committed}
 	}
 	if set, ok := c.(command.LinkSet); ok && m.Links[set.ID] != nil {
 		m.linkSet(set)
@@ -31,6 +32,7 @@ func (m *Model) Adopt(c command.Command) {
 		m.unbindFrom(del.ID)
 		delete(m.Links, del.ID)
 	}
+	m.adoptAgents(c)
 	if set, ok := c.(command.QuotaSet); ok {
 		m.setLimits(set)
 	}
@@ -41,6 +43,7 @@ func (m *Model) Adopt(c command.Command) {
 
 func (m *Model) linkSet(c command.LinkSet) {
 	l := m.Links[c.ID]
+	l.shares(c.ShareHeld, c.ShareCommitted)
 	if c.State != nil {
 		l.Paused = *c.State == api.LinkPaused
 	}
@@ -60,4 +63,43 @@ func (m *Model) LeaveGone() {
 	maps.DeleteFunc(m.Moved, func(id HoldID, _ bool) bool { return m.Holds[id] == nil })
 	maps.DeleteFunc(m.Told, func(id BootID, _ bool) bool { return m.Boots[id] == nil })
 	maps.DeleteFunc(m.Hit, func(id api.InstanceID, _ bool) bool { return m.Instances[id] == nil })
+}
+
+// adoptAgents notes on which terms agents join, and takes the hosts of revoked ones down.
+func (m *Model) adoptAgents(c command.Command) {
+	if put, ok := c.(command.JoinPut); ok && put.Token.Kind == api.JoinAgent {
+		if _, repeat := m.Joins[put.Token.ID]; !repeat {
+			m.Joins[put.Token.ID] = put.Token
+		}
+	}
+	if use, ok := c.(command.JoinUse); ok && m.form >= api.FormFifth {
+		if t, ok := m.Joins[use.ID]; ok {
+			a := &Agent{}
+			if t.Terms != nil {
+				a.Terms = *t.Terms
+			}
+			m.Agents[api.AgentID(t.Name)] = a
+		}
+	}
+	if end, ok := c.(command.AgentRevoke); ok && !m.agent(end.ID).Revoked {
+		m.revokeAgent(end.ID)
+	}
+}
+
+func (m *Model) revokeAgent(id api.AgentID) {
+	m.Agents[id] = &Agent{Revoked: true, Terms: m.agent(id).Terms}
+	for _, h := range m.Hosts {
+		if !h.Passive && h.Agent == id {
+			m.noteHostReach(h, false)
+			h.Enabled, h.Unserved = false, true
+			m.bumpGeneration(h)
+		}
+	}
+}
+
+func (m *Model) agent(id api.AgentID) *Agent {
+	if a := m.Agents[id]; a != nil {
+		return a
+	}
+	return &Agent{}
 }

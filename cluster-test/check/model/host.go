@@ -3,6 +3,7 @@ package model
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/api"
 	"berth/cluster-test/check/promise"
@@ -17,10 +18,20 @@ func (m *Model) bumpGeneration(h *Host) {
 }
 
 func (m *Model) hostsPut(c command.HostsPut) *Refusal {
+	joined := m.agent(c.Agent)
+	if joined.Revoked {
+		return &Refusal{promise.Model, "the agent was revoked"}
+	}
 	for _, e := range c.Hosts {
+		if !strings.HasPrefix(e.Host.Name, joined.Terms.HostPrefix) {
+			return &Refusal{promise.Model, "the agent may not serve a host with the name " + e.Host.Name}
+		}
 		if id, known := m.Names[e.Host.Name]; known && (m.Hosts[id].Passive || m.Hosts[id].Agent != c.Agent) {
 			return &Refusal{promise.Model, "the name " + e.Host.Name + " belongs to another agent, or to no host"}
 		}
+	}
+	if not := m.mayServe(&c); not != nil {
+		return not
 	}
 	served := map[api.HostID]bool{}
 	for _, e := range c.Hosts {
@@ -28,7 +39,7 @@ func (m *Model) hostsPut(c command.HostsPut) *Refusal {
 		if !known {
 			id = e.ID
 			m.Names[e.Host.Name] = id
-			m.Hosts[id] = &Host{ID: id, Name: e.Host.Name, Up: true, Enabled: true, Pool: e.Host.Pool}
+			m.Hosts[id] = &Host{ID: id, Name: e.Host.Name, Up: true, Enabled: !joined.Terms.Disabled, Pool: e.Host.Pool}
 		}
 		h := m.Hosts[id]
 		m.noteHostReach(h, true)
@@ -43,6 +54,56 @@ func (m *Model) hostsPut(c command.HostsPut) *Refusal {
 			h.Unserved = true
 			m.bumpGeneration(h)
 		}
+	}
+	return nil
+}
+
+// mayServe returns why an agent may not have more hosts, or more classes and traits that only this zone
+// has, on all of them. What is known already it may have, however much.
+func (m *Model) mayServe(c *command.HostsPut) *Refusal {
+	if m.form < api.FormFifth {
+		return nil
+	}
+	hosts, names, unknown := map[string]bool{}, map[string]bool{}, false
+	look := func(h *Host) {
+		hosts[h.Name] = true
+		for class := range h.Inventory {
+			names["class "+string(class)] = !slices.Contains(api.StandardClasses(), class)
+		}
+		for _, t := range h.Traits {
+			names["trait "+t] = !slices.Contains(api.StandardTraits(), t)
+		}
+	}
+	for _, e := range c.Hosts {
+		look(&Host{Name: e.Host.Name, Inventory: e.Host.Inventory, Traits: e.Host.Traits})
+	}
+	grows := false
+	for name := range hosts {
+		_, known := m.Names[name]
+		grows = grows || !known
+	}
+	for text, own := range names {
+		kind, name, _ := strings.Cut(text, " ")
+		unknown = unknown || own && (kind == "class" && !m.Classes[name] || kind == "trait" && !m.Traits[name])
+	}
+	for _, h := range m.Hosts {
+		if !h.Passive && h.Agent == c.Agent && !hosts[h.Name] {
+			look(h)
+		}
+	}
+	count := map[string]int{}
+	for name, own := range names {
+		if own {
+			kind, _, _ := strings.Cut(name, " ")
+			count[kind]++
+		}
+	}
+	most := api.HostsPerAgentMax
+	if t := m.agent(c.Agent).Terms; t.HostsMax > 0 {
+		most = min(most, t.HostsMax)
+	}
+	if grows && len(hosts) > most || unknown && (count["class"] > api.AgentClassesMax || count["trait"] > api.AgentTraitsMax) {
+		return &Refusal{promise.Model, "an agent has too many hosts, classes or traits"}
 	}
 	return nil
 }

@@ -120,6 +120,11 @@ func (m *Model) mayMake(c *command.LeaseCreate) *Refusal {
 			}
 		}
 	}
+	if c.Order != nil {
+		if not := m.checkBootQuota(c.Order); not != nil {
+			return not
+		}
+	}
 	return m.checkQuota(c.Terms.Project, nil, useOfLease(&c.Terms))
 }
 

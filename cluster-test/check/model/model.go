@@ -20,6 +20,8 @@ type Model struct {
 	Hosts     map[api.HostID]*Host
 	Names     map[string]api.HostID
 	Links     map[api.LinkID]*Link
+	Joins     map[api.TokenID]api.JoinToken // of agents
+	Agents    map[api.AgentID]*Agent        // that joined by a token, or were revoked
 	Boots     map[BootID]*Boot
 	Keys      map[BootKey]BootID
 	Queue     map[BootID]*Queued
@@ -105,6 +107,8 @@ type Link struct {
 
 	Paused bool
 	Silent api.Instant // start of a child's silence; 0 without silence
+
+	Held, Committed *int // percent of each class that a parent may have; nil for lentPercent
 }
 
 // Host is a provider of resources: a host, or one that is passive.
@@ -165,10 +169,17 @@ type Refusal struct {
 	Text    string
 }
 
+// Agent is what an agent may register.
+type Agent struct {
+	Revoked bool
+	Terms   api.AgentTerms
+}
+
 // New returns the model of a zone before its first command.
 func New() *Model {
 	m := &Model{
 		Hosts: map[api.HostID]*Host{}, Names: map[string]api.HostID{}, Links: map[api.LinkID]*Link{},
+		Joins: map[api.TokenID]api.JoinToken{}, Agents: map[api.AgentID]*Agent{},
 		Boots: map[BootID]*Boot{}, Keys: map[BootKey]BootID{}, Queue: map[BootID]*Queued{}, Holds: map[HoldID]*Hold{},
 		Held: map[api.InstanceID]*Hold{}, Instances: map[api.InstanceID]*Instance{},
 		Claims: map[api.InstanceID]*Claim{}, Coming: map[api.InstanceID]*Claim{}, Plans: map[api.PlanID]api.Instant{},
@@ -249,6 +260,8 @@ func (m *Model) applyCommand(c command.Command) *Refusal {
 		return m.applyBindings(c)
 	case command.ForEvents:
 		return m.applyEvents(c)
+	case command.ForAudit: // it changes nothing that the model has: see the auditor of check
+		return nil
 	case command.ForSeveral:
 		return m.applySeveral(c)
 	}
@@ -270,7 +283,7 @@ func (m *Model) applyMembers(c command.ForMembers) *Refusal {
 			return &Refusal{promise.Model, "there are too many filters or costs"}
 		}
 		m.Scheduler = c.Scheduler
-	case command.NodePut, command.NodeRemove, command.TokenPut, command.TokenDelete, command.JoinPut, command.JoinUse,
+	case command.NodePut, command.NodeRemove, command.TokenPut, command.TokenDelete, command.TokensUsed, command.RoleSet, command.RoleDelete, command.JoinPut, command.JoinUse,
 		command.FlavorPut, command.FlavorDelete, command.EpochAdd, command.LinkPut, command.LinkSet:
 	}
 	return nil
@@ -281,6 +294,7 @@ func (m *Model) applyStock(c command.ForStock) *Refusal {
 	case command.ConfigSet:
 		m.rearrange(func() { m.DefaultAZ, m.Cleaning = c.Config.DefaultAZ, c.Config.Leases.Cleaning })
 		m.Asks, m.Preempt = c.Config.Leases.Check.URL != "", c.Config.Preemptibles
+	case command.AgentRevoke: // see Adopt
 	case command.HostsPut:
 		return m.hostsPut(c)
 	case command.HostsState:
@@ -386,7 +400,7 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 		return m.consumerDelete(c)
 	case command.Prune:
 		m.pruneLeases(c)
-	case command.LinkDelete, command.Restore:
+	case command.LinkDelete, command.Restore, command.KEKUse:
 	}
 	return nil
 }
@@ -411,10 +425,13 @@ func (m *Model) bootCreate(c command.BootCreate) *Refusal {
 			return &Refusal{promise.Once, "instance id " + string(i.ID) + " is in use"}
 		}
 	}
-	if not := m.checkBootQuota(&c.Request); not != nil {
+	if not := m.checkBootQuota(&c.BootTerms); not != nil {
 		return not
 	}
-	m.Boots[id] = &Boot{ID: id, Key: c.Key, Digest: c.Digest, Least: c.Min, Request: c.Request, Decision: api.DecisionPending}
+	m.Boots[id] = &Boot{
+		ID: id, Key: c.Key, Digest: c.Digest, Least: c.Min, Request: c.Request, Decision: api.DecisionPending,
+		Metadata: c.Metadata, Data: DataOf(&c.BootTerms),
+	}
 	if c.Key != "" {
 		m.Keys[BootKey{c.Request.Project, c.Key}] = id
 	}

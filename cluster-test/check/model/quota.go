@@ -24,7 +24,16 @@ const (
 	instances    Item = "instances"    // firm ones
 	preemptibles Item = "preemptibles" // instances
 	volumes      Item = "volumes"
+
+	boots        Item = "boots"   // that are not decided
+	records      Item = "records" // of boots, decided or not
+	data         Item = "data"    // bytes that these have of their callers
+	serverGroups Item = "server_groups"
 )
+
+// keptLimits are the limits of what a zone keeps for a project, where neither has any. Entries of
+// before api.FormFifth know no such limits.
+var keptLimits = Limits{boots: 1000, records: 100_000, data: 64 << 20, serverGroups: 1000}
 
 // setLimits changes the limits of a project, or for "" those of all that have none of their own.
 func (m *Model) setLimits(c command.QuotaSet) {
@@ -45,9 +54,16 @@ func (m *Model) setLimits(c command.QuotaSet) {
 
 // limitOf returns the limit of a project for an item; false for none.
 func (m *Model) limitOf(p api.ProjectID, i Item) (int64, bool) {
+	kept, is := keptLimits[i]
+	if is && m.form < api.FormFifth {
+		return 0, false
+	}
 	n, own := m.Limits[p][i]
 	if !own {
 		n, own = m.Limits[""][i]
+	}
+	if !own {
+		n, own = kept, is
 	}
 	return n, own && n >= 0
 }
@@ -110,10 +126,18 @@ func (m *Model) Uses(p api.ProjectID) (out [][]Use) {
 		out = append(out, each)
 	}
 	for _, b := range m.Boots {
-		if r := &b.Request; r.Project == p && b.Decision == api.DecisionPending && counts(r) {
-			u := useOfBoot(r)
-			u.Window = api.Window{End: api.Forever}
-			out = append(out, []Use{u})
+		if b.Request.Project != p {
+			continue
+		}
+		u := useOfRecord(b.Data)
+		if b.Decision == api.DecisionPending {
+			addBoot(&u, &b.Request)
+		}
+		out = append(out, []Use{u})
+	}
+	for id := range m.Groups {
+		if id.Project == p {
+			out = append(out, []Use{useOfGroup()})
 		}
 	}
 	for id, i := range m.Instances {
@@ -132,12 +156,35 @@ func (m *Model) Uses(p api.ProjectID) (out [][]Use) {
 // counts reports whether the instances of a request count: not within leases, and slots of leases count with them.
 func counts(r *api.Request) bool { return !r.Reserves && r.Within == "" }
 
-func useOfBoot(r *api.Request) Use {
-	u := Use{r.Window, map[Item]int64{}}
+// useOfRecord returns what the record of a boot counts, with what it has of its caller.
+func useOfRecord(bytes int64) Use {
+	return Use{api.Window{End: api.Forever}, map[Item]int64{records: 1, data: bytes}}
+}
+
+func useOfGroup() Use {
+	return Use{api.Window{End: api.Forever}, map[Item]int64{serverGroups: 1}}
+}
+
+// addBoot adds what a boot counts that is not decided.
+func addBoot(u *Use, r *api.Request) {
+	u.Amounts[boots]++
+	if !counts(r) {
+		return
+	}
 	for _, g := range r.Groups {
 		u.add(familyOf(r.Class, g.Volume), g.Count, g.Resources)
 	}
-	return u
+}
+
+// DataOf returns the bytes that a boot has of its caller: metadata, and the names and ids of its instances.
+func DataOf(t *command.BootTerms) (n int64) {
+	for k, v := range t.Metadata {
+		n += int64(len(k + v))
+	}
+	for _, i := range t.Instances {
+		n += int64(len(i.ID)) + int64(len(i.Name))
+	}
+	return n
 }
 
 // UsedAt returns what a project has at an instant: of the terms of one lease, the greater.
@@ -164,7 +211,7 @@ func UsedAt(uses [][]Use, at api.Instant) map[Item]int64 {
 // checkQuota returns why a project may not have what it asks for, in place of what it has
 // (nil for nothing): at some instant from now on it would have more than it may, and more than now.
 func (m *Model) checkQuota(p api.ProjectID, has *api.LeaseTerms, ask Use) *Refusal {
-	if len(m.Limits[p])+len(m.Limits[""]) == 0 {
+	if len(m.Limits[p])+len(m.Limits[""]) == 0 && m.form < api.FormFifth {
 		return nil
 	}
 	var old Use
@@ -203,12 +250,21 @@ func Instants(uses [][]Use, from api.Instant) []api.Instant {
 	return slices.DeleteFunc(slices.Compact(out), func(at api.Instant) bool { return at == api.Forever })
 }
 
-// checkBootQuota is checkQuota for a boot.
-func (m *Model) checkBootQuota(r *api.Request) *Refusal {
-	if !counts(r) {
+// checkBootQuota is checkQuota for boots of one project that are made together, of which only the
+// first may have instances that count.
+func (m *Model) checkBootQuota(all ...*command.BootTerms) *Refusal {
+	if len(all) == 0 {
 		return nil
 	}
-	ask := useOfBoot(r)
-	ask.Window = r.WindowAt(m.Now)
+	r := &all[0].Request
+	ask := Use{api.Window{Start: m.Now, End: api.Forever}, map[Item]int64{}}
+	if counts(r) {
+		ask.Window = r.WindowAt(m.Now)
+	}
+	for _, t := range all {
+		addBoot(&ask, &t.Request)
+		ask.Amounts[records]++
+		ask.Amounts[data] += DataOf(t)
+	}
 	return m.checkQuota(r.Project, nil, ask)
 }

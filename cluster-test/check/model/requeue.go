@@ -155,7 +155,12 @@ func (m *Model) requeue(c command.Requeue) *Refusal {
 		}
 	}
 	b := m.nextBoot(m.Boots[id], q, c)
-	if m.checkBootQuota(&b.Request) != nil {
+	terms := command.BootTerms{Request: b.Request, Metadata: b.Metadata, Instances: slices.Clone(c.Instances)}
+	for n := range terms.Instances {
+		terms.Instances[n].Name = q.IDs[n].Name
+	}
+	b.Data = DataOf(&terms)
+	if m.checkBootQuota(&terms) != nil {
 		q.fail(m.Now)
 		m.noteQueue(id)
 		return nil
@@ -210,6 +215,6 @@ func (m *Model) nextBoot(from *Boot, q *Queued, c command.Requeue) *Boot {
 	}
 	return &Boot{
 		ID: BootID{c.Project, c.Successor}, Digest: from.Digest, Request: r, Decision: api.DecisionPending, Again: c.Reservation,
-		Least: max(1, min(least, len(q.IDs)), sum),
+		Least: max(1, min(least, len(q.IDs)), sum), Metadata: from.Metadata,
 	}
 }

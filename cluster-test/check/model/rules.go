@@ -346,6 +346,10 @@ func (m *Model) groupPut(c command.GroupPut) *Refusal {
 	if n >= api.ServerGroupsMax {
 		return &Refusal{promise.Model, "the project has too many server groups"}
 	}
+	group := useOfGroup()
+	if not := m.checkQuota(id.Project, nil, group); not != nil {
+		return not
+	}
 	m.Groups[id] = g
 	return nil
 }

@@ -22,6 +22,8 @@ type Boot struct {
 	Faded    bool              // holds of it were pruned
 	Again    api.ReservationID // the boot whose preempted instances it boots again; "" for none
 	Gone     int               // instances of it that were pruned
+	Metadata map[string]string
+	Data     int64 // bytes that count for its project
 	Holds    []*Hold
 }
 
@@ -257,7 +259,7 @@ func (m *Model) takeSlot(h *Hold, sl command.Slot, id api.HostID) *Claim {
 		}
 		return nil
 	}
-	if m.Fits(cl) && m.Obeys(h, sl.Group, Spot{Host: id}, nil) {
+	if m.Fits(cl) && m.Obeys(h, sl.Group, Spot{Host: id}, nil) && m.mayLend(h, cl, "") {
 		return cl
 	}
 	return nil

@@ -59,6 +59,15 @@ func (m *Model) seriesCreate(c command.SeriesCreate) *Refusal {
 			return not
 		}
 	}
+	var orders []*command.BootTerms
+	for i := range c.Leases {
+		if c.Leases[i].Order != nil {
+			orders = append(orders, c.Leases[i].Order)
+		}
+	}
+	if not := m.checkBootQuota(orders...); not != nil {
+		return not
+	}
 	all := &Series{ID: c.ID, Project: c.Project, Key: c.Key, Digest: c.Digest, Status: api.SeriesReady}
 	m.Series[c.ID] = all
 	for i := range c.Leases {

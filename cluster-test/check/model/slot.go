@@ -239,7 +239,7 @@ func (m *Model) keepSlot(h *Hold, c *Claim, sl command.Slot) bool {
 			inner.End = c.End
 		}
 	}
-	if !m.fitsInstead(from, c) {
+	if !m.fitsInstead(from, c) || !m.mayLend(h, c, sl.Keeps) {
 		for _, inner := range c.Shortened {
 			inner.End = from.End
 		}

@@ -1,0 +1,115 @@
+package rogue
+
+import (
+	"flag"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/cluster-test/leak"
+	"berth/raftstore/state"
+)
+
+var forFlag = flag.Duration("for", 0, "how long each party attacks; 0 for a few tries of each attack, without a look at latencies")
+
+// slowerMax is how many times longer than without a rogue the boots of others may take, at p99; and
+// slowerSpare what a busy machine may add to that.
+const (
+	slowerMax   = 3
+	slowerSpare = 250 * time.Millisecond
+)
+
+// measuredMin is how long a phase must be for its latencies to say something.
+const measuredMin = 10 * time.Second
+
+// TestRogues lets one party after the other attack a zone that others use.
+func TestRogues(t *testing.T) {
+	w := newWorld(t)
+	alone := w.idle(t)
+	for _, who := range []party{tenant(), stranger(), parent(), hostile(), former(), child(), faithless()} {
+		t.Run(who.name, func(t *testing.T) { w.suffers(t, &who, alone) })
+	}
+}
+
+// idle measures the load without a rogue.
+func (w *world) idle(t *testing.T) *load {
+	t.Helper()
+	var l load
+	done := make(chan struct{})
+	time.AfterFunc(*forFlag, func() { close(done) })
+	before := w.root.size()
+	l.run(w, done)
+	assert.Empty(t, l.failed)
+	t.Logf("alone: %s; grown by %s", &l, w.root.size().minus(before))
+	return &l
+}
+
+// suffers lets a party attack while others boot.
+func (w *world) suffers(t *testing.T, who *party, alone *load) {
+	t.Helper()
+	p := &phase{world: w, party: who, answers: t.TempDir(), done: make(chan struct{})}
+	var l load
+	secrets := w.secrets(t)
+	before := w.root.size()
+	ended := make(chan struct{})
+	go func() { defer close(ended); l.run(w, p.done) }()
+	p.attack(t, *forFlag)
+	<-ended
+	grown := w.root.size().minus(before)
+	for _, r := range p.records {
+		t.Log(r)
+		for _, err := range r.gained {
+			t.Errorf("%s: %v", r.name, err)
+		}
+		assert.NotEmpty(t, r.outcomes, "%s did nothing", r.name)
+	}
+	t.Logf("%s: %s; grown by %s", who.name, &l, grown)
+	assert.Empty(t, l.failed, "boots and releases of others")
+	own := perBoot.times(int64(l.count()))
+	assert.LessOrEqual(t, grown.state, who.budget.state+own.state, "bytes of the state")
+	assert.LessOrEqual(t, grown.log, who.budget.log+own.log, "bytes of the files")
+	assert.LessOrEqual(t, grown.index, who.budget.index+own.index, "entries of the log")
+	w.untouched(t)
+	p.learnt(t, secrets)
+	if *forFlag >= measuredMin {
+		assert.LessOrEqual(t, quantile(l.took, 0.99), slowerMax*quantile(alone.took, 0.99)+slowerSpare, "p99 of boots")
+		assert.LessOrEqual(t, quantile(l.ended, 0.99), slowerMax*quantile(alone.ended, 0.99)+slowerSpare, "p99 of releases")
+	}
+}
+
+// perBoot is what one boot of others may add.
+var perBoot = size{state: 8 << 10, log: 32 << 10, index: 20}
+
+func (s size) times(n int64) size { return size{s.state * n, s.log * n, s.index * uint64(n)} }
+
+// secrets are what no party may see: hosts and agents, and what others say.
+func (w *world) secrets(t *testing.T) []leak.Canary {
+	t.Helper()
+	out := []leak.Canary{{Kind: "what others say", Text: secret}}
+	for _, v := range []*state.State{w.root.node.Store().View(), w.west.node.Store().View()} {
+		all, err := leak.OfState(v)
+		require.NoError(t, err)
+		for _, c := range all {
+			if slices.Contains([]string{"host name", "host id", "agent id"}, c.Kind) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// learnt looks for secrets in all that was answered to a party.
+func (p *phase) learnt(t *testing.T, secrets []leak.Canary) {
+	t.Helper()
+	s, err := leak.NewScanner(secrets)
+	require.NoError(t, err)
+	sum, err := leak.ScanDir(p.answers, s, nil)
+	require.NoError(t, err)
+	for _, h := range s.Hits() {
+		t.Errorf("%s has learnt: %s", p.party.name, h)
+	}
+	t.Logf("%s: %d bytes of answers hold none of %d secrets", p.party.name, sum.Bytes, len(secrets))
+}

@@ -1,0 +1,86 @@
+package door
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"time"
+
+	"berth/api"
+	"berth/httpd/rates"
+)
+
+// ClassOf returns the class of a call of the public API. role is the lowest that may make it.
+func ClassOf(method string, read api.Read, role api.UserRole) rates.Class {
+	switch {
+	case role == api.RoleAdmin:
+		return rates.Admins
+	case method == http.MethodGet || method == http.MethodHead || read != api.ReadLog:
+		return rates.Reads
+	case role == "":
+		return rates.Joins
+	case method == http.MethodDelete:
+		return rates.Releases
+	}
+	return rates.Writes
+}
+
+// Pace refuses calls that are made too often, by user, project and address, before their body is
+// read.
+func (d *Door) Pace(class rates.Class) func(http.Handler) http.Handler {
+	return d.PaceBy(func(*http.Request) rates.Class { return class })
+}
+
+// PaceBy is Pace for a dialect whose routes are known later.
+func (d *Door) PaceBy(class func(r *http.Request) rates.Class) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			parties := d.address(r)
+			if c := Caller(r); c.Project != "" {
+				parties = append(parties,
+					rates.Party{Kind: rates.User, ID: string(c.Project) + "/" + cmp.Or(string(c.User), "/"+c.Service)},
+					rates.Party{Kind: rates.Project, ID: string(c.Project)})
+			}
+			if over := d.Rates.Take(d.Now(), class(r), parties...); over != nil {
+				d.Refuse(w, r, TooOften(w, over))
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// PaceMethods is Pace for a dialect whose calls have the class that their method says.
+func (d *Door) PaceMethods(next http.Handler) http.Handler {
+	return d.PaceBy(func(r *http.Request) rates.Class {
+		return ClassOf(r.Method, api.ReadLog, api.RoleMember)
+	})(next)
+}
+
+// address returns the address of a request as a party, nothing if it is not known.
+func (d *Door) address(r *http.Request) []rates.Party {
+	if d.Address == nil {
+		return nil
+	}
+	if a := d.Address(r); a != "" {
+		return []rates.Party{{Kind: rates.Address, ID: a}}
+	}
+	return nil
+}
+
+// paceStranger counts a call without a token that this node knows. It refuses one too many
+// before anybody is asked about its token.
+func (d *Door) paceStranger(w http.ResponseWriter, r *http.Request) error {
+	if over := d.Rates.Take(d.Now(), rates.Strangers, d.address(r)...); over != nil {
+		return TooOften(w, over)
+	}
+	return nil
+}
+
+// TooOften returns the refusal of a call that came too early, and sets Retry-After.
+func TooOften(w http.ResponseWriter, over *rates.Over) error {
+	wait := max((over.Wait+time.Second-1)/time.Second, 1)
+	w.Header().Set("Retry-After", strconv.FormatInt(int64(wait), 10))
+	return api.Errorf(api.CodeOverloaded, "too many calls: each %s may make %d of the class %s in a second; try again in %d s",
+		over.Party.Kind, over.PerSecond, over.Class, wait)
+}

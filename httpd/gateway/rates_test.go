@@ -1,0 +1,50 @@
+package gateway
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/httpd/rates"
+)
+
+// TestRatesOfALink: a zone that calls too often is refused before its bodies are read, and may
+// still decide what is held. Other zones are served.
+func TestRatesOfALink(t *testing.T) {
+	w := newWorld(t)
+	w.rates = rates.New(rates.Rates{rates.Peers: 1, rates.Decisions: 1, rates.Joins: 1})
+	c := w.config(w.zone)
+	w.Handler, w.enrol = New(c), Enrol(c)
+	flood := func(c call) map[int]int {
+		t.Helper()
+		codes := map[int]int{}
+		for range 100 {
+			rec := w.do(t, c)
+			assert.Equal(t, rec.Code == http.StatusTooManyRequests, rec.Header().Get("Retry-After") == "1")
+			codes[rec.Code]++
+		}
+		return codes
+	}
+	bad := []byte("nonsense")
+	assert.Equal(t, map[int]int{http.StatusBadRequest: 2, http.StatusTooManyRequests: 98},
+		flood(call{method: http.MethodPost, target: "/zones/holds", peer: "zone-up", body: bad}))
+	assert.Equal(t, map[int]int{http.StatusBadRequest: 2, http.StatusTooManyRequests: 98},
+		flood(call{method: http.MethodPost, target: "/zones/decisions", peer: "zone-up", body: bad}))
+	assert.NotEqual(t, http.StatusTooManyRequests, w.do(t, call{method: http.MethodPost, target: "/zones/hello", peer: "zone-east", body: bad}).Code)
+	assert.Equal(t, map[int]int{http.StatusBadRequest: 8, http.StatusTooManyRequests: 92},
+		flood(call{method: http.MethodPost, target: "/links/enrol", peer: "zone-new", body: bad}))
+}
+
+// TestClassesOfCalls: what ends or decides something has a class of its own.
+func TestClassesOfCalls(t *testing.T) {
+	var decisions []string
+	for _, r := range new(peerDoor).listRoutes() {
+		if r.class() == rates.Decisions {
+			decisions = append(decisions, r.Method+" "+r.Path)
+		}
+	}
+	assert.Equal(t, []string{
+		"POST /zones/holds/{id}/commit", "DELETE /zones/holds/{id}", "POST /zones/decisions", "GET /zones/holds/{id}/decision", "DELETE /servers/{id}",
+	}, decisions)
+}

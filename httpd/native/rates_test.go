@@ -1,0 +1,50 @@
+package native
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/httpd/rates"
+)
+
+// TestRatesOfCalls: a member that floods the zone with boots is refused before the log is touched,
+// and reads, ends what it has, and leaves room for others and for admins.
+func TestRatesOfCalls(t *testing.T) {
+	w := newWorld(t)
+	w.rates = rates.New(rates.Rates{rates.Writes: 1, rates.Releases: 1, rates.Reads: 1, rates.Admins: 1})
+	w.serve(w.store)
+	boot := call{method: http.MethodPost, target: "/zones/boot", token: "member:s", body: "{"}
+	codes := map[int]int{}
+	before := w.store.View().Index()
+	for range 100 {
+		codes[w.do(boot).Code]++
+	}
+	assert.Equal(t, map[int]int{http.StatusBadRequest: 2, http.StatusTooManyRequests: 98}, codes)
+	assert.Equal(t, before, w.store.View().Index())
+	for _, c := range []call{
+		{method: http.MethodDelete, target: "/zones/boot/nothing", token: "member:s"},
+		{method: http.MethodGet, target: "/zones/boot", token: "member:s"},
+		{method: http.MethodGet, target: "/operator/members", token: "admin:s"},
+		{method: http.MethodPost, target: "/zones/boot", token: "admin:s", body: "{"},
+	} {
+		assert.NotEqual(t, http.StatusTooManyRequests, w.do(c).Code, "%s as %s", c, c.token)
+	}
+	w.now = func() time.Time { return epoch.Add(time.Second) }
+	assert.Equal(t, http.StatusBadRequest, w.do(boot).Code)
+}
+
+// TestRatesOfJoins: nobody can keep the zone busy with tokens to join.
+func TestRatesOfJoins(t *testing.T) {
+	w := newWorld(t)
+	w.rates = rates.New(rates.Rates{rates.Joins: 1})
+	w.serve(w.store)
+	codes := map[int]int{}
+	for range 100 {
+		codes[w.do(call{method: http.MethodPost, target: "/operator/join", body: "{"}).Code]++
+	}
+	require.Equal(t, map[int]int{http.StatusBadRequest: 8, http.StatusTooManyRequests: 92}, codes)
+}

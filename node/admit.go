@@ -1,0 +1,62 @@
+package node
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"berth/api"
+	"berth/identity"
+	"berth/internal/backoff"
+)
+
+// membersPoll is how often the connections of other nodes are compared with the members.
+const membersPoll = 100 * time.Millisecond
+
+// clockSlack is by how much the clocks of two leaders of a zone may differ where times of
+// theirs are compared.
+const clockSlack = 10 * time.Second
+
+// checkMember decides whether the holder of a node certificate may speak to this node:
+// it must be a member by the newest configuration that this node has, or be joining. A
+// certificate alone is not enough: a removed node keeps its own.
+//
+// A node may be behind, and its zone be led by a node that it has never heard of. It accepts
+// one whose certificate is younger than all it knows; that of a node whose removal it knows is
+// older. While it knows a leader, only the leader itself: it has yet to say who the members are.
+func (n *Node) checkMember(id api.NodeID, issued time.Time) error {
+	if n.store.HasMember(id) || n.view().Admitted(id) {
+		return nil
+	}
+	leader, _ := n.store.Leader()
+	if !n.leading.Load() && (leader == "" || leader == id) && issued.Add(clockSlack).After(n.store.KnownUntil()) {
+		return nil
+	}
+	return api.Errorf(api.CodeForbidden, "node %q is no member of the zone, or its join is too long ago", string(id))
+}
+
+// checkAgent decides whether the holder of an agent certificate may speak to this node: not with
+// one that was issued before its agent was revoked.
+func (n *Node) checkAgent(id api.AgentID, issued time.Time) error {
+	if a, ok := n.view().Agent(id); ok && a.Revoked != 0 && api.InstantOf(issued) <= a.Revoked {
+		return api.Errorf(api.CodeForbidden, "agent %q was revoked; it may join with a new token", string(id))
+	}
+	return nil
+}
+
+// agentOf returns the agent that makes a request, for the agents' handler.
+func (n *Node) agentOf(r *http.Request) (api.AgentID, bool) {
+	p, ok := peerOf(r.Context())
+	id := api.AgentID(p.ID)
+	return id, ok && p.Role == identity.RoleAgent && n.checkAgent(id, p.issued) == nil
+}
+
+// closeLeavers closes the connections of nodes that stop being members and of agents that are
+// revoked, until ctx ends.
+func (n *Node) closeLeavers(ctx context.Context, agents *gate) {
+	for ctx.Err() == nil {
+		n.nodeGate.closeRefused()
+		agents.closeRefused()
+		backoff.Sleep(ctx, membersPoll)
+	}
+}

@@ -1,0 +1,60 @@
+package zone
+
+import (
+	"context"
+	"slices"
+
+	"berth/api"
+	"berth/internal/actor"
+	"berth/internal/requestid"
+	"berth/raftstore/command"
+)
+
+// audited lists the kinds of commands that are recorded whoever proposes them.
+var audited = map[command.Kind]bool{
+	command.KindNodePut: true, command.KindNodeRemove: true, command.KindConfigSet: true, command.KindSchedulerSet: true,
+	command.KindTokenPut: true, command.KindTokenDelete: true, command.KindRoleSet: true, command.KindRoleDelete: true, command.KindJoinPut: true, command.KindJoinUse: true,
+	command.KindFlavorPut: true, command.KindFlavorDelete: true, command.KindEpochAdd: true, command.KindKEKUse: true, command.KindAgentRevoke: true,
+	command.KindLinkPut: true, command.KindLinkDelete: true,
+	command.KindQuotaSet: true, command.KindQuotaDelete: true,
+	command.KindAggregatePut: true, command.KindAggregateDelete: true,
+}
+
+// auditedCalls lists those that are recorded only if a caller of the public API proposes
+// them: otherwise they are daily work.
+var auditedCalls = map[command.Kind]bool{
+	command.KindHostSet: true, command.KindHostDelete: true, command.KindHoldDecide: true, command.KindLinkSet: true,
+	command.KindBindingSet: true, command.KindBindingEnd: true, command.KindPropertySet: true,
+}
+
+// withAudit returns cmds behind a command that says who proposes them, if one of them is
+// recorded in the audit log and all nodes of the zone read that.
+func (z *Zone) withAudit(ctx context.Context, cmds []command.Command) []command.Command {
+	call := actor.Of(ctx)
+	if !slices.ContainsFunc(cmds, func(c command.Command) bool {
+		return audited[c.Kind()] || call.By.Kind == api.ActorToken && auditedCalls[c.Kind()]
+	}) || z.store.Form() < api.FormFifth {
+		return cmds
+	}
+	note := z.auditOf(ctx)
+	note.Count = len(cmds)
+	return append([]command.Command{note}, cmds...)
+}
+
+func (z *Zone) auditOf(ctx context.Context) command.Audit {
+	call := actor.Of(ctx)
+	return command.Audit{
+		Stamp: z.Stamp(), Actor: call.By, Request: requestid.Of(ctx), Call: call.Path[:min(len(call.Path), api.AuditCallMaxBytes)],
+	}
+}
+
+// Audit records a change that is no command in the audit log, such as a restore.
+func (z *Zone) Audit(ctx context.Context, target string) error {
+	if z.store.Form() < api.FormFifth {
+		return nil
+	}
+	note := z.auditOf(ctx)
+	note.Target = target
+	_, err := z.store.Propose(ctx, note)
+	return err
+}

@@ -1,0 +1,56 @@
+package fleet
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/api"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+)
+
+// Agent is an agent with what the zone can tell of it.
+type Agent struct {
+	api.Agent
+	Recorded bool        // the zone has a record of its join or its revocation
+	Hosts    int         // that it has registered, those included that it no longer serves
+	First    api.Instant // its join, or its oldest host
+	Seen     time.Time   // its latest call of this leader; zero for none
+}
+
+// Agents returns the agents of a state by id: those that joined or were revoked, and those of hosts.
+func (f *Fleet) Agents(v *state.State) []Agent {
+	all := map[api.AgentID]*Agent{}
+	for _, a := range v.Agents() {
+		all[a.ID] = &Agent{Agent: *a, Recorded: true, First: a.Joined}
+	}
+	for _, h := range v.AllHosts() {
+		a := all[h.Agent]
+		if a == nil {
+			a = &Agent{Agent: api.Agent{ID: h.Agent}, First: h.Created}
+			all[h.Agent] = a
+		}
+		a.Hosts++
+		a.First = min(a.First, h.Created)
+	}
+	out := make([]Agent, 0, len(all))
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		all[id].Seen = f.beats.lastBeat(id)
+		out = append(out, *all[id])
+	}
+	return out
+}
+
+// RevokeAgent ends an agent: its certificates are refused from now on, and its hosts are down and
+// disabled. A repeat changes nothing.
+func (f *Fleet) RevokeAgent(ctx context.Context, id api.AgentID) error {
+	_, err := f.zone.Change(ctx, command.AgentRevoke{Stamp: f.zone.Stamp(), ID: id}, func(v *state.State) error {
+		if _, known := v.Agent(id); !known && !v.HasHosts(id) {
+			return api.Errorf(api.CodeNotFound, "no agent %q", string(id))
+		}
+		return nil
+	})
+	return err
+}

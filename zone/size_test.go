@@ -1,0 +1,50 @@
+package zone_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/internal/memstore"
+	"berth/raftstore/command"
+	"berth/zone"
+)
+
+// TestAStateThatIsTooLargeTakesNothingNew, neither of its own callers nor of a parent, and what it refuses
+// is not logged.
+func TestAStateThatIsTooLargeTakesNothingNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.full = map[string]bool{"mid": true}
+		root := w.zone("root", nil, 2)
+		mid := w.zone("mid", root, 4)
+		w.settle()
+		before := mid.view().Index()
+		_, err := mid.lead().Boot(w.ctx, order("own", 1, 1))
+		require.Equal(t, api.CodeOverloaded, api.CodeOf(err))
+		assert.Contains(t, api.MessageOf(err), "takes nothing new")
+		assert.Equal(t, before, mid.view().Index())
+
+		assert.Equal(t, api.BootActive, root.run(order("some", 1, 4)).State(), "the parent has what it has itself")
+		assert.Len(t, root.instances("some"), 2)
+		for _, h := range mid.view().Holds() { // the parent says that it does not want it any more
+			assert.Empty(t, h.Slots)
+		}
+		w.settle()
+	})
+}
+
+// TestTheSizeOfAStateIsLimited at the limit and below it, which is below what a backup may have.
+func TestTheSizeOfAStateIsLimited(t *testing.T) {
+	s := memstore.New()
+	n := s.View().SizeBytes()
+	for most, ok := range map[int64]bool{n: false, n + 1: true, 0: true} {
+		z := zone.New(zone.Config{Store: s, Now: time.Now, StateMaxBytes: most})
+		assert.Equal(t, ok, z.CheckSize() == nil, "%d", most-n)
+	}
+	assert.Less(t, int64(zone.StateMaxBytes), int64(command.BackupMaxBytes))
+}
