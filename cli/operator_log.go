@@ -29,6 +29,7 @@ type logRange struct {
 func operatorLog(e *env) *cobra.Command {
 	var (
 		dir string
+		key string
 		r   logRange
 	)
 	c := &cobra.Command{
@@ -54,7 +55,11 @@ with all fields, and byte fields only their length.`,
 			if r.limit < 0 || r.to != 0 && r.to < r.from {
 				return exitError(exitUsage, "", "--limit must not be negative, and --to not below --from")
 			}
-			d, err := raftstore.OpenDisk(filepath.Join(dir, raftFolder))
+			diskKey, err := ReadDiskKey(key)
+			if err != nil {
+				return err
+			}
+			d, err := raftstore.OpenDisk(filepath.Join(dir, raftFolder), diskKey)
 			switch {
 			case errors.Is(err, syscall.EWOULDBLOCK):
 				return withHint(err, "stop the node first, or use the other verbs to see the state of a running zone: berth help")
@@ -73,6 +78,7 @@ with all fields, and byte fields only their length.`,
 	hideCallerFlags(c)
 	f := c.Flags()
 	f.StringVar(&dir, "dir", "", "data directory of the node")
+	f.StringVar(&key, "disk-key-file", "", "file with the disk key of the node, if it has one")
 	f.Uint64Var(&r.from, "from", 0, "first index to print")
 	f.Uint64Var(&r.to, "to", 0, "last index to print (default: the last)")
 	f.IntVar(&r.limit, "limit", 0, "most entries to print; 0 for all")

@@ -12,6 +12,7 @@ import (
 	"berth/federation"
 	"berth/identity"
 	"berth/internal/durable"
+	"berth/raftstore"
 )
 
 // Files of a node's data directory. Everything in it is private to its owner.
@@ -83,23 +84,17 @@ func newDir(dir string) error {
 	return nil
 }
 
-// keepKEKs returns a function that writes the key-encryption keys of a node.
-func keepKEKs(dir string) func(federation.KEKs) error {
+// keepKEKs returns a function that writes the key-encryption keys of a node, sealed with its
+// disk key if it has one.
+func keepKEKs(dir string, key *raftstore.DiskKey) func(federation.KEKs) error {
 	return func(k federation.KEKs) error {
-		return durable.ReplaceFile(filepath.Join(dir, fileKEK), 0o600, k.Bytes())
+		return durable.ReplaceFile(filepath.Join(dir, fileKEK), 0o600, key.SealFile(fileKEK, k.Bytes()))
 	}
 }
 
-func readKEKs(dir string) (federation.KEKs, error) {
+func readKEKs(dir string, key *raftstore.DiskKey) (federation.KEKs, error) {
 	path := filepath.Join(dir, fileKEK)
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the key-encryption keys: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s can be read by others: chmod 600 it", path)
-	}
-	b, err := os.ReadFile(path)
+	b, err := key.ReadFile(path, fileKEK)
 	if err != nil {
 		return nil, fmt.Errorf("reading the key-encryption keys: %w", err)
 	}

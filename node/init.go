@@ -18,6 +18,7 @@ import (
 	"berth/federation"
 	"berth/identity"
 	"berth/internal/durable"
+	"berth/raftstore"
 )
 
 // InitOptions describe the zone that Init creates.
@@ -26,9 +27,10 @@ type InitOptions struct {
 	Name    string     // of the zone
 	Node    api.NodeID // of its first node; default "node-1"
 	Listen  Addresses
-	Names   []string         // host names and IPs in the public API's certificate, besides those of Listen.API
-	Costs   []api.CostWeight // default: costs.DefaultWeights
-	PlanKey []byte           // build_plan_encryption_key; nil makes random keys
+	Names   []string           // host names and IPs in the public API's certificate, besides those of Listen.API
+	Costs   []api.CostWeight   // default: costs.DefaultWeights
+	PlanKey []byte             // build_plan_encryption_key; nil makes random keys
+	DiskKey *raftstore.DiskKey // seals what the node writes to its disk; nil for none
 	Now     time.Time
 
 	TokenTTL time.Duration // of the first admin token; 0 for one that does not expire
@@ -58,14 +60,14 @@ func Init(o InitOptions) (adminToken string, err error) {
 		return "", err
 	}
 	keks := federation.NewKEK()
-	first, token, err := federation.Found(federation.NewKeys(keks, keepKEKs(o.Dir), o.PlanKey), ca, o.Name, o.Costs, o.TokenTTL, o.Now)
+	first, token, err := federation.Found(federation.NewKeys(keks, keepKEKs(o.Dir, o.DiskKey), o.PlanKey), ca, o.Name, o.Costs, o.TokenTTL, o.Now)
 	if err != nil {
 		return "", err
 	}
 	if err = ownCertificates(o, ca); err != nil {
 		return "", err
 	}
-	if err = keepKEKs(o.Dir)(keks); err != nil {
+	if err = keepKEKs(o.Dir, o.DiskKey)(keks); err != nil {
 		return "", err
 	}
 	if err := durable.ReplaceFile(filepath.Join(o.Dir, fileInit), 0o600, first); err != nil {
@@ -118,6 +120,8 @@ type JoinOptions struct {
 	Plain  bool      // the zone's public API speaks plain HTTP; only on loopback
 	Now    func() time.Time
 	Net    Network // in place of TCP; nil for TCP
+
+	DiskKey *raftstore.DiskKey // nodes only: seals what the node writes to its disk; nil for none
 }
 
 // JoinNode makes the data directory of a further node of a zone, with a join
@@ -141,7 +145,7 @@ func JoinNode(ctx context.Context, o JoinOptions) error {
 	if err != nil {
 		return err
 	}
-	if err = keepKEKs(o.Dir)(keks); err != nil {
+	if err = keepKEKs(o.Dir, o.DiskKey)(keks); err != nil {
 		return err
 	}
 	r := record{Zone: a.Zone, ZoneName: a.ZoneName, Node: api.NodeID(a.ID), Listen: o.Listen, Join: a.Addresses}

@@ -42,7 +42,7 @@ func TestJoinOverTLS(t *testing.T) {
 	assert.Equal(t, []string{"127.0.0.1", "192.0.2.7", "127.0.0.2"}, ips)
 	assert.Equal(t, identity.Subject{Zone: r.rec.Zone, Role: identity.RoleNode, ID: "node-2"}, creds.node.Subject)
 	assert.Empty(t, creds.node.Cert.Leaf.DNSNames, "only the public API has names")
-	keks, err := readKEKs(dir)
+	keks, err := readKEKs(dir, nil)
 	require.NoError(t, err)
 	assert.Equal(t, r.keys.KEKs(), keks)
 

@@ -25,7 +25,7 @@ func TestTheKeyChangesWithARemoval(t *testing.T) {
 	require.NoError(t, gone.stop())
 	first.until("another key is in use", func(v *state.State) bool { return len(v.KEK) > 0 && v.KEKDue == 0 })
 	assert.Len(t, first.keys.KEKs(), len(before)+1)
-	left, err := readKEKs(gone.home.opts.Dir)
+	left, err := readKEKs(gone.home.opts.Dir, nil)
 	require.NoError(t, err)
 	assert.Equal(t, before, left, "it was given none")
 

@@ -53,9 +53,10 @@ import (
 type Options struct {
 	Dir      string
 	Version  string
-	Plain    bool   // the public API speaks plain HTTP; only on loopback
-	Insecure bool   // the public API asks for no token; only on loopback
-	PlanKey  []byte // build_plan_encryption_key, if Init was given one
+	Plain    bool               // the public API speaks plain HTTP; only on loopback
+	Insecure bool               // the public API asks for no token; only on loopback
+	PlanKey  []byte             // build_plan_encryption_key, if Init was given one
+	DiskKey  *raftstore.DiskKey // of the disk, if Init or JoinNode was given one
 	Timing   raftstore.Timing
 	Compact  raftstore.Compaction
 	Log      *slog.Logger
@@ -144,14 +145,14 @@ func Open(o Options) (n *Node, err error) {
 	if n.creds, err = loadCredentials(o.Dir); err != nil {
 		return nil, err
 	}
-	keks, err := readKEKs(o.Dir)
+	keks, err := readKEKs(o.Dir, o.DiskKey)
 	if err != nil {
 		return nil, err
 	}
 	n.leaderChanged.Store(newSignal())
 	n.noteLed()
 	n.closing = make(chan struct{})
-	n.keys = federation.NewKeys(keks, keepKEKs(o.Dir), o.PlanKey)
+	n.keys = federation.NewKeys(keks, keepKEKs(o.Dir, o.DiskKey), o.PlanKey)
 	if err = n.openListeners(); err != nil {
 		return nil, err
 	}
@@ -166,7 +167,7 @@ func Open(o Options) (n *Node, err error) {
 		Stream: raftStream{n.nodeGate.roomFor(api.ALPNRaft), n.dialNode(api.ALPNRaft)},
 		Ran:    rec.Ran, Made: func() error { rec.Ran = true; return rec.writeFile(o.Dir) },
 		Timing: o.Timing, Compact: o.Compact, Crash: o.Crash, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
-		Form: o.Form,
+		Form: o.Form, DiskKey: o.DiskKey,
 	}
 	if o.Memory != nil {
 		conf.Dir = ""

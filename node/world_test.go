@@ -91,7 +91,7 @@ func newZone(tb testing.TB, name string, change ...func(*InitOptions)) *home {
 	var err error
 	h.token, err = Init(o)
 	require.NoError(tb, err)
-	h.opts.PlanKey = o.PlanKey
+	h.opts.PlanKey, h.opts.DiskKey = o.PlanKey, o.DiskKey
 	return h
 }
 

@@ -78,6 +78,10 @@ type Config struct {
 	Timeout   time.Duration // bound on each wait for Raft; TimeoutDefault when zero
 	Bootstrap bool          // make a zone of this one node, unless Dir holds one already
 
+	// DiskKey seals what is written to Dir; nil for none. A directory keeps the key that it
+	// was made with, or none.
+	DiskKey *DiskKey
+
 	// Ran says that this node has run before, so Dir must hold what it knows: a
 	// node that has lost all of it has lost its votes, and starts no more than one
 	// whose log is damaged. Made is called, once Dir is made and before the node
@@ -150,6 +154,8 @@ func (c Config) checkConfig() error {
 		return api.Errorf(api.CodeInvalid, "form %d is unknown; this release reads forms from %d to %d", c.Form, api.FormFirst, api.FormNewest)
 	case c.Stream == nil, c.Log == nil:
 		return api.Errorf(api.CodeInvalid, "a stream and a log are required")
+	case c.Memory != nil && c.DiskKey != nil:
+		return api.Errorf(api.CodeInvalid, "a memory has no disk key")
 	case (c.Dir == "") == (c.Memory == nil):
 		return api.Errorf(api.CodeInvalid, "exactly one of a data directory and a memory is required")
 	}

@@ -408,7 +408,7 @@ func TestFirstStartMayBeCutOff(t *testing.T) {
 		},
 		"all but the snapshots": func(t *testing.T, dir string) {
 			t.Helper()
-			require.NoError(t, prepareDir(dir, "n1", false))
+			require.NoError(t, prepareDir(dir, rest{node: "n1"}, false))
 		},
 	}
 	for name, leave := range steps {

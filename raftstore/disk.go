@@ -29,6 +29,7 @@ const (
 	logFile       = "raft.db"
 	snapshotDir   = "snapshots"
 	diskFormat    = 2
+	sealedFormat  = 3           // the same, sealed with a disk key
 	lockTimeout   = time.Second // how long to wait for another process to let go of the log
 	logCacheCount = 64          // newest entries kept in memory for followers
 )
@@ -56,7 +57,7 @@ func openStores(cfg Config, g *guard, opened func() bool) (stores, error) {
 	if cfg.Memory != nil {
 		return cfg.Memory.openStores(g, opened)
 	}
-	st, err := openDir(cfg.Dir, cfg.Ran, g, opened)
+	st, err := openDir(cfg, g, opened)
 	if err == nil && !cfg.Ran && cfg.Made != nil {
 		if err = cfg.Made(); err != nil {
 			err = errors.Join(fmt.Errorf("noting that the node runs: %w", err), st.close())
@@ -65,8 +66,9 @@ func openStores(cfg Config, g *guard, opened func() bool) (stores, error) {
 	return st, refuseDamage(cfg.ID, err)
 }
 
-func openDir(dir string, ran bool, g *guard, opened func() bool) (st stores, err error) {
-	if err = prepareDir(dir, g.node, ran); err != nil {
+func openDir(cfg Config, g *guard, opened func() bool) (st stores, err error) {
+	dir, at := cfg.Dir, rest{g.node, cfg.DiskKey}
+	if err = prepareDir(dir, at, cfg.Ran); err != nil {
 		return stores{}, err
 	}
 	path := filepath.Join(dir, logFile)
@@ -89,11 +91,11 @@ func openDir(dir string, ran bool, g *guard, opened func() bool) (st stores, err
 	if err != nil {
 		return stores{}, fmt.Errorf("opening the snapshots: %w", err)
 	}
-	return joinChecks(bolt, snaps, g, opened, bolt.Close)
+	return joinChecks(bolt, snaps, at, g, opened, bolt.Close)
 }
 
 // joinChecks puts the checks between Raft and what it writes to.
-func joinChecks(u under, snaps snapshotKeeper, g *guard, opened func() bool, closing func() error) (stores, error) {
+func joinChecks(u under, snaps snapshotKeeper, at rest, g *guard, opened func() bool, closing func() error) (stores, error) {
 	if g.wrap != nil {
 		u = g.wrap(u)
 	}
@@ -102,11 +104,18 @@ func joinChecks(u under, snaps snapshotKeeper, g *guard, opened func() bool, clo
 		return stores{}, err
 	}
 	snaps.tell(log.noteSnapshot)
-	cached, err := raft.NewLogCache(logCacheCount, log)
+	var (
+		logs raft.LogStore      = log
+		kept raft.SnapshotStore = snaps
+	)
+	if at.key != nil {
+		logs, kept = sealedLog{log, at}, sealedSnapshots{snaps, at}
+	}
+	cached, err := raft.NewLogCache(logCacheCount, logs)
 	if err != nil {
 		return stores{}, err
 	}
-	return stores{cached, log, snaps, closing}, nil
+	return stores{cached, log, kept, closing}, nil
 }
 
 // removeLeftovers removes what a crash left in dir.
@@ -136,17 +145,23 @@ func openBolt(path string) (*raftboltdb.BoltStore, error) {
 type identity struct {
 	Format int        `json:"format"`
 	Node   api.NodeID `json:"node_id"`
-	Sum    uint32     `json:"crc32c"` // of the other two, as sum returns it
+	Key    string     `json:"disk_key,omitempty"` // names the disk key, in sealedFormat
+	Sum    uint32     `json:"crc32c"`             // of the others, as checksum returns it
 }
 
 func (id identity) checksum() uint32 {
-	return crc32.Checksum(fmt.Appendf(nil, "%d %s", id.Format, id.Node), castagnoli)
+	text := fmt.Appendf(nil, "%d %s", id.Format, id.Node)
+	if id.Key != "" {
+		text = fmt.Appendf(text, " %s", id.Key)
+	}
+	return crc32.Checksum(text, castagnoli)
 }
 
 // prepareDir makes dir the data directory of node, or checks that it is. Each
 // step of making it may be cut off by a crash and is repeated by the next call. A
 // node that ran before must have it.
-func prepareDir(dir string, node api.NodeID, ran bool) error {
+func prepareDir(dir string, at rest, ran bool) error {
+	node := at.node
 	if err := makeDir(dir); err != nil {
 		return err
 	}
@@ -161,6 +176,11 @@ func prepareDir(dir string, node api.NodeID, ran bool) error {
 	if !fresh && owner.Node != node {
 		return api.Errorf(api.CodeConflict, "data directory %s belongs to node %s, not to %s", dir, owner.Node, node)
 	}
+	if !fresh {
+		if err = checkDiskKey(dir, owner.Key, at.key); err != nil {
+			return err
+		}
+	}
 	path := filepath.Join(dir, logFile)
 	_, err = os.Stat(path)
 	switch {
@@ -174,7 +194,11 @@ func prepareDir(dir string, node api.NodeID, ran bool) error {
 	if err != nil || !fresh {
 		return err
 	}
-	return writeIdentity(filepath.Join(dir, nodeFile), identity{Format: diskFormat, Node: node})
+	id := identity{Format: diskFormat, Node: node}
+	if at.key != nil {
+		id.Format, id.Key = sealedFormat, nameOf(at.key)
+	}
+	return writeIdentity(filepath.Join(dir, nodeFile), id)
 }
 
 // makeLog creates an empty log under another name first, so that a file of the
@@ -235,8 +259,8 @@ func readIdentity(path string) (identity, error) {
 	if first := id.Format == 1 && id.Sum == 0; !first && id.Sum != id.checksum() { // the first format had no checksum
 		return id, fmt.Errorf("%s: %w: its checksum does not match", path, ErrDamaged)
 	}
-	if id.Format != diskFormat {
-		return id, api.Errorf(api.CodeConflict, "%s has format %d; this version reads %d", path, id.Format, diskFormat)
+	if id.Format != diskFormat && id.Format != sealedFormat {
+		return id, api.Errorf(api.CodeConflict, "%s has format %d; this version reads %d and %d", path, id.Format, diskFormat, sealedFormat)
 	}
 	return id, nil
 }

@@ -60,7 +60,7 @@ func (m *Memory) openStores(g *guard, opened func() bool) (stores, error) {
 			return stores{}, err
 		}
 	}
-	return joinChecks(d, &memorySnapshots{disk: d, guard: g}, g, opened, func() error { return nil })
+	return joinChecks(d, &memorySnapshots{disk: d, guard: g}, rest{}, g, opened, func() error { return nil })
 }
 
 // memoryDisk is a Memory as one Open sees it.

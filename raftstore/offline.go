@@ -20,7 +20,7 @@ import (
 // the node cannot start. Its methods are for one goroutine at a time.
 type Disk struct {
 	dir       string
-	node      api.NodeID
+	rest      rest
 	log       *logReader
 	snapshots []*raft.SnapshotMeta
 }
@@ -53,9 +53,9 @@ type SnapshotInfo struct {
 
 // OpenDisk opens the data directory of a stopped node (Config.Dir) and verifies all
 // of it, as Open does, without changing anything. Errors: CodeNotFound when there is
-// no node in dir; CodeConflict when a process uses it, then with the cause
+// no node in dir; CodeInvalid when it was made with another disk key than key, nil for none; CodeConflict when a process uses it, then with the cause
 // syscall.EWOULDBLOCK, and for damage, which the text names, with ErrDamaged.
-func OpenDisk(dir string) (*Disk, error) {
+func OpenDisk(dir string, key *DiskKey) (*Disk, error) {
 	id, err := readIdentity(filepath.Join(dir, nodeFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, api.Wrap(api.CodeNotFound, "raftstore.OpenDisk", dir+" holds the log of no node", err)
@@ -67,6 +67,9 @@ func OpenDisk(dir string) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkDiskKey(dir, id.Key, key); err != nil {
+		return nil, err
+	}
 	path := filepath.Join(dir, logFile)
 	log, err := openLog(path, id.Node)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +78,7 @@ func OpenDisk(dir string) (*Disk, error) {
 	if err != nil {
 		return nil, refuseDamage(id.Node, err)
 	}
-	d := &Disk{dir: filepath.Join(dir, snapshotDir), node: id.Node, log: log}
+	d := &Disk{dir: filepath.Join(dir, snapshotDir), rest: rest{id.Node, key}, log: log}
 	d.snapshots, err = listSnapshots(d.dir, id.Node)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil // a first start was cut off before it was made
@@ -97,7 +100,7 @@ func OpenDisk(dir string) (*Disk, error) {
 func (d *Disk) Close() error { return d.log.Close() }
 
 // Node returns the node to which the directory belongs.
-func (d *Disk) Node() api.NodeID { return d.node }
+func (d *Disk) Node() api.NodeID { return d.rest.node }
 
 // Range returns the first and the last index of the log; both are 0 when it is empty.
 func (d *Disk) Range() (first, last uint64) {
@@ -136,7 +139,7 @@ func (d *Disk) Entries() iter.Seq2[Entry, error] {
 			if !d.log.book.hasEntry(index) {
 				return nil
 			}
-			e, err := entryOfLog(index, l)
+			e, err := d.entryOfLog(index, l)
 			if !yield(e, err) || err != nil {
 				return stop
 			}
@@ -148,9 +151,12 @@ func (d *Disk) Entries() iter.Seq2[Entry, error] {
 	}
 }
 
-func entryOfLog(index uint64, stored *raft.Log) (Entry, error) {
+func (d *Disk) entryOfLog(index uint64, stored *raft.Log) (Entry, error) {
 	l, sum, err := openEntry(index, stored)
 	if err != nil {
+		return Entry{Index: index}, err
+	}
+	if err := d.rest.openData(&l); err != nil {
 		return Entry{Index: index}, err
 	}
 	e := Entry{Index: l.Index, Term: l.Term, Bytes: len(l.Data), Sum: sum}
@@ -177,6 +183,7 @@ func entryOfLog(index uint64, stored *raft.Log) (Entry, error) {
 func (d *Disk) Snapshots() []SnapshotInfo {
 	var all []SnapshotInfo
 	for _, m := range d.snapshots {
+		m = d.rest.measureSnapshot(m)
 		all = append(all, SnapshotInfo{
 			ID: m.ID, Index: m.Index, Term: m.Term, Bytes: m.Size, Members: membersOf(m.Configuration, ""),
 		})
@@ -186,12 +193,15 @@ func (d *Disk) Snapshots() []SnapshotInfo {
 
 // State returns the state in the snapshot with an ID.
 func (d *Disk) State(id string) (st *state.State, err error) {
-	_, r, err := loadSnapshot(d.dir, id, d.node)
+	m, r, err := loadSnapshot(d.dir, id, d.rest.node)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, api.Wrap(api.CodeNotFound, "raftstore.State", "there is no such snapshot", err)
 	}
+	if err == nil {
+		_, r, err = d.rest.openSnapshot(m, r)
+	}
 	if err != nil {
-		return nil, refuseDamage(d.node, err)
+		return nil, refuseDamage(d.rest.node, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	return loadAll(io.Reader(r), api.FormNewest)

@@ -21,12 +21,12 @@ func TestReadingAStoppedNode(t *testing.T) {
 	require.NoError(t, n.raft.Snapshot().Error())
 	n.must(put("b", "2"), put("c", "3"))
 	want, term, last, dir := n.View(), n.Term(), n.raft.LastIndex(), n.cfg.Dir
-	_, err := OpenDisk(dir)
+	_, err := OpenDisk(dir, nil)
 	assert.Equal(t, api.CodeConflict, api.CodeOf(err), "it runs")
 	require.ErrorIs(t, err, syscall.EWOULDBLOCK)
 	n.stop()
 
-	d, err := OpenDisk(dir)
+	d, err := OpenDisk(dir, nil)
 	require.NoError(t, err)
 	first, end := d.Range()
 	assert.Equal(t, []any{api.NodeID("n1"), term, uint64(1), last}, []any{d.Node(), d.Term(), first, end})
@@ -73,7 +73,7 @@ func TestReadingAStoppedNode(t *testing.T) {
 	require.NoError(t, d.Close())
 	require.NoError(t, openAgain(dir))
 
-	_, err = OpenDisk(filepath.Join(dir, "nothing"))
+	_, err = OpenDisk(filepath.Join(dir, "nothing"), nil)
 	assert.Equal(t, api.CodeNotFound, api.CodeOf(err))
 }
 
@@ -99,7 +99,7 @@ func TestReadingADamagedNode(t *testing.T) {
 		n := solo(t, nil)
 		n.stop()
 		require.NoError(t, c.damage(n.cfg.Dir), what)
-		_, err := OpenDisk(n.cfg.Dir)
+		_, err := OpenDisk(n.cfg.Dir, nil)
 		require.ErrorIs(t, err, ErrDamaged, what)
 		assert.Equal(t, api.CodeConflict, api.CodeOf(err), what)
 		require.ErrorContains(t, err, filepath.Join(n.cfg.Dir, c.says), what)

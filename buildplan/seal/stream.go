@@ -39,6 +39,13 @@ func IsStream(start []byte) bool {
 // StreamStartBytes is by how many bytes a sealed stream is recognised.
 const StreamStartBytes = len(streamMagic)
 
+// StreamLength returns the length of what is in a sealed stream of this many bytes.
+func StreamLength(sealed int64) int64 {
+	body := sealed - int64(StreamStartBytes+SaltBytes)
+	chunks := (body + streamChunkBytes + tagBytes - 1) / (streamChunkBytes + tagBytes)
+	return body - chunks*tagBytes
+}
+
 // streamCipher numbers the chunks of one stream.
 type streamCipher struct {
 	aead   cipher.AEAD

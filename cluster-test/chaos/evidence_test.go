@@ -77,7 +77,7 @@ func (f *fleet) stopAndRead(t *testing.T) evidence {
 // comes of it.
 func readDisk(t *testing.T, n *lab.NodeProc, applied uint64) (check.NodeLog, *state.State) {
 	t.Helper()
-	d, err := raftstore.OpenDisk(filepath.Join(n.Dir, "raft"))
+	d, err := raftstore.OpenDisk(filepath.Join(n.Dir, "raft"), nil)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, d.Close()) }()
 	log := check.NodeLog{Node: string(n.ID), Committed: applied}

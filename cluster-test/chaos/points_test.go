@@ -176,7 +176,7 @@ func (p *points) took() int {
 // stateOf returns what the disk of a node holds that was the only one of its zone
 // and has ended: all of its log is committed.
 func stateOf(dir string) (*state.State, error) {
-	d, err := raftstore.OpenDisk(dir)
+	d, err := raftstore.OpenDisk(dir, nil)
 	if err != nil {
 		return nil, err
 	}

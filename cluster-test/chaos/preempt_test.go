@@ -320,7 +320,7 @@ type history struct {
 // readHistory replays the log of a stopped node.
 func readHistory(t *testing.T, n *lab.NodeProc) *history {
 	t.Helper()
-	d, err := raftstore.OpenDisk(filepath.Join(n.Dir, "raft"))
+	d, err := raftstore.OpenDisk(filepath.Join(n.Dir, "raft"), nil)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, d.Close()) }()
 	h := &history{evicted: map[api.InstanceID]bool{}, within: map[api.InstanceID]api.InstanceID{}, events: map[string]int{}}

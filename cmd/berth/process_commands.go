@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -14,7 +13,9 @@ import (
 	"berth/cli"
 	"berth/costs"
 	"berth/httpd/rates"
+	"berth/internal/durable"
 	"berth/node"
+	"berth/raftstore"
 )
 
 // processCommands returns the commands that run or prepare a process of a zone.
@@ -82,12 +83,14 @@ func planKey(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	b, err := readPrivate(path)
+	b, err := durable.ReadPrivate(path)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "berth", "the plan key cannot be read: "+err.Error(), err)
 	}
 	return []byte(strings.TrimRight(string(b), "\r\n")), nil
 }
+
+const diskKeyHelp = "file with the key that seals the log, the snapshots and the keys in --dir, 64 hexadecimal digits of openssl rand -hex 32 (default: not sealed)"
 
 const planKeyHelp = "file with the build_plan_encryption_key of the zone, at least 32 bytes (default: random keys)"
 
@@ -96,6 +99,7 @@ func (e *env) initCommand() *cobra.Command {
 		o      node.InitOptions
 		listen listenFlags
 		key    string
+		disk   string
 		until  string
 		weight map[string]int64
 	)
@@ -113,6 +117,9 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 		RunE: cli.RunLocally(func(*cobra.Command, []string) error {
 			var err error
 			if o.PlanKey, err = planKey(key); err != nil {
+				return err
+			}
+			if o.DiskKey, err = cli.ReadDiskKey(disk); err != nil {
 				return err
 			}
 			if o.TokenTTL, err = cli.ParseExpiry(until); err != nil {
@@ -143,6 +150,7 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 	f.StringVar(&o.Name, "name", "", "name of the zone")
 	f.StringVar((*string)(&o.Node), "node", "node-1", "id of the first node")
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
+	f.StringVar(&disk, "disk-key-file", "", diskKeyHelp)
 	f.StringVar(&until, "token-expires", api.TokenTTLFirst.String(), "after which `TIME` the first admin token expires, such as 720h, or never")
 	f.StringToInt64Var(&weight, "cost", nil, "cost and its weight, such as spread=1 (the default) or fill_first=1; may be repeated")
 	listen.addFlags(c)
@@ -157,6 +165,7 @@ func (e *env) nodeCommand() *cobra.Command {
 		logs   logFlags
 		join   string
 		key    string
+		disk   string
 		rate   map[string]int64
 	)
 	c := &cobra.Command{
@@ -180,10 +189,13 @@ with exit code 9. The zone continues without it.`,
 			if o.PlanKey, err = planKey(key); err != nil {
 				return err
 			}
+			if o.DiskKey, err = cli.ReadDiskKey(disk); err != nil {
+				return err
+			}
 			if o.Rates, err = rates.Defaults().With(rate); err != nil {
 				return err
 			}
-			if err = joinNode(c.Context(), o.Dir, join, &listen); err != nil {
+			if err = joinNode(c.Context(), o.Dir, join, o.DiskKey, &listen); err != nil {
 				return err
 			}
 			o.Log, o.Now, o.Version = log, readClock, version
@@ -206,6 +218,7 @@ with exit code 9. The zone continues without it.`,
 	f.StringVar(&o.Dir, "dir", "", "data directory, of berth init or of an earlier join")
 	f.StringVar(&join, "join-file", "", "file with a join token; used only the first time")
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
+	f.StringVar(&disk, "disk-key-file", "", diskKeyHelp)
 	f.BoolVar(&o.Insecure, "insecure-dev", false, "require no tokens; only on a loopback address")
 	f.IntVar(&o.ConnsPerAddress, "conns-per-address", 0, "connections that one remote address may have to each listener (default: half of those that there are places for)")
 	f.StringToInt64Var(&rate, "rate", nil, "class of calls and how many one party may make in a second, such as writes=100; 0 for any number; may be repeated. Classes: "+strings.Join(rates.Classes(), ", "))
@@ -233,7 +246,7 @@ func lastWords(log *slog.Logger, err error) {
 }
 
 // joinNode creates the directory of an additional node, unless it exists.
-func joinNode(ctx context.Context, dir, tokenFile string, l *listenFlags) error {
+func joinNode(ctx context.Context, dir, tokenFile string, disk *raftstore.DiskKey, l *listenFlags) error {
 	if holdsNode(dir) {
 		return nil // the token is used up, and its file may be gone
 	}
@@ -241,7 +254,7 @@ func joinNode(ctx context.Context, dir, tokenFile string, l *listenFlags) error 
 	if err != nil || token == "" {
 		return err
 	}
-	return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, Listen: l.readAddresses(), Names: l.names, Now: readClock})
+	return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, DiskKey: disk, Listen: l.readAddresses(), Names: l.names, Now: readClock})
 }
 
 // holdsNode reports whether dir is the directory of a node that has joined.
@@ -255,24 +268,11 @@ func readSecret(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	b, err := readPrivate(path)
+	b, err := durable.ReadPrivate(path)
 	if err != nil {
 		return "", api.Wrap(api.CodeInvalid, "berth", "the token cannot be read: "+err.Error(), err)
 	}
 	return strings.TrimSpace(string(b)), nil
-}
-
-// readPrivate reads a file with a secret. It refuses one that others may read. A pipe has no
-// others: whoever may open it is known by other means.
-func readPrivate(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s can be read by others: chmod 600 it", path)
-	}
-	return os.ReadFile(path)
 }
 
 // readClock is the clock of every process of this binary.

@@ -57,3 +57,16 @@ func SyncDir(root *os.Root) error {
 	}
 	return errors.Join(dir.Sync(), dir.Close())
 }
+
+// ReadPrivate reads a file with a secret. It is an error if others than its owner may use the
+// file. A pipe has no others: whoever may open it is known by other means.
+func ReadPrivate(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s can be read by others: chmod 600 it", path)
+	}
+	return os.ReadFile(path)
+}
