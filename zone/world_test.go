@@ -119,6 +119,7 @@ func specs(name string, n int) []api.InstanceSpec {
 
 // Limits of the zone's parts that these tests wait for.
 const (
+	holdPatience    = time.Second      // for a child that has never held anything
 	holdTimeout     = 10 * time.Second // for all children of one hold to answer
 	holdAskAfter    = 15 * time.Second // after which an undecided hold asks upward
 	failuresToPause = 3                // selects or holds in a row

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"berth/api"
 	"berth/buildplan"
@@ -19,7 +20,7 @@ type childAnswer struct {
 	ask     buildplan.Ask
 	outcome string // "" until it is asked
 	reason  string
-	doubted bool // skipped only because of its digest, which may be old: asked before a request is left short
+	doubted bool // skipped only because of its digest, which may be old, or of its failures: asked before a request is left short
 	never   bool // doubted, because no host of the kind was there
 	barred  bool // excluded by the request's zone rule: named in advice if it has room
 	answer  *api.SelectAnswer
@@ -65,9 +66,12 @@ func (e *Estimator) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask
 	a := childAnswer{link: l, ask: ask, outcome: api.OutcomeAnswered}
 	its := ask.Request(req)
 	began, asked := e.zone.Instant(), e.zone.Now() // the child counts from its answer, which is later
+	slow := time.AfterFunc(e.usual.slowAfter(l.ID), func() { e.NoteSlow(l.ID) })
 	ans, err := e.peers.Select(ctx, l, its)
+	slow.Stop()
 	switch {
 	case err != nil && context.Cause(ctx) == errTooSlow: //nolint:errorlint // it is that very value
+		e.NoteSlow(l.ID)
 		a.outcome, a.reason = api.OutcomeLate, "no answer in time"
 	case err != nil && errors.Is(ctx.Err(), context.Canceled): // the caller is gone, which says nothing about the child
 		a.outcome, a.reason = api.OutcomeLate, "no answer in time"
@@ -104,8 +108,8 @@ func (e *Estimator) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask
 // the request excludes it, it is paused, it keeps failing, or its fresh digest shows
 // that no slot of the request fits below it. A digest is never final: a child skipped
 // because of it is asked before the request is left short. pinned is where each group
-// may lie.
-func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin) childAnswer {
+// may lie; with avoid it is not to be asked.
+func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin, avoid bool) childAnswer {
 	a := childAnswer{link: l}
 	d, age, heard := e.digests.Digest(l.Zone)
 	if !heard || age > digestAgeMax {
@@ -134,10 +138,18 @@ func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin)
 		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest says that nothing of this kind ever fits", true
 	case !fits:
 		a.outcome, a.reason, a.doubted = api.OutcomeSkipped, "its digest says that it is full", true
-	case !e.health.mayAsk(l.ID, e.zone.Now()):
-		a.outcome, a.reason = api.OutcomePaused, failing
-	case !e.health.isFailing(l.ID):
-		a.guess = guessOf(&d, a.ask.Request(req), l)
+	case avoid:
+		a.outcome, a.reason = api.OutcomeSkipped, "it did not hold what it had offered, so it is asked last"
+	default:
+		switch e.health.turnOf(l.ID, e.zone.Now()) {
+		case turnNow:
+			a.guess = guessOf(&d, a.ask.Request(req), l)
+		case turnTry:
+		case turnLast:
+			a.outcome, a.reason, a.doubted = api.OutcomeSkipped, slowLately, true
+		case turnNever:
+			a.outcome, a.reason = api.OutcomePaused, failing
+		}
 	}
 	a.barred = l.State != api.LinkPaused && !allowsChild(&req.Zones, l.Name)
 	return a
@@ -146,8 +158,11 @@ func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin)
 // failing is the reason to skip a child that does not answer.
 const failing = "it has failed or was late several times; it will be tried again"
 
-// askDoubted asks the children that were skipped only because of their digests, and
-// reports whether there were any.
+// slowLately is the reason not to ask a child that is asked last.
+const slowLately = "it was slow, or did not hold what it had offered, so it is asked last"
+
+// askDoubted asks the children that were skipped only because of their digests, or because they
+// are asked last, and reports whether there were any.
 func (e *Estimator) askDoubted(ctx context.Context, answers []childAnswer, req *api.Request) bool {
 	some := false
 	e.askChildren(ctx, answers, req, func(a *childAnswer) bool {

@@ -48,6 +48,7 @@ type Estimator struct {
 
 	health       health        // outcomes of selects to children
 	usual        usual         // times of selects to children
+	holds        usual         // and of holds
 	asking       underWay      // selects for other zones under way
 	explanations explanations  // of the latest selects
 	searches     chan struct{} // one value for each search for room under way; holds roomSearchesMax
@@ -57,7 +58,8 @@ type Estimator struct {
 func New(c Config) *Estimator {
 	return &Estimator{
 		zone: c.Zone, peers: c.Peers, digests: c.Digests, keys: c.Keys,
-		health: health{of: map[api.LinkID]*childHealth{}}, usual: usual{of: map[api.LinkID]time.Duration{}}, asking: underWay{of: map[string]flight{}},
+		health: health{of: map[api.LinkID]*childHealth{}}, usual: usual{of: map[api.LinkID]time.Duration{}},
+		holds: usual{of: map[api.LinkID]time.Duration{}}, asking: underWay{of: map[string]flight{}},
 		searches: make(chan struct{}, roomSearchesMax),
 	}
 }

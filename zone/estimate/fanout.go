@@ -202,7 +202,8 @@ func (f *fanout) layOutLean(ctx context.Context) (*Plan, buildplan.Plan) {
 	f.pickChildren(f.slack, f.least(), func(g int, price int64) int64 {
 		return int64(req.Groups[g].Count - countUpTo(own.Groups[g].Slots, price))
 	})
-	f.askFirst(ctx, own)
+	q := &inquiry{e: f.e, v: f.v, w: f.w, answers: f.answers, own: func() buildplan.Plan { return own }}
+	q.askLean(ctx)
 	p := mergeOffers(f.v, f.w, own, f.answers)
 	for round := range fanoutRoundsMax {
 		if !f.pickMore(p, round) {

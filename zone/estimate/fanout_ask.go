@@ -8,12 +8,13 @@ import (
 
 	"berth/api"
 	"berth/buildplan"
+	"berth/raftstore/state"
 )
 
 // errTooSlow is the cause for which a call is ended that the plan can do without.
 var errTooSlow = errors.New("estimate: the others have enough, and the child is too slow")
 
-// usual keeps how long a child usually takes to answer a select, on this node.
+// usual keeps how long a child usually takes to answer one kind of call, on this node.
 type usual struct {
 	mu sync.Mutex // guards of
 	of map[api.LinkID]time.Duration
@@ -32,19 +33,30 @@ func (u *usual) note(l api.LinkID, took time.Duration) {
 	u.of[l] = took
 }
 
-// patienceFor returns for how long to wait for some children before others are asked as well.
-func (u *usual) patienceFor(answers []childAnswer, some []int) time.Duration {
+// timeOf returns the usual time of a child; false if it has not answered yet.
+func (u *usual) timeOf(l api.LinkID) (time.Duration, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	took, ok := u.of[l]
+	return took, ok
+}
+
+// slowAfter returns after which time without an answer a child is slow.
+func (u *usual) slowAfter(l api.LinkID) time.Duration {
+	took, ok := u.timeOf(l)
+	if !ok {
+		return fanoutPatience
+	}
+	return max(fanoutSlow*took, fanoutPatienceMin)
+}
+
+// slowestOf returns the longest time after which one of some children is slow.
+func (u *usual) slowestOf(answers []childAnswer, some []int) time.Duration {
 	out := fanoutPatienceMin
 	for _, i := range some {
-		took, ok := u.of[answers[i].link.ID]
-		if !ok {
-			return fanoutPatience
-		}
-		out = max(out, fanoutSlow*took)
+		out = max(out, u.slowAfter(answers[i].link.ID))
 	}
-	return min(out, fanoutPatience)
+	return out
 }
 
 // lateAnswer is the answer to one question of a fan-out.
@@ -53,58 +65,97 @@ type lateAnswer struct {
 	answer childAnswer
 }
 
+// inquiry asks the children of one request, and does without those that are slow if the others have enough.
+type inquiry struct {
+	e       *Estimator
+	v       *state.State
+	w       *Want
+	answers []childAnswer
+	own     func() buildplan.Plan // waits until own hosts are planned
+}
+
 // startAsking asks children, and sends the answer of each to a channel with room for all.
-func (f *fanout) startAsking(ctx context.Context, some []int, to chan<- lateAnswer) {
+func (q *inquiry) startAsking(ctx context.Context, some []int, to chan<- lateAnswer) {
 	for _, i := range some {
-		a := &f.answers[i]
+		a := &q.answers[i]
 		link, ask := a.link, a.ask
-		go func() { to <- lateAnswer{i, f.e.askChild(ctx, link, ask, f.w.Request)} }()
+		go func() { to <- lateAnswer{i, q.e.askChild(ctx, link, ask, q.w.Request)} }()
 	}
 }
 
-// askFirst asks the children that are picked. When one of them is slow, it asks those that are left out as
-// well, and gives up those that are slower still if the others have enough. A late answer counts until then. It
-// returns when every call has ended.
-func (f *fanout) askFirst(ctx context.Context, own buildplan.Plan) {
-	var picked, spare []int
-	for i := range f.answers {
-		switch a := &f.answers[i]; {
+// pickedAndSpare returns the children that are to be asked, and those that a lean fan-out leaves out.
+func pickedAndSpare(answers []childAnswer) (picked, spare []int) {
+	for i := range answers {
+		switch a := &answers[i]; {
 		case a.outcome == "":
 			picked = append(picked, i)
 		case a.spare:
 			spare = append(spare, i)
 		}
 	}
-	ctx, stop := f.e.withinHop(ctx)
+	return picked, spare
+}
+
+// askLean asks the children that are picked. When one of them is slow, it asks those that are left out as
+// well, and gives up those that are slower still if the others have enough.
+func (q *inquiry) askLean(ctx context.Context) {
+	picked, spare := pickedAndSpare(q.answers)
+	wait := min(q.e.usual.slowestOf(q.answers, picked), fanoutPatience)
+	q.ask(ctx, picked, spare, wait, fanoutGiveUp*wait)
+}
+
+// askAll asks all children, and gives up those that are slow if the others have enough. It waits as long as
+// is in order for the slowest of them, and longer for one that was slow last time, so that one which has become slower
+// is known again.
+func (q *inquiry) askAll(ctx context.Context) {
+	picked, _ := pickedAndSpare(q.answers)
+	const least, most = fanoutGiveUp * fanoutPatienceMin, fanoutGiveUp * fanoutPatience
+	wait := least
+	for _, i := range picked {
+		l := q.answers[i].link.ID
+		wait = max(wait, min(least<<min(q.e.health.slowTimes(l), 8), most))
+		if usual, ok := q.e.usual.timeOf(l); ok {
+			wait = max(wait, fanoutSlow*usual)
+		} else {
+			wait = max(wait, most)
+		}
+	}
+	q.ask(ctx, picked, nil, wait, wait)
+}
+
+// ask asks the children that are picked, the spare ones as well if one of them has not answered after
+// patience, and after end waits only for as long as the answers are not enough. A late answer counts until then. It
+// returns when every call has ended.
+func (q *inquiry) ask(ctx context.Context, picked, spare []int, patience, end time.Duration) {
+	ctx, stop := q.e.withinHop(ctx)
 	defer stop()
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	answered := make(chan lateAnswer, len(f.answers))
-	f.startAsking(ctx, picked, answered)
-	wait := f.e.usual.patienceFor(f.answers, picked)
-	patience, end := time.NewTimer(wait), time.NewTimer(fanoutGiveUp*wait)
-	defer patience.Stop()
-	defer end.Stop()
+	answered := make(chan lateAnswer, len(q.answers))
+	q.startAsking(ctx, picked, answered)
+	slow, over := time.NewTimer(patience), time.NewTimer(end)
+	defer slow.Stop()
+	defer over.Stop()
 	tooSlow := false
 	for left := len(picked); left > 0; {
 		select {
 		case a := <-answered:
-			f.answers[a.i] = a.answer
+			q.answers[a.i] = a.answer
 			left--
-		case <-patience.C:
-			f.startAsking(ctx, spare, answered)
+		case <-slow.C:
+			q.startAsking(ctx, spare, answered)
 			left += len(spare)
-		case <-end.C:
+		case <-over.C:
 			tooSlow = true
 		}
-		if tooSlow && f.hasEnough(own) {
+		if tooSlow && left > 0 && q.hasEnough() {
 			giveUp(errTooSlow)
 		}
 	}
 }
 
 // hasEnough reports whether the answers so far are enough for a plan of everything.
-func (f *fanout) hasEnough(own buildplan.Plan) bool {
-	p := mergeOffers(f.v, f.w, own, f.answers)
-	return p.unmet == "" && p.Offered() >= f.w.Request.Count()
+func (q *inquiry) hasEnough() bool {
+	p := mergeOffers(q.v, q.w, q.own(), q.answers)
+	return p.unmet == "" && p.Offered() >= q.w.Request.Count()
 }

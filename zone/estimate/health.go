@@ -12,6 +12,9 @@ const (
 	// failuresToPause is how many selects in a row must fail or be late, or offers not
 	// be held, before a child is no longer asked.
 	failuresToPause = 3
+	// failuresToLast is how many offers in a row a child must refuse to hold before it is asked last: others
+	// may have been faster once. One that does not answer is asked last at once.
+	failuresToLast = 2
 	// lateToPause is for how long a child that was heard lately must be late, or not be reached, before it
 	// is no longer asked: one that has much to do, or restarts, is late a few times in a row.
 	lateToPause = 10 * time.Second
@@ -19,9 +22,12 @@ const (
 	// with each failed try, up to probeEveryMax, unless the child was heard lately.
 	probeEvery    = 2 * time.Second
 	probeEveryMax = 60 * time.Second
+	// lastEveryMax bounds the pause before a child that is asked last is tried by one that can do without it;
+	// the pause begins with probeEvery and doubles with each failed try.
+	lastEveryMax = 30 * time.Second
 )
 
-// health records the outcomes of selects to each child on this node. It is a hint: a
+// health records the outcomes of selects and holds of each child on this node. It is a hint: a
 // node that has just started asks every child.
 type health struct {
 	mu sync.Mutex // guards of
@@ -31,36 +37,83 @@ type health struct {
 // childHealth is the recent record of one child.
 type childHealth struct {
 	failures int
+	slow     int       // of these, in a row: it did not answer within its time
 	since    time.Time // the first of them
-	paused   bool      // it is asked only to try it
-	wait     time.Duration
-	until    time.Time
-	trying   bool // one select is probing; others may have been under way before
-	unheld   bool // it did not hold what it had offered, and has held nothing since
+	unheld   bool      // it did not hold what it had offered, and has held nothing since
+
+	paused bool // it is asked only to try it
+	wait   time.Duration
+	until  time.Time
+	trying bool // one select is probing; others may have been under way before
+
+	last     bool // whoever can do without it does not ask it, but one now and then, to try it
+	lastWait time.Duration
+	lastTill time.Time
+	lastTry  bool // one is trying it
 }
 
-// mayAsk reports whether a child may be asked at now. For a failing child it returns
-// true once, as a probe, and then false until the probe has had its time.
+// turn is when to ask a child.
+type turn int
+
+const (
+	turnNow   turn = iota
+	turnTry        // now, by this one alone: it fails, or has failed
+	turnLast       // only if the others have not enough
+	turnNever      // not for now
+)
+
+// turnOf returns when to ask a child for a request at now. For one that fails it returns turnTry once, and
+// then something else until that try has had its time.
+func (h *health) turnOf(l api.LinkID, now time.Time) turn {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.of[l]
+	switch {
+	case p == nil || !p.paused && !p.last:
+		return turnNow
+	case p.paused && now.Before(p.until):
+		return turnNever
+	case p.last && now.Before(p.lastTill):
+		return turnLast
+	}
+	p.try(now)
+	return turnTry
+}
+
+// mayAsk reports whether a child may be asked at now, for a request for which the others have not enough. For a
+// paused child it returns true once, as a probe, and then false until the probe has had its time.
 func (h *health) mayAsk(l api.LinkID, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.of[l]
-	if p == nil || !p.paused {
+	switch {
+	case p == nil || !p.paused:
 		return true
-	}
-	if now.Before(p.until) {
+	case now.Before(p.until):
 		return false
 	}
-	p.until, p.trying = now.Add(p.wait), true
+	p.try(now)
 	return true
 }
 
-// isFailing reports whether a child fails so often that it is asked only to try it.
-func (h *health) isFailing(l api.LinkID) bool {
+// try notes that somebody tries a child at now.
+func (p *childHealth) try(now time.Time) {
+	if p.paused {
+		p.until, p.trying = now.Add(p.wait), true
+	}
+	if p.last {
+		p.lastTill, p.lastTry = now.Add(p.lastWait), true
+	}
+}
+
+// slowTimes returns how often in a row a child has not answered within its time.
+func (h *health) slowTimes(l api.LinkID) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := h.of[l]
-	return p != nil && p.paused
+	if p := h.of[l]; p != nil {
+		return p.slow
+	}
+	return 0
 }
 
 // noteAnswer records that a child has answered a select.
@@ -72,51 +125,120 @@ func (h *health) noteAnswer(l api.LinkID) {
 	}
 }
 
+// noteSlow records at now that a child has not answered within its time, although it may still do so: it is
+// asked last until it does.
+func (h *health) noteSlow(l api.LinkID, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.find(l, now).putLast(true, now)
+}
+
 // noteSelect records that a select to a child has failed. heard says that the child was only late or
 // not reached, and was heard lately. Selects that were under way when the child was paused add nothing.
 func (h *health) noteSelect(l api.LinkID, heard bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.noteFailure(l, heard, now)
+	h.find(l, now).noteFailure(heard, now)
 }
 
-// noteHold records whether a child held what it had offered.
-func (h *health) noteHold(l api.LinkID, ok bool, now time.Time) {
+// noteHold records at now what became of a hold that a child was asked for.
+func (h *health) noteHold(l api.LinkID, o HoldOutcome, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if ok {
+	if o == Held {
 		delete(h.of, l)
 		return
 	}
-	h.noteFailure(l, false, now).unheld = true
+	p := h.find(l, now)
+	p.unheld = true
+	if o != Late {
+		p.noteFailure(false, now)
+	}
+	if o != Refused || p.failures >= failuresToLast {
+		p.putLast(o != Refused, now)
+	}
 }
 
-func (h *health) noteFailure(l api.LinkID, heard bool, now time.Time) *childHealth {
+// find returns the record of a child, which is new if nothing has failed before.
+func (h *health) find(l api.LinkID, now time.Time) *childHealth {
 	p := h.of[l]
 	if p == nil {
 		p = &childHealth{since: now}
 		h.of[l] = p
 	}
+	return p
+}
+
+// putLast has a child asked last, for longer after each failed try. What was under way before adds nothing.
+func (p *childHealth) putLast(slow bool, now time.Time) {
+	if p.last && !p.lastTry {
+		return
+	}
+	if slow {
+		p.slow++
+	}
+	p.lastWait = min(max(2*p.lastWait, probeEvery), lastEveryMax)
+	p.last, p.lastTry, p.lastTill = true, false, now.Add(p.lastWait)
+}
+
+func (p *childHealth) noteFailure(heard bool, now time.Time) {
 	p.failures++
 	switch {
 	case p.paused && !p.trying:
-		return p
+		return
 	case !p.paused && (p.failures < failuresToPause || heard && now.Sub(p.since) < lateToPause):
-		return p
+		return
 	case heard:
 		p.wait = probeEvery
 	default:
 		p.wait = min(max(2*p.wait, probeEvery), probeEveryMax)
 	}
 	p.paused, p.trying, p.until = true, false, now.Add(p.wait)
-	return p
 }
 
-// NoteHeld records whether a child held what it had offered.
-func (e *Estimator) NoteHeld(l api.LinkID, ok bool) { e.health.noteHold(l, ok, e.zone.Now()) }
+// HoldOutcome is what became of a hold that a child was asked for.
+type HoldOutcome int
+
+// Outcomes of holds.
+const (
+	Held       HoldOutcome = iota
+	Refused                // it answered that it does not hold what it had offered
+	Late                   // it did not answer within its usual time, or only that it is not available, and nobody waited longer
+	Unanswered             // it did not answer within the time of a hold
+)
+
+// NoteHold records what became of a hold that a child was asked for, and after which time.
+func (e *Estimator) NoteHold(l api.LinkID, o HoldOutcome, took time.Duration) {
+	if o == Held || o == Refused {
+		e.holds.note(l, took)
+	}
+	e.health.noteHold(l, o, e.zone.Now())
+}
+
+// NoteSlow records that a child has not answered a call within its time, although it may still do so.
+func (e *Estimator) NoteSlow(l api.LinkID) { e.health.noteSlow(l, e.zone.Now()) }
 
 // NoteFailure records that a child gave an unusable answer.
 func (e *Estimator) NoteFailure(l api.LinkID) { e.health.noteSelect(l, false, e.zone.Now()) }
+
+// Bounds of the time within which a child is expected to hold.
+const (
+	holdSlow           = 8 // times as long as usual
+	holdPatienceMin    = 250 * time.Millisecond
+	holdPatienceUnused = time.Second // of a child that has not answered any hold; and what others may come up to by being late
+)
+
+// HoldPatience returns for how long a child should be waited for when it is asked for a hold, by one that may
+// find room elsewhere: holdSlow times as long as usual. A child that was late last time has more, so
+// that one which has become slower is known again.
+func (e *Estimator) HoldPatience(l api.LinkID) time.Duration {
+	usual, ok := e.holds.timeOf(l)
+	if !ok {
+		return holdPatienceUnused
+	}
+	usual = max(holdSlow*usual, holdPatienceMin)
+	return max(usual, min(usual<<min(e.health.slowTimes(l), 8), holdPatienceUnused))
+}
 
 // underWay is the set of requests that this node is selecting for. In a tree a request
 // reaches a zone at one depth only, though a hedge or a repeat may bring it twice. A

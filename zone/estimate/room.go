@@ -84,7 +84,7 @@ func (e *Estimator) searchRoom(ctx context.Context, v *state.State, q *api.RoomQ
 	}
 	pinned := s.bounds.narrow(pinsOf(v, &q.Request))
 	for _, l := range v.Children() {
-		s.children = append(s.children, childRoom{childAnswer: e.prepareQuestion(l, &q.Request, pinned)})
+		s.children = append(s.children, childRoom{childAnswer: e.prepareQuestion(l, &q.Request, pinned, false)})
 	}
 	asked := make(chan struct{})
 	go func() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"berth/api"
@@ -162,11 +163,7 @@ func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan,
 	pinned := w.bounds.narrow(pinsOf(v, req))
 	answers := make([]childAnswer, 0, len(v.Children()))
 	for _, l := range v.Children() {
-		a := e.prepareQuestion(l, req, pinned)
-		if a.outcome == "" && w.Avoid[l.ID] {
-			a.outcome, a.reason = api.OutcomeSkipped, "it did not hold what it had offered, so it is asked last"
-		}
-		answers = append(answers, a)
+		answers = append(answers, e.prepareQuestion(l, req, pinned, w.Avoid[l.ID]))
 	}
 	var p *Plan
 	var own buildplan.Plan
@@ -174,16 +171,18 @@ func (e *Estimator) layOut(ctx context.Context, v *state.State, w *Want) (*Plan,
 		p, own = f.layOutLean(ctx)
 	} else {
 		sortBySeed(answers, req)
+		plan := sync.OnceValue(func() buildplan.Plan { return e.planOwn(v, req, nil, &w.bounds) })
+		q := &inquiry{e: e, v: v, w: w, answers: answers, own: plan}
 		asked := make(chan struct{})
 		go func() {
 			defer close(asked)
-			e.askChildren(ctx, answers, req, func(a *childAnswer) bool { return a.outcome == "" })
+			q.askAll(ctx)
 		}()
-		own = e.planOwn(v, req, nil, &w.bounds)
+		own = plan()
 		<-asked
 		p = mergeOffers(v, w, own, answers)
 	}
-	if p.Offered() < req.Count() && e.askDoubted(ctx, answers, req) {
+	if (p.unmet != "" || p.Offered() < req.Count()) && e.askDoubted(ctx, answers, req) {
 		p = mergeOffers(v, w, own, answers)
 	}
 	first := slices.Clone(answers)

@@ -45,6 +45,7 @@ type run struct {
 	missing [][]api.InstanceSpec // per group: not held yet
 	held    []map[api.LinkID]int // per group: held, by child or "" for this zone
 	decided bool                 // the hold's own entry has decided
+	left    int                  // children of the last hold that were late, and whose part can be had elsewhere
 }
 
 func newRun(s *Saga, o owner, w *want) *run {
@@ -143,6 +144,9 @@ func (r *run) tryHold(ctx context.Context, req *api.Request, plan *estimate.Plan
 	}
 	if len(h.Refused) == 0 || r.first != nil {
 		return false, refusedPlan(r.describeShortfall(estimate.Room{}), h.Why), nil
+	}
+	if r.left > 0 { // what they were asked for is elsewhere
+		return ctx.Err() == nil, cause{}, ctx.Err()
 	}
 	if h.Why != api.CodeContended {
 		r.vain++
@@ -291,9 +295,13 @@ func (r *run) takeHold(ctx context.Context, req *api.Request, p *estimate.Plan, 
 			return r.owner.decision(r.s.zone.Stamp(), api.DecisionCommit, cause{}, nil)
 		}
 	}
-	h, err := r.s.askParts(ctx, res.Hold, &p.Layer, commit)
+	leave := r.leaving()
+	h, err := r.s.askParts(ctx, res.Hold, &p.Layer, commit, leave)
 	if err != nil {
 		return nil, err
+	}
+	if r.left = 0; leave != nil {
+		r.left = len(leave.left)
 	}
 	r.decided = h.Decision != api.DecisionPending
 	r.noteHold(ids, h)

@@ -63,7 +63,7 @@ func (s *Saga) holdForParent(ctx context.Context, parent *api.Link, r *api.HoldR
 	} else if h.Plan != layer.Plan && h.Plan != "" {
 		return nil, s.estimator.RefusePlan(&r.Request, errors.New("the hold took another plan before"))
 	}
-	h, err = s.askParts(ctx, h, layer, nil)
+	h, err = s.askParts(ctx, h, layer, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -230,27 +230,22 @@ func sparesOf(g *buildplan.LayerGroup) []api.HostID {
 }
 
 // askParts asks the children of a hold that have not answered yet, all at once, and
-// records their answers in one entry. A child that does not answer within holdTimeout
-// is recorded as holding nothing, and later told to release. If the caller gives up
+// records their answers in one entry. A child that does not answer within holdTimeout, or is left before, is
+// recorded as holding nothing, and later told to release. If the caller gives up
 // first, missing answers stay open for its next try. commit, if not nil, returns the command
-// that commits the owner of the hold: it shares the entry of the answers if all is held.
-func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer, commit func() command.Command) (*state.Hold, error) {
+// that commits the owner of the hold: it shares the entry of the answers if all is held. leave, if not nil, says
+// when children that are late are left.
+func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer, commit func() command.Command, leave *leaving) (*state.Hold, error) {
 	if h.State != api.HoldAsking {
 		return h, nil
 	}
 	budget, cancel := context.WithTimeout(ctx, holdTimeout)
 	defer cancel()
-	answers := make(chan partAnswer, len(h.Parts))
-	asked := 0
-	for _, p := range h.Parts {
-		if !p.Answered {
-			asked++
-			go func() { answers <- s.askPart(budget, h, p, l) }()
-		}
-	}
+	q := &partsQuestion{s: s, hold: h, layer: l, leave: leave, late: map[api.LinkID]bool{}}
 	c := command.HoldParts{ID: h.ID, Origin: h.Origin}
-	for range asked {
-		if a := <-answers; a.known || ctx.Err() == nil {
+	all, asked := q.ask(budget)
+	for _, a := range all {
+		if a.known || ctx.Err() == nil {
 			c.Answers = append(c.Answers, a.PartAnswer)
 		}
 	}
@@ -324,15 +319,16 @@ func (s *Saga) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 		a, err := s.askHold(call, link, r, tries == 0)
 		cancel()
 		s.zone.Reach(crash.HoldAsked)
-		if err != nil && mayRepeat(err) && ctx.Err() == nil {
+		if err != nil && ctx.Err() != nil {
+			err = api.Wrap(api.CodeTimeout, "saga.askPart", "nobody waits for it any longer", err)
+		} else if err != nil && mayRepeat(err) {
 			backoff.Sleep(ctx, backoff.Double(retryPause, retryPauseMax, tries))
 			continue
 		}
 		if err != nil {
 			s.zone.Log().Warn("child holds nothing", "link", link.Name, "hold", h.ID, "error", err)
 		}
-		out.noteAnswer(a, err)
-		s.noteHeld(h, p.Link, &out)
+		out.noteAnswer(p, a, err)
 		return out
 	}
 }
@@ -396,8 +392,8 @@ func (s *Saga) askHolds(ctx context.Context, l *api.Link, as []*ask) (out []erro
 	return out, nil
 }
 
-// noteAnswer records a child's answer, or why there is none.
-func (p *partAnswer) noteAnswer(a *api.HoldAnswer, err error) {
+// noteAnswer records a child's answer to its part, or why there is none. What it was not asked for it does not hold.
+func (p *partAnswer) noteAnswer(part state.Part, a *api.HoldAnswer, err error) {
 	switch {
 	case err != nil && mayRepeat(err):
 		p.Why = api.CodeTimeout
@@ -406,22 +402,24 @@ func (p *partAnswer) noteAnswer(a *api.HoldAnswer, err error) {
 	default:
 		p.Committed, p.known, p.Why = a.State == api.HoldCommitted, true, a.Why
 		if p.Committed || a.State == api.HoldHeld { // otherwise it has released what it had taken
-			p.Held = a.Held
+			p.Held = askedOf(part, a.Held)
 		}
 	}
 }
 
-// noteHeld records whether a child holds what it offered. A refusal does not count
-// against a child that was asked with a foreign plan, or whose room was taken by others
-// first.
-func (s *Saga) noteHeld(h *state.Hold, l api.LinkID, a *partAnswer) {
-	switch {
-	case len(a.Held) > 0:
-		s.estimator.NoteHeld(l, true)
-	case h.Origin == "" && h.Attempt != h.Request.Attempt: // once for a boot is enough
-	case a.Why == api.CodeTimeout || h.Plan == "" && a.Why != api.CodeContended && a.Why != api.CodePaused && a.Why != api.CodeOverQuota:
-		s.estimator.NoteHeld(l, false)
+// askedOf returns those of some instances that a child was asked for, each once.
+func askedOf(p state.Part, ids []api.InstanceID) []api.InstanceID {
+	held := make(map[api.InstanceID]bool, len(ids))
+	for _, id := range ids {
+		held[id] = true
 	}
+	var out []api.InstanceID
+	for _, i := range p.Instances {
+		if held[i.Spec.ID] {
+			out = append(out, i.Spec.ID)
+		}
+	}
+	return out
 }
 
 // mayRepeat reports whether repeating a call to another zone may help.

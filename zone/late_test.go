@@ -1,0 +1,121 @@
+package zone_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// lateHolds lets holds at a zone take a time.
+func (w *world) lateHolds(name string, d time.Duration) {
+	w.delay(func(c call) time.Duration {
+		if c.to == name && (c.op == "hold" || c.op == "hold and commit") {
+			return d / 2
+		}
+		return 0
+	})
+}
+
+// TestLateHoldIsLeft: a boot goes on elsewhere when a child takes much longer than usual to hold, and waits for it
+// if it needs it. What the child holds after all it gives back.
+func TestLateHoldIsLeft(t *testing.T) {
+	const ms = time.Millisecond
+	const least = 250 * ms // holdPatienceMin
+	for name, c := range map[string]struct {
+		usual, takes time.Duration
+		count        int
+		after        time.Duration // the boot is decided; less than that and a look elsewhere
+		there        int64         // instances in the child
+	}{
+		"in time":                 {0, least - 2*ms, 2, least - 2*ms, 2},
+		"too late":                {0, least + 20*ms, 2, least, 0},
+		"never":                   {0, time.Hour, 2, least, 0},
+		"in time for one so slow": {100 * ms, 700 * ms, 2, 700 * ms, 2},
+		"too late for it":         {100 * ms, 900 * ms, 2, 800 * ms, 0},
+		"late and needed":         {0, 4 * time.Second, 4, 4 * time.Second, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil, 2)
+				kid := w.zone("kid", root, 2)
+				cheap := int64(-1 << 40)
+				l, _ := root.view().LinkByName("kid")
+				root.do(command.LinkSet{ID: l.ID, Offset: &cheap})
+				w.lateHolds("kid", c.usual)
+				assert.Equal(t, api.BootActive, root.run(order("before", 2, 2)).State())
+				assert.Equal(t, int64(2), kid.used())
+				root.release("before")
+				root.outcome("before")
+				w.settle()
+				w.lateHolds("kid", c.takes)
+				began := time.Now()
+				root.boot(order("b", c.count, c.count))
+				b := root.decided("b")
+				took := time.Since(began)
+				assert.Equal(t, api.DecisionCommit, b.Decision, b.Reason)
+				assert.GreaterOrEqual(t, took, c.after)
+				assert.Less(t, took, c.after+100*ms)
+				w.delay(nil)
+				assert.Equal(t, api.BootActive, root.outcome("b").State())
+				w.settle()
+				assert.Equal(t, c.there, kid.used())
+			})
+		})
+	}
+}
+
+// TestFanoutToAllWithASlowChild: a child that takes much longer than usual is done without if the others have
+// enough, and not asked again at once; one that is always slow is waited for.
+func TestFanoutToAllWithASlowChild(t *testing.T) {
+	const ms = time.Millisecond
+	const least = 300 * ms
+	for name, c := range map[string]struct {
+		usual, takes time.Duration
+		count        int
+		after        time.Duration
+		next         string // the outcome of the next select there
+	}{
+		"in time":            {0, least - 2*ms, 2, least - 2*ms, api.OutcomeAnswered},
+		"too late":           {0, least + 2*ms, 2, least, api.OutcomeSkipped},
+		"it hangs":           {0, time.Hour, 2, least, api.OutcomeSkipped},
+		"it is always slow":  {100 * ms, 798 * ms, 2, 798 * ms, api.OutcomeAnswered},
+		"slower than always": {100 * ms, 802 * ms, 2, 800 * ms, api.OutcomeSkipped},
+		"late and needed":    {0, 4 * time.Second, 4, 4 * time.Second, api.OutcomeAnswered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil, 2)
+				w.zone("kid", root, 2)
+				w.hearAll()
+				root.fanOut(api.FanoutAll, 1)
+				takes := func(d time.Duration) {
+					w.delay(func(now call) time.Duration {
+						if now.op == "select" {
+							return d / 2
+						}
+						return 0
+					})
+				}
+				takes(c.usual)
+				root.pick(1, api.SelectTimeout)
+				takes(c.takes)
+				began := time.Now()
+				_, offered := told(root.pick(c.count, api.SelectTimeout))
+				assert.Equal(t, c.after, time.Since(began))
+				assert.GreaterOrEqual(t, offered, c.count)
+				w.delay(nil)
+				got, _ := told(root.pick(2, api.SelectTimeout))
+				assert.Equal(t, c.next, got["kid"])
+				got, _ = told(root.pick(4, api.SelectTimeout))
+				assert.Equal(t, api.OutcomeAnswered, got["kid"], "it is needed")
+			})
+		})
+	}
+}
