@@ -119,3 +119,43 @@ func TestFanoutToAllWithASlowChild(t *testing.T) {
 		})
 	}
 }
+
+// TestUnconfirmedEndsKeepNoBootBack: a boot that runs where it went on is ACTIVE, although the child that it asked
+// first to hold and to decide in one call may run something too. Its end waits until that child confirms that nothing does.
+func TestUnconfirmedEndsKeepNoBootBack(t *testing.T) {
+	for _, how := range []fault{refused, silenced} { // before or after the child has carried it out
+		t.Run(string(how), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil, 2)
+				kid := w.zone("kid", root, 2)
+				cheap := int64(-1 << 40)
+				l, _ := root.view().LinkByName("kid")
+				root.do(command.LinkSet{ID: l.ID, Offset: &cheap})
+				w.when(func(now call) fault {
+					switch {
+					case now.op == "hold and commit":
+						return how
+					case now.to == "kid" && (now.op == "abort" || now.op == "decisions"):
+						return vanished
+					}
+					return ""
+				})
+				b := root.run(order("b", 2, 2))
+				assert.Equal(t, api.BootActive, b.State(), b.Reason)
+				assert.Equal(t, 2, b.Counts.Active)
+				assert.Equal(t, 1, b.Unacked)
+				assert.Equal(t, how == silenced, kid.used() > 0, "what it has started")
+				root.release("b")
+				time.Sleep(time.Minute)
+				b, _ = root.view().Boot("p", "b")
+				assert.Equal(t, api.BootReleasing, b.State())
+				assert.Zero(t, root.used())
+				w.when(nil)
+				assert.Equal(t, api.BootReleased, root.outcome("b").State())
+				w.settle()
+				assert.Zero(t, kid.used())
+			})
+		})
+	}
+}

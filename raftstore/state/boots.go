@@ -148,7 +148,9 @@ func (b *Boot) State() api.BootState {
 		return api.BootReleasing
 	case b.Ended || b.Counts.Live() == 0 && settled:
 		return api.BootReleased
-	case b.Counts.Build > 0 || !settled:
+	case b.Counts.Live() == 0:
+		return api.BootReleasing
+	case b.Counts.Build > 0:
 		return api.BootBuilding
 	case b.Counts.Error > 0 && b.Counts.Error == b.Counts.Live():
 		return api.BootError

@@ -28,3 +28,27 @@ func TestCause(t *testing.T) {
 		assert.Equal(t, c.sentence, sentence)
 	}
 }
+
+// TestStateOfABoot: what a child has not confirmed keeps a boot from its end, and not from being ACTIVE.
+func TestStateOfABoot(t *testing.T) {
+	for _, c := range []struct {
+		boot Boot
+		want api.BootState
+	}{
+		{Boot{Decision: api.DecisionCommit, Counts: Counts{Active: 1}}, api.BootActive},
+		{Boot{Decision: api.DecisionCommit, Counts: Counts{Active: 1}, Unacked: 1}, api.BootActive},
+		{Boot{Decision: api.DecisionCommit, Counts: Counts{Active: 1, Build: 1}, Unacked: 1}, api.BootBuilding},
+		{Boot{Decision: api.DecisionCommit, Counts: Counts{Active: 1, Error: 1}, Unacked: 1}, api.BootDegraded},
+		{Boot{Decision: api.DecisionCommit, Counts: Counts{Error: 1}, Unacked: 1}, api.BootError},
+		{Boot{Decision: api.DecisionCommit, Counts: Counts{Deleted: 1}, Unacked: 1}, api.BootReleasing},
+		{Boot{Decision: api.DecisionCommit, Counts: Counts{Deleted: 1}}, api.BootReleased},
+		{Boot{Decision: api.DecisionCommit, Ended: true, Counts: Counts{Deleted: 1}, Unacked: 1}, api.BootReleasing},
+		{Boot{Decision: api.DecisionCommit, Ended: true, Counts: Counts{Deleted: 1}}, api.BootReleased},
+		{Boot{Decision: api.DecisionAbort, Unacked: 1}, api.BootReleasing},
+		{Boot{Decision: api.DecisionAbort}, api.BootFailed},
+	} {
+		if got := c.boot.State(); got != c.want {
+			t.Errorf("%+v is %s, not %s", c.boot, got, c.want)
+		}
+	}
+}
