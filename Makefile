@@ -73,7 +73,7 @@ fuzz: ## fuzz every target for FUZZTIME
 		| sed -E 's|/[^/]*:func | |' | sort \
 		| while read -r folder target; do \
 			echo "$$folder $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$folder" || exit 1; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$folder" || exit 1; \
 		done
 
 cluster: ## run the tests of whole zones alone, and say what they do
