@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"os"
+	"runtime/metrics"
 	"strings"
 	"testing"
 
@@ -19,6 +20,8 @@ import (
 const (
 	fuzzCommandsMax = 60      // commands that are applied
 	fuzzBytesMax    = 1 << 16 // bytes of input
+
+	fuzzLoadBytesMax uint64 = 64 << 20 // that loading such an input may allocate
 )
 
 // readCommands reads commands as an entry of the log has them: each behind its length. It leaves
@@ -131,8 +134,15 @@ func unhex(tb testing.TB, path string) []byte {
 	return b
 }
 
+// allocated returns how many bytes this process has allocated so far.
+func allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
 // FuzzLoad loads snapshots that nobody has saved. What is not refused can be saved and loaded
-// again, has the indexes that its records ask for, and goes on.
+// again, and has the indexes that its records ask for.
 func FuzzLoad(f *testing.F) {
 	for _, name := range []string{"", "-scheduler", "-placement"} {
 		f.Add(unhex(f, "testdata/snapshot-v3"+name+".hex"))
@@ -145,12 +155,14 @@ func FuzzLoad(f *testing.F) {
 		if len(b) > fuzzBytesMax {
 			return
 		}
+		before := allocated()
 		s, err := Load(bytes.NewReader(b), api.FormNewest)
+		require.Less(t, allocated()-before, fuzzLoadBytesMax, "bytes allocated for %d of a snapshot", len(b))
 		if err != nil {
 			return
 		}
 		first := saved(t, s)
 		require.Equal(t, first, saved(t, loaded(t, first)), "a snapshot of what was loaded")
-		checkIndexes(t, s)
+		checkBuilt(t, s)
 	})
 }

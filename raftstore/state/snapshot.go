@@ -110,7 +110,8 @@ func (s *State) Save(w io.Writer) error {
 }
 
 // Load reads what Save wrote, in forms up to newest, into a new state. A stream that is
-// truncated, malformed, or of another version or form is an error.
+// truncated, malformed, or of another version or form is an error, and so is one with a record that
+// refers to what is not there, as far as an index needs it.
 func Load(r io.Reader, newest api.Form) (*State, error) {
 	return LoadAhead(r, newest, func(read func() (any, error)) (func() (any, error), func()) { return read, func() {} })
 }
@@ -120,10 +121,15 @@ func Load(r io.Reader, newest api.Form) (*State, error) {
 type Ahead func(read func() (any, error)) (next func() (any, error), stop func())
 
 // LoadAhead is Load with records that are read ahead: to read one needs nothing of the state.
-func LoadAhead(r io.Reader, newest api.Form, ahead Ahead) (*State, error) {
+func LoadAhead(r io.Reader, newest api.Form, ahead Ahead) (s *State, err error) {
+	defer func() {
+		if p := recover(); p != nil { // records of a sound snapshot agree, so loading does not compare them
+			s, err = nil, fmt.Errorf("a record of the snapshot contradicts others: %v", p)
+		}
+	}()
 	d := codec.NewDecoder(r)
 	var h header
-	if err := d.Decode(&h); err != nil {
+	if err = d.Decode(&h); err != nil {
 		return nil, fmt.Errorf("reading the snapshot's header: %w", err)
 	}
 	switch {
@@ -132,12 +138,12 @@ func LoadAhead(r io.Reader, newest api.Form, ahead Ahead) (*State, error) {
 	case h.Form > newest:
 		return nil, fmt.Errorf("the snapshot is of form %d, and this node reads forms up to %d", h.Form, newest)
 	}
-	s := New()
+	s = New()
 	s.index, s.now, s.form, s.limits = h.Index, h.Now, max(h.Form, api.FormFirst), limitsAt(h.Form)
 	s.Zone, s.Name, s.Config, s.CA, s.CAKey, s.Epochs, s.upload = h.Zone, h.Name, h.Config, h.CA, h.CAKey, h.Epochs, h.Upload
 	s.KEK, s.KEKDue = h.KEK, h.KEKDue
 	s.hostTable.Advance(h.Now)
-	if err := s.loadSections(d, h.Sections, newest, ahead); err != nil {
+	if err = s.loadSections(d, h.Sections, newest, ahead); err != nil {
 		return nil, err
 	}
 	s.loading = nil
