@@ -8,7 +8,7 @@ import (
 // AuditActor is who made a change.
 type AuditActor struct {
 	Kind    ActorKind `cbor:"1,keyasint"`
-	ID      string    `cbor:"2,keyasint,omitempty"` // of the token or node; "" for the zone
+	ID      string    `cbor:"2,keyasint,omitempty"` // of the token, node, agent or linked zone; "" for the zone itself
 	User    UserID    `cbor:"3,keyasint,omitempty"` // of a token
 	Project ProjectID `cbor:"4,keyasint,omitempty"` // of a token
 }
@@ -20,11 +20,13 @@ type ActorKind string
 const (
 	ActorToken ActorKind = "token" // a caller of the public API
 	ActorJoin  ActorKind = "join"  // a newcomer, by a join token
-	ActorNode  ActorKind = "node"  // a node of the zone, about itself
+	ActorNode  ActorKind = "node"  // a node of the zone, about itself or on its own initiative
+	ActorAgent ActorKind = "agent" // an agent of the zone
+	ActorLink  ActorKind = "link"  // the zone at the other end of a link
 	ActorZone  ActorKind = "zone"  // the zone by itself, such as a daily rotation
 )
 
-// AuditRecord is one change by an operator, or an attempt, and its outcome.
+// AuditRecord is one change of the zone, or an attempt, and its outcome.
 type AuditRecord struct {
 	Number  uint64     `cbor:"1,keyasint"` // from 1, without gaps
 	Index   uint64     `cbor:"2,keyasint"` // of the log entry
@@ -37,6 +39,10 @@ type AuditRecord struct {
 	Outcome Code       `cbor:"9,keyasint,omitempty"` // of a refusal; "" if it was done
 	Sum     []byte     `cbor:"10,keyasint"`          // SumAfter of the record before it
 }
+
+// AuditPartyMax is how many of the records that are kept may be of one agent or of one linked zone.
+// Its changes beyond are made and not recorded, until older records are dropped.
+const AuditPartyMax = 500
 
 // AuditCallMaxBytes bounds the call of a record of the audit log.
 const AuditCallMaxBytes = 256

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/actor"
 	"berth/internal/backoff"
 	"berth/raftstore/command"
 )
@@ -47,6 +48,7 @@ func (f *Federation) updateGateways(ctx context.Context, l *api.Link, gateways [
 	if l.Updated.Add(gatewaysPause) > api.InstantOf(f.now()) {
 		return errChangedLately
 	}
+	ctx = actor.With(ctx, actor.Call{By: api.AuditActor{Kind: api.ActorLink, ID: string(l.Zone)}, Path: actor.Of(ctx).Path})
 	_, err := f.zone.Propose(ctx, command.LinkSet{Stamp: f.zone.Stamp(), ID: l.ID, Endpoints: want})
 	if err == nil {
 		f.log.Info("the gateways of a linked zone changed", "link", l.Name, "gateways", len(want))

@@ -29,7 +29,7 @@ func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnsw
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "federation.Join", "csr is not a certificate request of a P-256 key", err)
 	}
-	ctx = actor.With(ctx, actor.Call{By: api.AuditActor{Kind: api.ActorJoin, ID: string(t.ID)}, Path: actor.Of(ctx).Path})
+	ctx = actor.With(ctx, actor.Call{By: api.AuditActor{Kind: api.ActorJoin, ID: string(t.ID)}, Path: "POST /operator/join"})
 	res, err := f.zone.Propose(ctx, command.JoinUse{Stamp: f.zone.Stamp(), ID: t.ID, Hash: t.Hash(), Want: t.Kind})
 	if err != nil {
 		return nil, err

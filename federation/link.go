@@ -6,6 +6,7 @@ import (
 
 	"berth/api"
 	"berth/identity"
+	"berth/internal/actor"
 	"berth/raftstore/command"
 )
 
@@ -97,6 +98,7 @@ func (f *Federation) Enrol(ctx context.Context, from api.ZoneID, pin identity.Pi
 	if err = f.checkChild(ctx, v, e.Zone, e.Levels); err != nil {
 		return nil, err
 	}
+	ctx = actor.With(ctx, actor.Call{By: api.AuditActor{Kind: api.ActorJoin, ID: string(t.ID)}, Path: actor.Of(ctx).Path})
 	res, err := f.zone.Propose(ctx, command.LinkPut{
 		Stamp: f.zone.Stamp(), Token: t.ID, Hash: t.Hash(),
 		Link: api.Link{

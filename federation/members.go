@@ -60,6 +60,7 @@ func (f *Federation) ForgetRemoved(ctx context.Context) error {
 	for _, m := range f.members.Members() {
 		member[m.ID] = true
 	}
+	ctx = f.asNode(ctx, f.node)
 	for _, known := range f.view().Nodes() {
 		if member[known.ID] {
 			continue
@@ -73,8 +74,18 @@ func (f *Federation) ForgetRemoved(ctx context.Context) error {
 
 // RecordNode records the addresses of a member. The leader records itself.
 func (f *Federation) RecordNode(ctx context.Context, m api.Node) error {
-	_, err := f.zone.Propose(ctx, command.NodePut{Stamp: f.zone.Stamp(), Node: m})
+	_, err := f.zone.Propose(f.asNode(ctx, m.ID), command.NodePut{Stamp: f.zone.Stamp(), Node: m})
 	return err
+}
+
+// asNode returns a context of what a node does on its own initiative, unless somebody calls for it.
+func (f *Federation) asNode(ctx context.Context, id api.NodeID) context.Context {
+	call := actor.Of(ctx)
+	if call.By.Kind != api.ActorZone {
+		return ctx
+	}
+	call.By = api.AuditActor{Kind: api.ActorNode, ID: string(id)}
+	return actor.With(ctx, call)
 }
 
 // AdmitNode admits a node that announces itself. A node that has recently joined with a
@@ -101,5 +112,5 @@ func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
 			return nil // its record is right already, but it has not seen it yet
 		}
 	}
-	return f.RecordNode(actor.With(ctx, actor.Call{By: api.AuditActor{Kind: api.ActorNode, ID: string(m.ID)}}), m)
+	return f.RecordNode(ctx, m)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/httpd/refusals"
 	"berth/identity"
 	"berth/internal/backoff"
 )
@@ -61,6 +62,10 @@ type gate struct {
 	// check refuses a peer that was authenticated, when it arrives and at any time after;
 	// nil refuses none. It is given when its certificate was issued.
 	check func(who identity.Subject, issued time.Time) error
+	// name and refusals are under what refusals of peers are counted; lost is the reason of check.
+	name     refusals.Listener
+	refusals *refusals.Counter
+	lost     refusals.Reason
 
 	mu   sync.Mutex // guards open
 	open map[*admitted]struct{}
@@ -123,7 +128,7 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 	hs, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := t.HandshakeContext(hs); err != nil {
-		g.log.Info("peer refused", "error", err)
+		g.noteRefusal(raw, refusals.Handshake, err)
 		_ = raw.Close() // refused
 		c.release()
 		return
@@ -132,6 +137,7 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 	who, err := identity.Peer(cs)
 	r := g.rooms[cs.NegotiatedProtocol]
 	if err != nil || r == nil {
+		g.noteRefusal(raw, refusals.Handshake, err)
 		_ = t.Close() // refused
 		c.release()
 		return
@@ -139,7 +145,7 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 	if cs.NegotiatedProtocol == api.ALPNEnrol { // by anybody's authority
 		apart, err := g.setApart(raw)
 		if err != nil {
-			g.log.Info("peer refused", "error", err)
+			g.noteRefusal(raw, refusals.Crowded, err)
 			_ = t.Close() // refused
 			c.release()
 			return
@@ -154,7 +160,7 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 	}
 	g.keepConn(c) // before the check: a peer that is refused later is found among the open ones
 	if err := g.checkConn(c); err != nil {
-		g.log.Info("peer refused", "error", err)
+		g.noteRefusal(raw, g.lost, err)
 		_ = c.Close() // refused
 		return
 	}
@@ -174,6 +180,11 @@ func (g *gate) setApart(raw net.Conn) (release func(), err error) {
 		cut.Stop()
 		leave()
 	}), nil
+}
+
+// noteRefusal counts and logs a peer that was not let in.
+func (g *gate) noteRefusal(raw net.Conn, why refusals.Reason, err error) {
+	g.refusals.NoteAuthentication(g.name, why, "address", raw.RemoteAddr(), "error", err)
 }
 
 func (g *gate) checkConn(c *admitted) error {

@@ -31,6 +31,7 @@ import (
 	"berth/httpd/native"
 	"berth/httpd/placement"
 	"berth/httpd/rates"
+	"berth/httpd/refusals"
 	"berth/httpd/reservation"
 	"berth/httpd/tricircle"
 	"berth/httpd/wire"
@@ -110,6 +111,7 @@ type Node struct {
 	egress    *webhook.Sender
 	rates     *rates.Limiter
 	uses      *door.Uses
+	refusals  *refusals.Counter
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
 	heard         atomic.Pointer[time.Time]     // when a leader was last known; at first when the node was opened
@@ -156,7 +158,9 @@ func Open(o Options) (n *Node, err error) {
 	if err = n.openListeners(); err != nil {
 		return nil, err
 	}
+	n.refusals = refusals.New(n.log, n.now)
 	n.nodeGate = newGate(n.listeners.node, n.nodeTLS(), o.ConnsPerAddress, n.log)
+	n.nodeGate.name, n.nodeGate.refusals, n.nodeGate.lost = refusals.Node, n.refusals, refusals.NotMember
 	n.nodeGate.check = func(who identity.Subject, issued time.Time) error { return n.checkMember(api.NodeID(who.ID), issued) }
 	init, err := pendingInit(o.Dir)
 	if err != nil {
@@ -208,7 +212,7 @@ func (n *Node) buildZone() error {
 	leads := n.leading.Load
 	common := door.Config{
 		Zone: n.zone, Tokens: tokens{}, Leader: leads, Forward: n.forwardTo(doorAPI),
-		Now: n.now, Log: n.log, Insecure: n.opts.Insecure, Admitted: noteKnown, Cut: n.cutOff, Uses: n.uses, Rates: n.rates, Address: addressOf,
+		Now: n.now, Log: n.log, Insecure: n.opts.Insecure, Admitted: noteKnown, Cut: n.cutOff, Uses: n.uses, Rates: n.rates, Address: addressOf, Refusals: n.refusals,
 	}
 	n.api = n.requireCurrent(doorAPI, splitDialects(
 		native.New(native.Config{
@@ -225,7 +229,7 @@ func (n *Node) buildZone() error {
 		Peer: peerZone, Enrol: n.takeEnrolment, Hello: n.federation.Hello,
 		Above: n.federation.Above, Below: n.federation.LevelsBelow,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
-		Led: n.led, Rates: n.rates, Now: n.now, Address: addressOf,
+		Led: n.led, Rates: n.rates, Now: n.now, Address: addressOf, Refusals: n.refusals,
 	}
 	gw.Forward = n.forwardTo(doorGateway)
 	n.gateway = n.requireCurrent(doorGateway, gateway.New(gw))
@@ -336,7 +340,9 @@ func (n *Node) Run(ctx context.Context) error {
 	each := n.opts.ConnsPerAddress
 	gatewayGate := newGate(n.listeners.gateway, n.gatewayTLS(), each, n.log)
 	gatewayGate.tap = func(alpn string, c net.Conn) net.Conn { return n.tapConn(alpn, false, c) }
+	gatewayGate.name, gatewayGate.refusals = refusals.Gateway, n.refusals
 	agentGate := newGate(n.listeners.agent, n.agentTLS(), each, n.log)
+	agentGate.name, agentGate.refusals, agentGate.lost = refusals.Agent, n.refusals, refusals.Revoked
 	agentGate.check = func(who identity.Subject, issued time.Time) error { return n.checkAgent(api.AgentID(who.ID), issued) }
 	apiListener := net.Listener(placed{Listener: n.listeners.api, places: newPlaces(ConnsMax, each)})
 	if !n.opts.Plain {
@@ -365,7 +371,7 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(gatewayGate.roomFor(api.ALPNEnrol), stripNodeHeaders(n.enrolment))
 	serving(n.nodeGate.roomFor(api.ALPNHTTP), n.fromNodes())
 	serving(agentGate.roomFor(api.ALPNHTTP), agents.New(agents.Config{
-		Zone: n.zone, Fleet: n.fleet, Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now,
+		Zone: n.zone, Fleet: n.fleet, Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now, Refusals: n.refusals,
 	}))
 	serving(placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })
@@ -400,7 +406,7 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) adminDoor() http.Handler {
 	h := admin.New(admin.Config{
 		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
-		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
+		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Refusals: n.refusals.Counts, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
 	})
 	if n.opts.Admin != nil {
 		h = n.opts.Admin(h)
@@ -557,6 +563,9 @@ func (n *Node) handleAnnouncement(w http.ResponseWriter, r *http.Request) {
 		err = n.federation.AdmitNode(r.Context(), m)
 	}
 	if err != nil {
+		if api.CodeOf(err) == api.CodeForbidden {
+			n.refusals.NoteAuthorization(refusals.Node)
+		}
 		wire.Refuse(w, r, err)
 		return
 	}

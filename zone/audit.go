@@ -20,20 +20,45 @@ var audited = map[command.Kind]bool{
 	command.KindAggregatePut: true, command.KindAggregateDelete: true,
 }
 
-// auditedCalls lists those that are recorded only if a caller of the public API proposes
-// them: otherwise they are daily work.
-var auditedCalls = map[command.Kind]bool{
-	command.KindHostSet: true, command.KindHostDelete: true, command.KindHoldDecide: true, command.KindLinkSet: true,
-	command.KindBindingSet: true, command.KindBindingEnd: true, command.KindPropertySet: true,
+// auditedOf lists those that are recorded only if an actor of some kind proposes them:
+// otherwise they are daily work.
+var auditedOf = map[api.ActorKind]map[command.Kind]bool{
+	api.ActorToken: {
+		command.KindHostSet: true, command.KindHostDelete: true, command.KindHoldDecide: true, command.KindLinkSet: true,
+		command.KindBindingSet: true, command.KindBindingEnd: true, command.KindPropertySet: true,
+		command.KindProviderCreate: true, command.KindProviderSet: true, command.KindProviderDelete: true,
+		command.KindClassPut: true, command.KindClassDelete: true, command.KindTraitPut: true, command.KindTraitDelete: true,
+	},
+	api.ActorAgent: {command.KindHostsPut: true},
+	api.ActorLink:  {command.KindLinkSet: true},
+}
+
+// isAudited reports whether a command of an actor is recorded.
+func isAudited(by api.AuditActor, c command.Command) bool {
+	if audited[c.Kind()] || auditedOf[by.Kind][c.Kind()] {
+		return true
+	}
+	if by.Kind != api.ActorToken {
+		return false
+	}
+	switch c := c.(type) { //nolint:gochecksumtype // the others are in the sets above
+	case command.ConsumersPut:
+		return c.Reshape != nil // otherwise it is the work of a service
+	case command.LeaseSet:
+		return c.Terms.Project != by.Project
+	case command.LeaseDelete:
+		return c.Project != by.Project
+	case command.SeriesDelete:
+		return c.Project != by.Project
+	}
+	return false
 }
 
 // withAudit returns cmds behind a command that says who proposes them, if one of them is
 // recorded in the audit log and all nodes of the zone read that.
 func (z *Zone) withAudit(ctx context.Context, cmds []command.Command) []command.Command {
 	call := actor.Of(ctx)
-	if !slices.ContainsFunc(cmds, func(c command.Command) bool {
-		return audited[c.Kind()] || call.By.Kind == api.ActorToken && auditedCalls[c.Kind()]
-	}) || z.store.Form() < api.FormFifth {
+	if !slices.ContainsFunc(cmds, func(c command.Command) bool { return isAudited(call.By, c) }) || z.store.Form() < api.FormFifth {
 		return cmds
 	}
 	note := z.auditOf(ctx)

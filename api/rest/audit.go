@@ -25,7 +25,7 @@ type AuditRecord struct {
 
 // AuditActor is who made a change.
 type AuditActor struct {
-	Kind    api.ActorKind `json:"kind"` // token, join, node or zone
+	Kind    api.ActorKind `json:"kind"` // token, join, node, agent, link or zone
 	ID      string        `json:"id,omitempty"`
 	User    api.UserID    `json:"user,omitempty"`
 	Project api.ProjectID `json:"project,omitempty"`

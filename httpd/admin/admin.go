@@ -17,6 +17,7 @@ import (
 	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/rates"
+	"berth/httpd/refusals"
 	"berth/httpd/wire"
 	"berth/raftstore/state"
 )
@@ -35,6 +36,8 @@ type Config struct {
 	Admission func() Admission
 	// Refused returns how many calls this process has refused by their rate; nil for nothing.
 	Refused func() map[rates.Class]uint64
+	// Refusals returns whom this process has not authenticated, and changes that it has not allowed; nil for nothing.
+	Refusals func() refusals.Counts
 }
 
 // Routes returns every call of the listener with its kind of read. Each call reports on
@@ -107,6 +110,8 @@ var (
 	leased    = prometheus.NewDesc("berth_leases", "Leases of this zone by status.", []string{"status"}, nil)
 	happened  = prometheus.NewDesc("berth_lease_events_total", "Events of leases that have happened, since this process started.", []string{"event"}, nil)
 	tooOften  = prometheus.NewDesc("berth_calls_refused_total", "Calls that this process has refused because a party made too many of their class in a second.", []string{"class"}, nil)
+	strangers = prometheus.NewDesc("berth_authentication_refusals_total", "Callers that this process could not authenticate, by listener and reason.", []string{"listener", "reason"}, nil)
+	forbidden = prometheus.NewDesc("berth_authorization_refusals_total", "Changes that this process has refused because their caller may not make them, by listener.", []string{"listener"}, nil)
 	late      = prometheus.NewDesc("berth_lease_lag_seconds", "How late the oldest event of a lease or end of a window is that has not begun.", nil, nil)
 	held      = prometheus.NewDesc("berth_lease_slots_waiting", "Slots of leases whose window has begun while others still use their room.", nil, nil)
 	requeued  = prometheus.NewDesc("berth_requeued_instances", "Preempted instances that wait to be booted again.", nil, nil)
@@ -119,7 +124,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, written, readable, stateSize, kekDue, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag, tooOften} {
+	for _, d := range []*prometheus.Desc{index, term, written, readable, stateSize, kekDue, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag, tooOften, strangers, forbidden} {
 		ch <- d
 	}
 	for _, d := range slices.Concat(preemptDescs, bindingDescs, admissionDescs, linkDescs) {
@@ -168,6 +173,15 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 
 // collectRefused collects what was refused by its rate, each class also if there was nothing.
 func (c *collector) collectRefused(ch chan<- prometheus.Metric) {
+	if c.Refusals != nil {
+		counts := c.Refusals()
+		for k, n := range counts.Authentications {
+			ch <- prometheus.MustNewConstMetric(strangers, prometheus.CounterValue, float64(n), string(k.Listener), string(k.Reason))
+		}
+		for l, n := range counts.Authorizations {
+			ch <- prometheus.MustNewConstMetric(forbidden, prometheus.CounterValue, float64(n), string(l))
+		}
+	}
 	if c.Refused == nil {
 		return
 	}

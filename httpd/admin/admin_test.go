@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/rates"
+	"berth/httpd/refusals"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -68,6 +69,12 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 		Admission: func() Admission {
 			return Admission{Waiting: 1, Batches: 2, Planned: 7, Alone: 3, Conflicts: 3, Planning: 1500 * time.Millisecond, Logging: 2 * time.Second}
 		},
+		Refusals: func() refusals.Counts {
+			return refusals.Counts{
+				Authentications: map[refusals.Key]uint64{{Listener: refusals.Agent, Reason: refusals.Revoked}: 3},
+				Authorizations:  map[refusals.Listener]uint64{refusals.API: 4},
+			}
+		},
 		Refused: func() map[rates.Class]uint64 { return map[rates.Class]uint64{rates.Writes: 5, rates.Joins: 0} },
 		Watching: func() Watching {
 			return Watching{
@@ -81,7 +88,7 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 // The two kinds of line of the text format, as far as the metrics use it.
 var (
 	comment = regexp.MustCompile(`^# (?:HELP \w+ .+|TYPE (\w+) (?:gauge|counter))\n$`)
-	sample  = regexp.MustCompile(`^(\w+)(?:\{\w+="(\w+)"\})? (\S+)\n$`)
+	sample  = regexp.MustCompile(`^(\w+)(?:\{\w+="(\w+(?:",\w+="\w+)?)"\})? (\S+)\n$`)
 )
 
 func TestMetrics(t *testing.T) {
@@ -120,8 +127,9 @@ func TestMetrics(t *testing.T) {
 		"berth_leases CREATING": 0, "berth_leases PENDING": 0, "berth_leases STARTING": 0, "berth_leases ACTIVE": 0, "berth_leases UPDATING": 0,
 		"berth_bindings true": 0, "berth_bindings false": 0, "berth_bindings_ended_total no_room": 0, "berth_bindings_ended_total headroom": 0,
 		"berth_bindings_ended_total maintenance": 0, "berth_bindings_ended_total away": 0, "berth_bindings_ended_total unfit": 0,
-		"berth_bindings_ended_total operator": 0,
-		"berth_calls_refused_total writes":    5, "berth_calls_refused_total joins": 0,
+		"berth_bindings_ended_total operator":                        0,
+		`berth_authentication_refusals_total agent",reason="revoked`: 3, "berth_authorization_refusals_total api": 4,
+		"berth_calls_refused_total writes": 5, "berth_calls_refused_total joins": 0,
 		"berth_leases TERMINATING": 0, "berth_leases TERMINATED": 0, "berth_leases DELETING": 0, "berth_leases ERROR": 0,
 	}, got)
 }

@@ -14,7 +14,9 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/rates"
+	"berth/httpd/refusals"
 	"berth/httpd/wire"
+	"berth/internal/actor"
 	"berth/internal/requestid"
 	"berth/zone"
 	"berth/zone/fleet"
@@ -32,6 +34,8 @@ type Config struct {
 	Log    *slog.Logger
 	Rates  *rates.Limiter // of calls of one agent; nil for no limit
 	Now    func() time.Time
+	// Refusals counts agents that were revoked, and changes that an agent may not make; nil for nothing.
+	Refusals *refusals.Counter
 }
 
 type agentDoor struct{ Config }
@@ -79,6 +83,7 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, ok := d.Agent(r)
 		if !ok {
+			d.Refusals.NoteAuthentication(refusals.Agent, refusals.Revoked, "path", r.URL.Path)
 			d.writeRefusal(w, r, api.Errorf(api.CodeUnauthenticated, "this door is for agents of the zone"))
 			return
 		}
@@ -126,10 +131,14 @@ func readCall[Q, A any](r *http.Request, id api.AgentID, limit int64, use useCas
 	if work, ok := any(&q).(*api.AgentWork); ok {
 		work.Form = api.ParseForm(r.Header.Get(api.HeaderForm))
 	}
-	return use(r.Context(), id, &q)
+	ctx := actor.With(r.Context(), actor.Call{By: api.AuditActor{Kind: api.ActorAgent, ID: string(id)}, Path: r.Method + " " + r.URL.Path})
+	return use(ctx, id, &q)
 }
 
 func (d *agentDoor) writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
+	if api.CodeOf(err) == api.CodeForbidden {
+		d.Refusals.NoteAuthorization(refusals.Agent)
+	}
 	d.Log.Info("agent refused", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "error", err)
 	wire.Refuse(w, r, err)
 }

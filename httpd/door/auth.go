@@ -3,6 +3,7 @@ package door
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/httpd/refusals"
 	"berth/internal/actor"
+	"berth/internal/requestid"
 )
 
 type callerKey struct{}
@@ -97,7 +100,7 @@ func (d *Door) checkTrust(r *http.Request) error {
 // name that the site has given to this address. What another node has passed on was looked at there.
 func (d *Door) checkOwnPage(r *http.Request) error {
 	if r.Header.Get("Origin") != "" {
-		return api.Errorf(api.CodeForbidden, "a zone that asks for no token takes no calls of pages of browsers")
+		return errForeignPage{api.Errorf(api.CodeForbidden, "a zone that asks for no token takes no calls of pages of browsers")}
 	}
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -105,9 +108,61 @@ func (d *Door) checkOwnPage(r *http.Request) error {
 	}
 	addr, err := netip.ParseAddr(host)
 	if here := d.Address != nil && d.Address(r) != ""; here && host != "localhost" && (err != nil || !addr.IsLoopback()) {
-		return api.Errorf(api.CodeForbidden, "a zone that asks for no token is called by a loopback address or as localhost, not as %q", r.Host)
+		return errForeignPage{api.Errorf(api.CodeForbidden, "a zone that asks for no token is called by a loopback address or as localhost, not as %q", r.Host)}
 	}
 	return nil
+}
+
+// errForeignPage is the refusal of a call of a page of another site.
+type errForeignPage struct{ error }
+
+// Unwrap returns the refusal as its caller gets it.
+func (e errForeignPage) Unwrap() error { return e.error }
+
+// noteRefusal counts a refusal of a caller that is not known, and of a change that its caller may not make.
+func (d *Door) noteRefusal(r *http.Request, err error) {
+	if d.Refusals == nil {
+		return
+	}
+	var page errForeignPage
+	switch code := api.CodeOf(err); {
+	case errors.As(err, &page):
+		d.noteStranger(r, refusals.ForeignPage)
+	case errors.Is(err, errUnauthenticated):
+		d.noteStranger(r, d.whyUnknown(r))
+	case code == api.CodeUnauthenticated:
+		d.noteStranger(r, refusals.JoinToken)
+	case code == api.CodeForbidden && r.Method != http.MethodGet && r.Method != http.MethodHead:
+		d.Refusals.NoteAuthorization(refusals.API)
+	}
+}
+
+func (d *Door) noteStranger(r *http.Request, why refusals.Reason) {
+	var address string
+	if d.Address != nil {
+		address = d.Address(r)
+	}
+	d.Refusals.NoteAuthentication(refusals.API, why, "address", address, "path", r.URL.Path, "request", requestid.Of(r.Context()))
+}
+
+// whyUnknown returns why the token of a request is not valid. It goes into the log, never to the caller.
+func (d *Door) whyUnknown(r *http.Request) refusals.Reason {
+	text := tokenOf(r)
+	if text == "" {
+		return refusals.TokenMissing
+	}
+	id, hash, err := d.Tokens.Parse(text)
+	if err != nil {
+		return refusals.TokenMalformed
+	}
+	t, ok := d.Zone.View().Token(id)
+	switch {
+	case !ok:
+		return refusals.TokenUnknown
+	case !d.Tokens.Check(t.Hash, hash):
+		return refusals.TokenWrong
+	}
+	return refusals.TokenExpired
 }
 
 func (d *Door) callerOf(r *http.Request) (api.Caller, bool) {

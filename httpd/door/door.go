@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/rates"
+	"berth/httpd/refusals"
 	"berth/internal/requestid"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -48,6 +49,8 @@ type Config struct {
 	// request came from, "" if another node has passed it on.
 	Rates   *rates.Limiter
 	Address func(r *http.Request) string
+	// Refusals counts callers without a valid token, and changes that callers may not make; nil for nothing.
+	Refusals *refusals.Counter
 }
 
 // Door is the common part of one dialect. Its methods may be called concurrently.
@@ -146,6 +149,7 @@ func (d *Door) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if code := api.CodeOf(err); code == api.CodeInternal {
 		d.Log.Error("call failed", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "error", err)
 	}
+	d.noteRefusal(r, err)
 	d.refuse(w, r, err)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/httpd/refusals"
 	"berth/httpd/wire"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
@@ -326,4 +327,34 @@ func TestWhatIsNotAllowedIsNotRead(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRefusalsAreCounted: who is not authenticated is counted under his reason, and so are changes that a
+// caller may not make; what he may not read is not.
+func TestRefusalsAreCounted(t *testing.T) {
+	w := newWorld(t)
+	w.Refusals = refusals.New(slog.New(slog.DiscardHandler), w.Now)
+	h := w.Authenticate(w.Allow(api.RoleAdmin, api.AreaServers.Reads())(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	for token, why := range map[string]refusals.Reason{
+		"": refusals.TokenMissing, "member": refusals.TokenMalformed, "nobody:s": refusals.TokenUnknown,
+		"member:wrong": refusals.TokenWrong, "late:s": refusals.TokenExpired,
+	} {
+		r := get("/")
+		if token != "" {
+			r = bearer(token)
+		}
+		require.Equal(t, http.StatusUnauthorized, ask(h, r).Code)
+		assert.Equal(t, uint64(1), w.Refusals.Counts().Authentications[refusals.Key{Listener: refusals.API, Reason: why}], why)
+	}
+	r := bearer("member:s")
+	require.Equal(t, http.StatusForbidden, ask(h, r).Code)
+	assert.Zero(t, w.Refusals.Counts().Authorizations[refusals.API])
+	r.Method = http.MethodPost
+	require.Equal(t, http.StatusForbidden, ask(h, r).Code)
+	assert.Equal(t, uint64(1), w.Refusals.Counts().Authorizations[refusals.API])
+	w.Insecure = true
+	r = get("http://localhost/")
+	r.Header.Set("Origin", "http://evil.example")
+	require.Equal(t, http.StatusForbidden, ask(h, r).Code)
+	assert.Equal(t, uint64(1), w.Refusals.Counts().Authentications[refusals.Key{Listener: refusals.API, Reason: refusals.ForeignPage}])
 }

@@ -10,6 +10,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -22,7 +23,9 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/rates"
+	"berth/httpd/refusals"
 	"berth/httpd/wire"
+	"berth/internal/actor"
 	"berth/internal/requestid"
 	"berth/zone"
 	"berth/zone/estimate"
@@ -53,6 +56,8 @@ type Config struct {
 	Rates   *rates.Limiter
 	Now     func() time.Time
 	Address func(r *http.Request) string
+	// Refusals counts zones that are not linked, and changes that a linked one may not make; nil for nothing.
+	Refusals *refusals.Counter
 }
 
 type peerDoor struct{ Config }
@@ -175,10 +180,13 @@ func Enrol(c Config) http.Handler {
 		}
 		var back *api.Enrolment
 		err := c.Zone.Confirmed(r.Context(), func(ctx context.Context) (err error) {
-			back, err = c.Enrol(ctx, &e)
+			back, err = c.Enrol(actor.With(ctx, actor.Call{By: actor.Of(ctx).By, Path: callOf(r)}), &e)
 			return err
 		})
 		if err != nil {
+			if api.CodeOf(err) == api.CodeUnauthenticated {
+				c.Refusals.NoteAuthentication(refusals.Gateway, refusals.JoinToken, "path", r.URL.Path)
+			}
 			c.Log.Warn("enrolment refused", "request_id", requestid.Of(r.Context()), "error", err)
 			wire.Refuse(w, r, err)
 			return
@@ -187,6 +195,9 @@ func Enrol(c Config) http.Handler {
 	})
 	return r
 }
+
+// callOf returns method and path of a request.
+func callOf(r *http.Request) string { return r.Method + " " + r.URL.EscapedPath() }
 
 // handler answers the zone at the other end of a link, or returns a refusal.
 type handler func(w http.ResponseWriter, r *http.Request, l *api.Link) error
@@ -201,9 +212,11 @@ func (d *peerDoor) handleLink(find func(r *http.Request) (*api.Link, error), h h
 		if err == nil {
 			ctx, cancel := withBudget(r.Context(), r.Header.Get(api.HeaderDeadline))
 			defer cancel()
+			ctx = actor.With(ctx, actor.Call{By: api.AuditActor{Kind: api.ActorLink, ID: string(l.Zone)}, Path: callOf(r)})
 			err = h(w, r.WithContext(ctx), l)
 		}
 		if err != nil {
+			d.noteRefusal(r, err)
 			d.Log.Info("call refused", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "error", err)
 			wire.Refuse(w, r, err)
 		}
@@ -231,7 +244,20 @@ func (d *peerDoor) linkOf(r *http.Request) (*api.Link, error) {
 			return l, nil
 		}
 	}
-	return nil, api.Errorf(api.CodeForbidden, "the zones are not linked")
+	return nil, errNotLinked
+}
+
+var errNotLinked = api.Errorf(api.CodeForbidden, "the zones are not linked")
+
+// noteRefusal counts a refusal of a zone that is not linked, and of a change that a linked one may not make.
+func (d *peerDoor) noteRefusal(r *http.Request, err error) {
+	switch {
+	case errors.Is(err, errNotLinked):
+		peer, _ := d.Peer(r)
+		d.Refusals.NoteAuthentication(refusals.Gateway, refusals.NotLinked, "peer_zone", peer, "path", r.URL.Path)
+	case api.CodeOf(err) == api.CodeForbidden && r.Method != http.MethodGet:
+		d.Refusals.NoteAuthorization(refusals.Gateway)
+	}
 }
 
 // confirmedLink is linkOf on the leader, where "not linked" is final.

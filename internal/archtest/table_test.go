@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"zone/events"},
 	{"zone/estimate", "zone/hooks", "zone/intake", "zone/leasecheck", "zone/resources", "federation"},
 	{"zone/fleet", "zone/leases", "zone/saga"},
-	{"httpd/wire", "httpd/rates", "agent", "bench/load"},
+	{"httpd/wire", "httpd/rates", "httpd/refusals", "agent", "bench/load"},
 	{"httpd/door", "httpd/events"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	{"httpd/placement", "httpd/reservation", "httpd/tricircle"},

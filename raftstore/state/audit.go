@@ -67,7 +67,7 @@ func (s *auditBook) apply(c command.ForAudit) Result {
 // auditOutcome records the outcome of a command, if somebody was named for it.
 func (s *auditBook) auditOutcome(c command.Command, failed error) {
 	a := s.auditing
-	if _, begins := c.(command.ForAudit); begins || a == nil {
+	if _, begins := c.(command.ForAudit); begins || a == nil { // of nobody
 		return
 	}
 	if s.auditing = nil; a.index != s.index {
@@ -75,6 +75,9 @@ func (s *auditBook) auditOutcome(c command.Command, failed error) {
 	}
 	if a.left > 1 {
 		s.auditing = &auditing{a.by, a.index, a.left - 1}
+	}
+	if failed == nil && s.idle || !s.hasAuditRoom(a.by.Actor) {
+		return
 	}
 	r := api.AuditRecord{
 		Actor: a.by.Actor, Request: a.by.Request, Call: a.by.Call,
@@ -84,6 +87,21 @@ func (s *auditBook) auditOutcome(c command.Command, failed error) {
 		r.Outcome = api.CodeOf(failed)
 	}
 	s.keepAudit(r)
+}
+
+// hasAuditRoom reports whether an actor may have one more record: an agent and a linked zone have
+// at most some of those that are kept, so that they cannot push out all others.
+func (s *auditBook) hasAuditRoom(by api.AuditActor) bool {
+	if by.Kind != api.ActorAgent && by.Kind != api.ActorLink {
+		return true
+	}
+	n := 0
+	for _, r := range s.audit.Values() {
+		if r.Actor == by {
+			n++
+		}
+	}
+	return n < s.limits.auditParty
 }
 
 // keepAudit appends a record, and drops the oldest beyond the limit.
@@ -150,11 +168,35 @@ func auditTarget(c command.Command) string {
 	case command.EpochAdd:
 		return hex.EncodeToString(c.Epoch.ID)
 	case command.LinkPut:
-		return c.Link.Name
+		return c.Link.Name + " " + string(c.Link.Zone)
+	case command.LinkSet:
+		return string(c.ID)
+	case command.HostsPut:
+		return hostsTarget(&c)
+	case command.ProviderCreate:
+		return c.Name
+	case command.ClassPut:
+		return string(c.Name)
 	case command.AggregatePut:
 		return c.Aggregate.Name
 	case command.QuotaSet:
 		return string(c.Project)
 	}
 	return ""
+}
+
+// hostsTarget names as many of the hosts that an agent has registered as fit into a record.
+func hostsTarget(c *command.HostsPut) string {
+	var b strings.Builder
+	for i, e := range c.Hosts {
+		if b.Len()+len(e.Host.Name)+1 > api.AuditCallMaxBytes {
+			fmt.Fprintf(&b, " and %d more", len(c.Hosts)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(e.Host.Name)
+	}
+	return b.String()
 }

@@ -108,3 +108,81 @@ func TestARestoreTakesBackNoAudit(t *testing.T) {
 	got, _ = s.Audit()
 	assert.Equal(t, want, got, "an older one takes nothing away")
 }
+
+// auditsOf applies an entry of one change that a party makes.
+func auditsOf(tb testing.TB, s *State, by api.AuditActor, c command.Command) Result {
+	tb.Helper()
+	index := s.Index() + 1
+	s.Apply(index, inForm(tb, command.Audit{Stamp: command.Stamp{At: c.Time()}, Count: 1, Actor: by}, api.FormFifth))
+	return s.Apply(index, inForm(tb, c, api.FormFifth))
+}
+
+// TestAuditRecordsNoRepetition: a node and an agent that say again what the zone has of them leave no
+// record; a change of it, and what an agent serves no longer, does.
+func TestAuditRecordsNoRepetition(t *testing.T) {
+	s := newWorld(t).s
+	node := api.AuditActor{Kind: api.ActorNode, ID: "n"}
+	agent := api.AuditActor{Kind: api.ActorAgent, ID: "ag"}
+	put := command.NodePut{Node: api.Node{ID: "n", NodeAddr: "a:1", Form: api.FormFifth}}
+	hosts := func(names ...string) command.HostsPut {
+		c := command.HostsPut{Agent: "ag", Whole: true}
+		for _, name := range names {
+			c.Hosts = append(c.Hosts, command.HostEntry{ID: api.HostID("id-" + name), Host: api.AgentHost{
+				Name: name, Pool: api.PoolOnDemand, Driver: "fake", Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}},
+			}})
+		}
+		return c
+	}
+	larger := hosts("one")
+	larger.Hosts[0].Host.Inventory = map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 8}}
+	measured := hosts("one")
+	measured.Hosts[0].Host.Inventory = larger.Hosts[0].Host.Inventory
+	measured.Hosts[0].Host.Attributes = map[string]string{"load": "3"}
+	for i, step := range []struct {
+		by   api.AuditActor
+		c    command.Command
+		want string
+	}{
+		{node, put, "n"},
+		{node, put, ""},
+		{node, command.NodePut{Node: api.Node{ID: "n", NodeAddr: "a:2", Form: api.FormFifth}}, "n"},
+		{agent, hosts("one", "two"), "one two"},
+		{agent, hosts("one", "two"), ""},
+		{agent, hosts("one"), "one"},
+		{agent, hosts("one"), ""},
+		{agent, larger, "one"},
+		{agent, measured, ""},
+	} {
+		before, _ := s.Audit()
+		n := len(before)
+		require.NoError(t, auditsOf(t, s, step.by, step.c).Err)
+		after, _ := s.Audit()
+		if step.want == "" {
+			require.Len(t, after, n, "step %d", i)
+			continue
+		}
+		require.Len(t, after, n+1, "step %d", i)
+		assert.Equal(t, step.by, after[n].Actor)
+		assert.Equal(t, step.want, after[n].Target)
+	}
+	requireChained(t, s)
+}
+
+// TestAPartyHasItsShareOfTheAudit: an agent and a linked zone have at most so many records, at the limit
+// and one beyond, and others go on.
+func TestAPartyHasItsShareOfTheAudit(t *testing.T) {
+	for _, kind := range []api.ActorKind{api.ActorAgent, api.ActorLink} {
+		s := newWorld(t).s
+		rogue := api.AuditActor{Kind: kind, ID: "rogue"}
+		for range api.AuditPartyMax + 1 {
+			auditsOf(t, s, rogue, command.TokenDelete{ID: "unknown"})
+		}
+		all, _ := s.Audit()
+		require.Len(t, all, api.AuditPartyMax)
+		auditsOf(t, s, api.AuditActor{Kind: kind, ID: "other"}, command.TokenDelete{ID: "unknown"})
+		audits(t, s, command.TokenDelete{ID: "unknown"})
+		all, _ = s.Audit()
+		require.Len(t, all, api.AuditPartyMax+2)
+		requireChained(t, s)
+	}
+}

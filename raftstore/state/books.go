@@ -29,6 +29,7 @@ type entry struct {
 	limits  *limits // of the command that is applied
 	touched []Topic // by this command
 	facts   []fact  // of this command, that no book above has taken up yet
+	idle    bool    // this command has changed nothing that the audit log records
 }
 
 // Index returns the log index of the last command that was applied.

@@ -20,6 +20,7 @@ type limits struct {
 	requeuePause             time.Duration // the longest between two tries to do that
 	events                   int           // kept
 	audit                    int           // records of the audit log that are kept; 0 where there is none
+	auditParty               int           // of those, of one agent or linked zone
 	eventAge                 time.Duration // how long they are kept
 
 	bindings, bindingsProject, bindingsPast int // active ones of the zone and of one project; past ones that are kept of one project
@@ -78,7 +79,7 @@ func (l limits) withEvents(most int, age time.Duration) limits {
 
 // withAudit returns l with limits of the audit log.
 func (l limits) withAudit(most int) limits {
-	l.audit = most
+	l.audit, l.auditParty = most, api.AuditPartyMax
 	return l
 }
 

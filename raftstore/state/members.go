@@ -125,6 +125,7 @@ func (s *membersBook) nodePut(c command.NodePut) Result {
 	}
 	if old, ok := s.nodes.Get(string(n.ID)); ok {
 		n.Joined = old.Joined
+		s.idle = *old == n // each leader records itself when it begins
 	} else {
 		n.Joined = c.At
 	}

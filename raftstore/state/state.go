@@ -85,7 +85,7 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 func (s *State) applyEntry(c command.Command) Result {
 	clear(s.bumped)
 	s.forgetFresh()
-	s.touched, s.facts = s.touched[:0], s.facts[:0]
+	s.touched, s.facts, s.idle = s.touched[:0], s.facts[:0], false
 	at := max(c.Time(), s.now)
 	if _, first := c.(command.Init); !first && s.Zone == "" {
 		s.moveTime(at)

@@ -46,6 +46,7 @@ func (s *stockBook) hostsPut(c command.HostsPut) Result {
 		return r
 	}
 	ids := make([]api.HostID, 0, len(c.Hosts))
+	s.idle = true // until a host differs
 	for _, e := range c.Hosts {
 		ids = append(ids, s.hostPut(c, e))
 	}
@@ -106,6 +107,7 @@ func (s *stockBook) takeDownUnserved(c command.HostsPut, served []api.HostID) {
 		}
 		h := *old
 		h.State, h.Unserved, h.Updated = api.HostDown, true, c.At
+		s.idle = false
 		s.storeHost(&h)
 	}
 }
@@ -115,7 +117,9 @@ func (s *stockBook) hostPut(c command.HostsPut, e command.HostEntry) api.HostID 
 	if id, known := s.byName.Get(e.Host.Name); known {
 		old, _ := s.hosts.Get(string(id))
 		h = *old
+		s.idle = s.idle && old.isReported(c.Agent, &e.Host)
 	} else {
+		s.idle = false
 		h.Pool, h.Enabled = e.Host.Pool, !s.termsOf(c.Agent).Disabled
 		s.byName.Set(h.Name, h.ID)
 	}
@@ -126,6 +130,12 @@ func (s *stockBook) hostPut(c command.HostsPut, e command.HostEntry) api.HostID 
 	s.learnNames(h.Inventory, h.Traits, c.At)
 	s.storeHost(&h)
 	return h.ID
+}
+
+// isReported reports whether an agent that serves h says of it what it has said before. Attributes
+// may be measurements, so they do not count.
+func (h *Host) isReported(by api.AgentID, r *api.AgentHost) bool {
+	return h.Agent == by && !h.Unserved && h.Driver == r.Driver && maps.Equal(h.Inventory, r.Inventory) && slices.Equal(h.Traits, r.Traits)
 }
 
 // storeHost stores a host, updates the host table, and raises the generation.
