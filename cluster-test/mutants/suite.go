@@ -65,6 +65,7 @@ var suites = []suite{
 	{"node", ""},
 	{"cluster-test/leak", ""},
 	{"cluster-test/sim", ""},
+	{"cluster-test/rogue", "^TestFewMeetAChildThatHoldsNothing$"},
 	powerCuts,
 }
 
