@@ -62,7 +62,7 @@ type rival struct {
 }
 
 func (s *rival) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
-	if c, ok := cmds[0].(command.ProviderSet); ok && s.times > 0 {
+	if c, ok := cmds[len(cmds)-1].(command.ProviderSet); ok && s.times > 0 { // behind the note for the audit log
 		s.times--
 		c.Generation = nil
 		s.Must(s.tb, c)
@@ -95,7 +95,7 @@ type busy struct {
 }
 
 func (s *busy) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
-	if c, ok := cmds[0].(command.ProviderSet); ok && s.times > 0 {
+	if c, ok := cmds[len(cmds)-1].(command.ProviderSet); ok && s.times > 0 { // behind the note for the audit log
 		s.times--
 		s.Must(s.tb, command.ProviderSet{Stamp: c.Stamp, ID: c.ID, Aggregates: &[]string{}, Bump: true})
 	}
