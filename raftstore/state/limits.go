@@ -79,7 +79,7 @@ func (l limits) withEvents(most int, age time.Duration) limits {
 
 // withAudit returns l with limits of the audit log.
 func (l limits) withAudit(most int) limits {
-	l.audit, l.auditParty = most, api.AuditPartyMax
+	l.audit, l.auditParty = most, 500
 	return l
 }
 
