@@ -22,6 +22,10 @@ const (
 // TestFewMeetAChildThatHoldsNothing: a child that offers all that is asked for at the lowest price, and does not
 // hold it, is asked last from the first time on, whatever it says when it is asked for a hold.
 func TestFewMeetAChildThatHoldsNothing(t *testing.T) {
+	if *forFlag > 0 {
+		t.Skip("it would disturb what TestRogues measures")
+	}
+	t.Parallel()
 	w := newWorld(t)
 	var warm load // so that it is known how long children usually take
 	for n := range bootsMin {

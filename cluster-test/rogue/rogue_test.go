@@ -27,6 +27,9 @@ const measuredMin = 10 * time.Second
 
 // TestRogues lets one party after the other attack a zone that others use.
 func TestRogues(t *testing.T) {
+	if *forFlag == 0 { // nothing is measured
+		t.Parallel()
+	}
 	w := newWorld(t)
 	alone := w.idle(t)
 	for _, who := range []party{tenant(), stranger(), parent(), hostile(), former(), child(), faithless()} {
