@@ -71,6 +71,7 @@ type zone struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	t.TempDir() // so that all of them are removed after the nodes have ended
 	ctx, stop := context.WithCancel(context.Background())
 	w := &world{t: t, ctx: ctx, stop: stop, lies: map[*zone]*lies{}, silence: newLies()}
 	t.Cleanup(func() {

@@ -93,7 +93,8 @@ func upInstances(t *testing.T, dir string, all []api.Workload) {
 				return false
 			}
 		}
-		return living(t, all[1].Instance) >= 5 && living(t, all[2].Instance) >= 3 // the command's, and a warden
+		left := sleeps(t, all[2].Instance, "1013") == 1 // it has left its session before it became that
+		return left && living(t, all[1].Instance) >= 5 && living(t, all[2].Instance) >= 3 // the command's, and a warden
 	})
 }
 
