@@ -93,7 +93,7 @@ func upInstances(t *testing.T, dir string, all []api.Workload) {
 				return false
 			}
 		}
-		left := sleeps(t, all[2].Instance, "1013") == 1 // it has left its session before it became that
+		left := sleeps(t, all[2].Instance, "1013") == 1                                   // it has left its session before it became that
 		return left && living(t, all[1].Instance) >= 5 && living(t, all[2].Instance) >= 3 // the command's, and a warden
 	})
 }
