@@ -142,7 +142,7 @@ func (d *Door) noteStranger(r *http.Request, why refusals.Reason) {
 	if d.Address != nil {
 		address = d.Address(r)
 	}
-	d.Refusals.NoteAuthentication(refusals.API, why, "address", address, "path", r.URL.Path, "request", requestid.Of(r.Context()))
+	d.Refusals.NoteAuthentication(refusals.API, why, "address", address, "path", r.URL.Path, "request_id", requestid.Of(r.Context()))
 }
 
 // whyUnknown returns why the token of a request is not valid. It goes into the log, never to the caller.
