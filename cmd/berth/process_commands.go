@@ -139,7 +139,11 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 			if err != nil {
 				return err
 			}
-			e.printNote("zone %q is ready in %s; start it with: berth node --dir %s", o.Name, o.Dir, o.Dir)
+			start := "berth node --dir " + o.Dir
+			if disk != "" {
+				start += " --disk-key-file " + disk
+			}
+			e.printNote("zone %q is ready in %s; start it with: %s", o.Name, o.Dir, start)
 			e.printNote("the first admin token follows; it is shown once and stored nowhere")
 			e.printLine("%s", token)
 			return nil
