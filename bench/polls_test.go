@@ -118,7 +118,7 @@ func bootOn(n int) []command.Command {
 // stream carries Raft over one socket of this machine.
 type stream struct{ net.Listener }
 
-func (stream) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+func (stream) Dial(_ api.NodeID, addr string, timeout time.Duration) (net.Conn, error) {
 	return net.DialTimeout("tcp", addr, timeout)
 }
 

@@ -106,7 +106,7 @@ func TestOperatorLog(t *testing.T) {
 // alone is a stream to nobody.
 type alone struct{ net.Listener }
 
-func (alone) Dial(addr string, _ time.Duration) (net.Conn, error) {
+func (alone) Dial(_ api.NodeID, addr string, _ time.Duration) (net.Conn, error) {
 	return nil, errors.New("nobody is at " + addr)
 }
 

@@ -53,7 +53,7 @@ type raftByHand struct{ raftStream }
 
 // Dial implements raft.StreamLayer.
 func (s raftByHand) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	return s.raftStream.Dial(string(to), timeout)
+	return s.raftStream.Dial("node-2", string(to), timeout)
 }
 
 // TestANewNodeHearsItsLeaderOut: a node that has just joined knows its leader before it has got the
@@ -73,7 +73,7 @@ func TestANewNodeHearsItsLeaderOut(t *testing.T) {
 		accepting.Wait()
 	}()
 	room := newRoom(first.listeners.node.Addr()) // nobody calls it
-	byHand := raft.NewNetworkTransport(raftByHand{raftStream{room, first.dialNode(api.ALPNRaft)}}, 1, patience, io.Discard)
+	byHand := raft.NewNetworkTransport(raftByHand{raftStream{room, first.dialMember(api.ALPNRaft)}}, 1, patience, io.Discard)
 	defer func() { require.NoError(t, byHand.Close()) }()
 
 	to := joining.listeners.node.Addr().String()
@@ -90,6 +90,20 @@ func TestANewNodeHearsItsLeaderOut(t *testing.T) {
 
 	require.NoError(t, joining.checkMember("node-1", time.Now()))
 	require.Error(t, joining.checkMember("node-3", time.Now()), "another may be let in when the leader says so")
+}
+
+// TestRaftReachesTheNodeThatIsMeant: what is for one node does not reach another one that has
+// taken its address, which would vote in its name.
+func TestRaftReachesTheNodeThatIsMeant(t *testing.T) {
+	t.Parallel()
+	r := newZone(t, "a").run()
+	stream := raftStream{dialTo: r.dialMember(api.ALPNRaft)}
+	at := r.listeners.node.Addr().String()
+	c, err := stream.Dial("node-1", at, patience)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	_, err = stream.Dial("node-2", at, patience)
+	require.ErrorContains(t, err, "expected")
 }
 
 // TestKnownUntil is not later than now, and not earlier than what was done last.

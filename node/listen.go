@@ -321,14 +321,14 @@ const shutdownGrace = 2 * time.Second
 // raftStream carries Raft over the node listener.
 type raftStream struct {
 	*room
-	dial dialer
+	dialTo func(api.NodeID) dialer
 }
 
 // Dial implements raftstore.Stream.
-func (s raftStream) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+func (s raftStream) Dial(id api.NodeID, addr string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return s.dial(ctx, "tcp", addr)
+	return s.dialTo(id)(ctx, "tcp", addr)
 }
 
 // Accept drops the identity of the peer: on this listener it can only be a node of the
@@ -358,10 +358,10 @@ func (n *Node) agentTLS() *tls.Config {
 		identity.AdmitOwn(n.creds.node.CA.Raw, identity.RoleAgent), n.now)
 }
 
-// toNode is the TLS configuration for dialling another node of this zone.
-func (n *Node) toNode(alpn string) *tls.Config {
+// toNode is the TLS configuration for dialling another node of this zone: id, or any for "".
+func (n *Node) toNode(alpn string, id api.NodeID) *tls.Config {
 	return identity.ClientTLS(n.nodeCredentials, alpn, n.creds.node.CA.Raw,
-		identity.Subject{Zone: n.rec.Zone, Role: identity.RoleNode}, n.now)
+		identity.Subject{Zone: n.rec.Zone, Role: identity.RoleNode, ID: string(id)}, n.now)
 }
 
 // toZone is the TLS configuration for dialling a gateway of a linked zone.

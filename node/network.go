@@ -92,8 +92,14 @@ func (n *Node) tapConn(alpn string, dialled bool, c net.Conn) net.Conn {
 	return n.opts.Tap(Crossing{alpn, dialled, n.creds.gateway.Cert.Certificate}, c)
 }
 
-// dialNode returns a dialer to other nodes of this zone.
-func (n *Node) dialNode(alpn string) dialer { return dialTLS(n.net, n.toNode(alpn)) }
+// dialNode returns a dialer to other nodes of this zone, whichever is at an address.
+func (n *Node) dialNode(alpn string) dialer { return dialTLS(n.net, n.toNode(alpn, "")) }
+
+// dialMember returns dialers to one node of this zone each. A node that has taken the address
+// of a removed one is not spoken to in its place.
+func (n *Node) dialMember(alpn string) func(api.NodeID) dialer {
+	return func(id api.NodeID) dialer { return dialTLS(n.net, n.toNode(alpn, id)) }
+}
 
 // dialZone returns a dialer to the gateways of a linked zone.
 func (n *Node) dialZone(l *api.Link, alpn string) dialer {

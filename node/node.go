@@ -168,7 +168,7 @@ func Open(o Options) (n *Node, err error) {
 	}
 	conf := raftstore.Config{
 		ID: rec.Node, Dir: filepath.Join(o.Dir, dirRaft), Memory: o.Memory, Advertise: rec.Advertise.Node,
-		Stream: raftStream{n.nodeGate.roomFor(api.ALPNRaft), n.dialNode(api.ALPNRaft)},
+		Stream: raftStream{n.nodeGate.roomFor(api.ALPNRaft), n.dialMember(api.ALPNRaft)},
 		Ran:    rec.Ran, Made: func() error { rec.Ran = true; return rec.writeFile(o.Dir) },
 		Timing: o.Timing, Compact: o.Compact, Crash: o.Crash, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
 		Form: o.Form, DiskKey: o.DiskKey,

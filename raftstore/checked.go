@@ -34,6 +34,9 @@ type checked struct {
 	snap  position // where the newest snapshot ends
 }
 
+// termKey is where Raft keeps the newest term that it has heard of.
+var termKey = []byte("CurrentTerm")
+
 // position is one entry of the log: at one index and of one term there is only one.
 type position struct{ index, term uint64 }
 
@@ -145,6 +148,24 @@ func (c *checked) contradictsSnapshot(end position) (bool, error) {
 	var l raft.Log
 	err := c.GetLog(end.index, &l)
 	return err == nil && l.Term != end.term, err
+}
+
+// holdsUpTo implements entries. What is behind the end of the log's own snapshot is in it.
+func (c *checked) holdsUpTo(end position) bool {
+	if end.index <= c.snapshotEnd().index {
+		return true
+	}
+	var l raft.Log
+	return c.currentLedger().hasEntry(end.index) && c.GetLog(end.index, &l) == nil && l.Term == end.term
+}
+
+// term implements entries.
+func (c *checked) term() uint64 {
+	t, err := c.GetUint64(termKey)
+	if err != nil {
+		return 0 // it has heard of none yet
+	}
+	return t
 }
 
 // IsMonotonic implements raft.MonotonicLogStore: the log has no holes.

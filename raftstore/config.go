@@ -61,8 +61,9 @@ type Compaction struct {
 // speak here can write the state of the zone.
 type Stream interface {
 	net.Listener
-	// Dial connects to the node that advertises addr.
-	Dial(addr string, timeout time.Duration) (net.Conn, error)
+	// Dial connects to the node of that id, which advertises addr. It fails if another one
+	// is there: it may have taken the place of a removed one.
+	Dial(id api.NodeID, addr string, timeout time.Duration) (net.Conn, error)
 }
 
 // Config is what Open needs. ID, Advertise, Stream, Log and one of Dir and

@@ -37,7 +37,7 @@ const (
 // stores is what Raft writes to.
 type stores struct {
 	logs      raft.LogStore
-	stable    raft.StableStore
+	stable    *checked // term and vote, and the log without what is before it
 	snapshots raft.SnapshotStore
 	close     func() error
 }

@@ -37,6 +37,12 @@ func (l byHand) appends(term uint64, prev position, terms ...uint64) bool {
 
 // installs sends a snapshot that ends at end.
 func (l byHand) installs(term uint64, end position) error {
+	_, err := l.offers(term, end)
+	return err
+}
+
+// offers is installs with the answer.
+func (l byHand) offers(term uint64, end position) (raft.InstallSnapshotResponse, error) {
 	l.t.Helper()
 	st := state.New()
 	st.Apply(end.index, initZone())
@@ -48,15 +54,22 @@ func (l byHand) installs(term uint64, end position) error {
 		Configuration: raft.EncodeConfiguration(members), ConfigurationIndex: 1, Size: int64(body.Len()),
 	}
 	var resp raft.InstallSnapshotResponse
-	return l.to.InstallSnapshot("b", "b:1", &req, &resp, &body)
+	err := l.to.InstallSnapshot("b", "b:1", &req, &resp, &body)
+	return resp, err
 }
+
+// nobody has a log without entries: nobody calls a leader by hand.
+type nobody struct{}
+
+func (nobody) holdsUpTo(position) bool { return false }
+func (nobody) term() uint64            { return 0 }
 
 // lead returns a leader by hand, and node b that follows it and tells its end to ended.
 func lead(t *testing.T, ended *error) (byHand, *node) {
 	t.Helper()
 	over := newNetwork()
 	cfg := Config{ID: "a", Advertise: "a:1", Stream: over.listen("a:1"), Log: discard()}.withDefaults()
-	to := newTransport(cfg, newRaftLog(cfg.Log, nil), newProgress())
+	to := newTransport(cfg, newRaftLog(cfg.Log, nil), newProgress(), nobody{})
 	t.Cleanup(func() { assert.NoError(t, to.Close()) })
 	b := start(t, Config{
 		ID: "b", Memory: NewMemory(), Advertise: "b:1", Stream: over.listen("b:1"), Timing: defaultTiming(), Fatal: func(err error) { *ended = err },
@@ -95,4 +108,68 @@ func TestASnapshotThatContradictsTheLog(t *testing.T) {
 			require.False(t, l.appends(3, position{5, 2}, 3), "what the zone never confirmed is gone")
 		})
 	}
+}
+
+// TestALateSnapshotTakesNothingBack: a call to install a snapshot whose last entry a node has
+// already, sent by its leader a while ago, deletes nothing of what the node has acknowledged.
+func TestALateSnapshotTakesNothingBack(t *testing.T) {
+	for name, late := range map[string]struct {
+		end position
+		ok  bool // it is answered as if it had been installed
+	}{
+		"the snapshot that it has":            {position{10, 2}, true},
+		"one before":                          {position{8, 1}, true},
+		"one of what is in its log":           {position{11, 2}, true},
+		"one of the last that is in its log":  {position{12, 2}, true},
+		"one of another entry than its log's": {position{11, 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ended error
+				l, b := lead(t, &ended)
+				require.NoError(t, l.installs(2, position{10, 2}))
+				require.True(t, l.appends(2, position{10, 2}, 2, 2))
+				err := l.installs(2, late.end)
+				if !late.ok {
+					require.Error(t, err)
+					require.ErrorIs(t, ended, ErrDiverged)
+					return
+				}
+				require.NoError(t, err)
+				require.NoError(t, ended)
+				require.True(t, l.appends(2, position{12, 2}, 2))
+				l.to.CloseStreams()
+				b.restart()
+				require.True(t, l.appends(2, position{13, 2}), "it has acknowledged that entry")
+			})
+		})
+	}
+}
+
+// TestALateSnapshotOfAnOldTerm is refused as before.
+func TestALateSnapshotOfAnOldTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended error
+		l, _ := lead(t, &ended)
+		require.NoError(t, l.installs(3, position{10, 2}))
+		answer, err := l.offers(2, position{10, 2})
+		require.NoError(t, err)
+		assert.False(t, answer.Success)
+		assert.EqualValues(t, 3, answer.Term)
+	})
+}
+
+// TestPlaces are taken apart as they were made.
+func TestPlaces(t *testing.T) {
+	for _, c := range []struct {
+		id api.NodeID
+		at string
+	}{{"node-1", "127.0.0.1:7602"}, {"a@b", "[::1]:7602"}, {"", "zone.example:7602"}} {
+		id, at := splitPlace(placeOf(raft.ServerID(c.id), raft.ServerAddress(c.at)))
+		assert.Equal(t, c.id, id)
+		assert.Equal(t, c.at, at)
+	}
+	id, at := splitPlace("127.0.0.1:7602")
+	assert.Empty(t, id)
+	assert.Equal(t, "127.0.0.1:7602", at)
 }

@@ -28,7 +28,7 @@ var (
 // tcp is a Stream over loopback.
 type tcp struct{ net.Listener }
 
-func (tcp) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+func (tcp) Dial(_ api.NodeID, addr string, timeout time.Duration) (net.Conn, error) {
 	return net.DialTimeout("tcp", addr, timeout)
 }
 
@@ -90,7 +90,7 @@ func (p *port) Close() error {
 	return nil
 }
 
-func (p *port) Dial(to string, timeout time.Duration) (net.Conn, error) {
+func (p *port) Dial(_ api.NodeID, to string, timeout time.Duration) (net.Conn, error) {
 	p.net.mu.Lock()
 	q := p.net.nodes[to]
 	reachable := q != nil && !q.cut && !p.cut

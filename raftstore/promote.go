@@ -49,28 +49,6 @@ func (p *progress) indexOf(id raft.ServerID) (last uint64, told bool, changed <-
 	return last, told, p.changed
 }
 
-// transport is the transport of Raft; it records the progress of the other nodes.
-type transport struct {
-	*raft.NetworkTransport
-	progress *progress
-}
-
-var (
-	_ raft.WithPreVote = (*transport)(nil)
-	_ raft.WithClose   = (*transport)(nil)
-)
-
-// AppendEntries implements raft.Transport.
-func (t *transport) AppendEntries(
-	id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
-) error {
-	err := t.NetworkTransport.AppendEntries(id, target, args, resp)
-	if err == nil && resp.Success {
-		t.progress.noteIndex(id, resp.LastLog)
-	}
-	return err
-}
-
 // promoteMember makes a node receive the log without a vote, and returns when it has
 // caught up with what is in the log of the leader.
 func (s *Store) promoteMember(ctx context.Context, id api.NodeID, addr string) error {

@@ -87,7 +87,7 @@ func (s *Store) startRaft(machine *fsm) (r *raft.Raft, err error) {
 	if err = raft.ValidateConfig(conf); err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "raftstore.Open", "the timing does not fit together", err)
 	}
-	transport := newTransport(s.cfg, logger, s.progress)
+	transport := newTransport(s.cfg, logger, s.progress, s.stores.stable)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("starting raft: panic: %v", p)

@@ -34,8 +34,10 @@ func (w *world) glance() {
 // preemptible instances have left.
 func (z *zone) checkRoom(v *state.State) {
 	taken, waiting := map[api.ProviderID]api.Resources{}, map[api.ProviderID]api.Resources{}
-	waits := false // what is added
+	takers := map[api.ProviderID][]string{}
+	waits, who := false, "" // what is added, and for whom
 	add := func(id api.ProviderID, r api.Resources) {
+		takers[id] = append(takers[id], fmt.Sprintf("%s takes %v, waits: %t", who, r, waits))
 		if taken[id] == nil {
 			taken[id], waiting[id] = api.Resources{}, api.Resources{}
 		}
@@ -62,7 +64,7 @@ func (z *zone) checkRoom(v *state.State) {
 			if i.Window.End <= v.Now() && !i.Overdue || i.Within != "" {
 				continue // it has no claim any more, and is being ended, or it is in the room of a lease
 			}
-			waits = i.Waits
+			waits, who = i.Waits, fmt.Sprintf("instance %s of %s, %s until %v, overdue: %t, from %q", i.ID, i.Reservation, i.Status, i.Window, i.Overdue, i.Link)
 			place(h.ID, i.Resources, i.Shares)
 			if i.Target != "" { // it has room at both ends of its way
 				place(i.Target, i.Resources, i.TargetShares, i.Kept()...)
@@ -71,6 +73,7 @@ func (z *zone) checkRoom(v *state.State) {
 	}
 	for _, h := range v.AllHosts() {
 		for _, i := range v.SlotsOn(h.ID) {
+			who = fmt.Sprintf("slot %s of %s, %s in %v, overdue: %t", i.ID, i.Reservation, i.Status, i.Window, i.Overdue)
 			if waits = i.Status == api.StatusBuild; i.Overdue || i.Window.Contains(v.Now()) {
 				place(h.ID, i.Resources, i.Shares)
 			}
@@ -81,6 +84,7 @@ func (z *zone) checkRoom(v *state.State) {
 			continue // decided, or its time has passed while it waited, or has not come
 		}
 		waits = h.Request.Preempt || h.Request.Reserves
+		who = fmt.Sprintf("hold %s in %v, preempts: %t, reserves: %t", h.ID, h.Window, h.Request.Preempt, h.Request.Reserves)
 		for n, s := range h.Slots {
 			switch all := slotOf(h, n); {
 			case s.Within != "": // it is in the room of a lease
@@ -94,6 +98,7 @@ func (z *zone) checkRoom(v *state.State) {
 	}
 	waits = false
 	for _, c := range v.Consumers() {
+		who = fmt.Sprint("consumer ", c.ID)
 		for _, sh := range c.Shares {
 			add(sh.Provider, sh.Resources)
 		}
@@ -104,7 +109,7 @@ func (z *zone) checkRoom(v *state.State) {
 		}
 		for c, n := range taken[p.ID] {
 			if inv := p.Inventory[c]; n-waiting[p.ID][c] > inv.Capacity() {
-				z.w.fail("zone %s, provider %s, index %d: %d of %s are taken, of %d", z.name, p.Name, v.Index(), n, c, inv.Capacity())
+				z.w.fail("zone %s, provider %s, index %d: %d of %s are taken, of %d: at %v %s", z.name, p.Name, v.Index(), n, c, inv.Capacity(), v.Now(), strings.Join(takers[p.ID], "; "))
 			}
 		}
 	}
