@@ -210,8 +210,8 @@ func (w *world) awaitRequeued() {
 	w.t.Helper()
 	for _, z := range w.zones {
 		for began := time.Now(); z.view().CountRequeued() > 0; time.Sleep(5 * time.Second) {
-			if time.Since(began) > 2*api.RequeuePauseMax && !z.makeRoom() {
-				w.fail("zone %s: %d preempted instances are not booted again, though everything else is gone", z.name, z.view().CountRequeued())
+			if time.Since(began) > 2*api.RequeuePauseMax && !z.makeRoom() && !z.isAhead() {
+				w.fail("zone %s: preempted instances are not booted again, though everything else is gone: %s", z.name, z.describeRequeued())
 				break
 			}
 		}
@@ -222,6 +222,30 @@ func (w *world) awaitRequeued() {
 	}
 	w.holds()
 }
+
+// describeRequeued says which preempted instances wait, for what, and where there is room.
+func (z *zone) describeRequeued() string {
+	var out strings.Builder
+	v := z.view()
+	for _, b := range z.boots() {
+		if r, waits := v.Requeued(project, b.Request.Reservation); waits {
+			terms := v.RequeueTerms(r)
+			fmt.Fprintf(&out, "%+v of at least %d of %+v; ", *r, terms.Min, terms.Request)
+		}
+	}
+	for _, h := range v.AllHosts() {
+		fmt.Fprintf(&out, "host %s %s", h.Name, h.State)
+		for _, i := range v.OnHost(h.ID) {
+			fmt.Fprintf(&out, ", has %s of %s, %s, waits: %t, within %q", i.ID, i.Reservation, i.Status, i.Waits, i.Within)
+		}
+		out.WriteString("; ")
+	}
+	return out.String()
+}
+
+// isAhead reports whether the time of the zone's log is ahead of the true one, and stands still until
+// that has caught up: a node whose clock was wrong when it started has led.
+func (z *zone) isAhead() bool { return z.view().Now() > api.InstantOf(time.Now()) }
 
 // makeRoom releases a boot whose instances do not wait, here or in the zones above, the firm ones
 // first. It returns false if there is none.

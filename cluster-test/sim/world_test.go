@@ -240,9 +240,7 @@ func (z *zone) addNodeAt(place, number int) {
 	if z.joined == 1 {
 		z.token, err = node.Init(node.InitOptions{Dir: p.dir, Name: z.name, Node: p.id, Listen: listen, Now: p.clock.now()})
 	} else {
-		var token string
-		token, err = z.leads().Federation().JoinToken(w.ctx, api.JoinNode, string(p.id), time.Minute)
-		require.NoError(w.t, err)
+		token := z.joinToken(api.JoinNode, string(p.id))
 		err = node.JoinNode(w.ctx, node.JoinOptions{
 			Dir: p.dir, Token: token, Listen: listen, Plain: true, Now: p.clock.now, Net: nic{p.host, p.clock},
 		})
@@ -261,6 +259,18 @@ func (z *zone) addNodeAt(place, number int) {
 	require.NoError(w.t, p.node.Ready(ctx))
 }
 
+// joinToken gets a token from the zone, whoever leads it by then.
+func (z *zone) joinToken(kind api.JoinKind, name string) string {
+	z.w.t.Helper()
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		token, err := z.leads().Federation().JoinToken(z.w.ctx, kind, name, patience)
+		if err == nil || time.Since(began) > patience {
+			require.NoError(z.w.t, err)
+			return token
+		}
+	}
+}
+
 // hire gives the zone hosts, and one more agent for them.
 func (z *zone) hire(hosts int) {
 	w, n := z.w, len(z.crews)+1
@@ -273,9 +283,8 @@ func (z *zone) hire(hosts int) {
 			StartDelay: 50 * time.Millisecond, StopDelay: 50 * time.Millisecond, FailStart: w.books.started, FailStop: w.books.stopped,
 		}),
 	}
-	token, err := z.leads().Federation().JoinToken(w.ctx, api.JoinAgent, name, time.Minute)
-	require.NoError(w.t, err)
-	_, err = node.JoinAgent(w.ctx, node.JoinOptions{Dir: c.dir, Token: token, Plain: true, Now: c.clock.now, Net: nic{c.host, c.clock}})
+	token := z.joinToken(api.JoinAgent, name)
+	_, err := node.JoinAgent(w.ctx, node.JoinOptions{Dir: c.dir, Token: token, Plain: true, Now: c.clock.now, Net: nic{c.host, c.clock}})
 	require.NoError(w.t, err)
 	z.crews = append(z.crews, c)
 	c.start()
