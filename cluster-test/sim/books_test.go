@@ -14,16 +14,18 @@ import (
 type books struct {
 	fail func(format string, args ...any)
 	late func(api.InstanceID) bool // its window is over, and it is being ended
+	left func(api.InstanceID) int  // how often its zone has moved it
 
 	mu    sync.Mutex // guards what follows
 	runs  map[api.InstanceID]running
-	past  []stay                        // what has run
-	last  map[api.InstanceID]api.HostID // where each was started last, also what is gone
-	roam  map[api.InstanceID]bool       // what had a fence, also what is gone
+	past  []stay                   // what has run
+	last  map[api.InstanceID]begun // where each was started last, also what is gone
+	roam  map[api.InstanceID]bool  // what had a fence, also what is gone
 	used  map[api.HostID]api.Resources
-	moved int // starts on another host than before
-	again int // starts on the same host, after a fence
-	tight int // starts on a host that was full but for what was being ended there
+	sent  map[api.InstanceID]int // starts on the same host, after moves away from it and back
+	moved int                    // starts on another host than before
+	again int                    // starts on the same host, after a fence
+	tight int                    // starts on a host that was full but for what was being ended there
 }
 
 // running is one instance on one host.
@@ -33,32 +35,42 @@ type running struct {
 	since api.Instant
 }
 
+// begun is where an instance was started, after so many moves.
+type begun struct {
+	host  api.HostID
+	moves int
+}
+
 func newBooks(fail func(string, ...any)) *books {
 	return &books{
-		fail: fail, runs: map[api.InstanceID]running{}, last: map[api.InstanceID]api.HostID{},
-		roam: map[api.InstanceID]bool{}, used: map[api.HostID]api.Resources{},
+		fail: fail, runs: map[api.InstanceID]running{}, last: map[api.InstanceID]begun{},
+		roam: map[api.InstanceID]bool{}, used: map[api.HostID]api.Resources{}, sent: map[api.InstanceID]int{},
 	}
 }
 
 // started is asked before each real start of an instance. One that has run is
-// started again only on another host, or where its fence has struck.
+// started again only on another host, where its fence has struck, or where it was moved
+// away from and back to before it was started elsewhere.
 func (b *books) started(host api.HostID, w api.Workload) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if at, ok := b.runs[w.Instance]; ok {
 		b.fail("instance %s starts on host %s and runs on %s", w.Instance, host, at.host)
 	}
+	now := begun{host, b.left(w.Instance)}
 	switch last, ran := b.last[w.Instance]; {
 	case ran && w.Volume != "":
-		b.fail("volume %s was on host %s, and is made on %s", w.Instance, last, host)
-	case ran && last != host:
+		b.fail("volume %s was on host %s, and is made on %s", w.Instance, last.host, host)
+	case ran && last.host != host:
 		b.moved++
 	case ran && w.Fence > 0:
 		b.again++
+	case ran && now.moves >= last.moves+2:
+		b.sent[w.Instance]++
 	case ran:
 		b.fail("instance %s is started on %s again", w.Instance, host)
 	}
-	b.last[w.Instance] = host
+	b.last[w.Instance] = now
 	if w.Fence > 0 {
 		b.roam[w.Instance] = true
 	}
@@ -127,7 +139,7 @@ func (b *books) ranOn(h api.HostID, all map[api.InstanceID]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id, at := range b.last {
-		if at == h {
+		if at.host == h {
 			all[id] = true
 		}
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -262,7 +263,7 @@ func (w *world) journals() check.JournalSummary {
 	for id := range w.books.places() {
 		o.Processes[id]++
 	}
-	o.Returned = returns(o)
+	o.Returned = w.books.returns(o)
 	sum, wrong := check.Journals(journals, o)
 	for _, v := range wrong {
 		w.fail("journals: %v", v)
@@ -271,11 +272,14 @@ func (w *world) journals() check.JournalSummary {
 	return sum
 }
 
-// returns lets what moves, and is started elsewhere when its host is lost, come back
-// to where it was: no log is read here that could say how often it did. That it ran
-// once at a time the books hold.
-func returns(o check.JournalOptions) map[api.InstanceID]int {
-	out := map[api.InstanceID]int{}
+// returns lets what was moved come back to where it was as often as its zone has sent it
+// back, and what is also started elsewhere when its host is lost as often as it does: no
+// log is read here that could say how often that was. That it ran once at a time the books
+// hold.
+func (b *books) returns(o check.JournalOptions) map[api.InstanceID]int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := maps.Clone(b.sent)
 	for id := range o.Moved {
 		if o.Evacuated[id] {
 			out[id] = math.MaxInt

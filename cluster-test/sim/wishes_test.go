@@ -132,17 +132,31 @@ func (w *world) where(z *zone) *rest.ZoneRule {
 // late reports whether the window of an instance is over where it runs. It may be
 // called from any goroutine.
 func (w *world) late(id api.InstanceID) bool {
+	late := false
+	w.atHome(id, func(v *state.State, i *api.Instance) { late = i.Window.End <= v.Now() })
+	return late
+}
+
+// moves returns how often an instance was moved. It may be called from any goroutine.
+func (w *world) moves(id api.InstanceID) int {
+	n := 0
+	w.atHome(id, func(_ *state.State, i *api.Instance) { n = int(i.Moves) })
+	return n
+}
+
+// atHome calls back with an instance as the zone that owns its host knows it.
+func (w *world) atHome(id api.InstanceID, use func(*state.State, *api.Instance)) {
 	for _, z := range w.zones {
 		z.mu.Lock()
 		nodes := z.nodes
 		z.mu.Unlock()
 		if v := newest(nodes); v != nil {
 			if i, ok := v.Instance(id); ok && i.Host != "" {
-				return i.Window.End <= v.Now()
+				use(v, i)
+				return
 			}
 		}
 	}
-	return false
 }
 
 // policies are what an operator lets become of what is on a host, the most frequent

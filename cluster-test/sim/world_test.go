@@ -121,7 +121,7 @@ func newWorldOf(t *testing.T, seed uint64, p plot, form api.Form) *world {
 		w.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	w.books = newBooks(w.fail)
-	w.books.late = w.late
+	w.books.late, w.books.left = w.late, w.moves
 	from := w.net.Host(clientHost)
 	w.http = &http.Transport{
 		DialContext:         func(ctx context.Context, _, addr string) (net.Conn, error) { return from.Dial(ctx, addr) },
