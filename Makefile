@@ -38,8 +38,9 @@ help: ## list the targets
 build: ## build bin/berth
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/berth ./cmd/berth
 
+# One package more than there are processors at a time: many tests wait.
 test: ## run every test
-	$(GO) test -timeout 8m ./...
+	$(GO) test -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1))) -timeout 8m ./...
 
 race: ## run every test, shuffled, with the race detector
 	$(GO) test -race -shuffle=on -timeout 10m ./...
