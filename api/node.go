@@ -107,6 +107,25 @@ type AgentTerms struct {
 	HostPrefix string `cbor:"1,keyasint,omitempty"` // of the names of its hosts; "" for any
 	HostsMax   int    `cbor:"2,keyasint,omitempty"` // 0 for the limit of the zone
 	Disabled   bool   `cbor:"3,keyasint,omitempty"` // its new hosts wait until an operator enables them
+	// HostCapacity is the most that one of its hosts may offer of each class in it, after what is
+	// reserved and by its ratio, each 1 to AmountMax; other classes are left to the limits of the zone.
+	HostCapacity Resources `cbor:"4,keyasint,omitempty"`
+}
+
+// IsZero reports whether the terms leave all to the limits of the zone.
+func (t AgentTerms) IsZero() bool {
+	return t.HostPrefix == "" && t.HostsMax == 0 && !t.Disabled && len(t.HostCapacity) == 0
+}
+
+// ExceededBy returns the first class, by name, of which a host with an inventory would offer more
+// than the terms allow, and reports whether there is one.
+func (t AgentTerms) ExceededBy(inv map[ResourceClass]Inventory) (ResourceClass, bool) {
+	for _, c := range t.HostCapacity.Classes() {
+		if inv[c].Capacity() > t.HostCapacity[c] {
+			return c, true
+		}
+	}
+	return "", false
 }
 
 // Agent is what the zone keeps of an agent that joined by a token, or was revoked.

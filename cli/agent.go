@@ -36,8 +36,8 @@ joined in a release before agents were recorded.`,
 		Example: "  berth agent list\n  berth agent list -o json",
 		Args:    exactArgs(),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			return listAll(ctx, e, "agents", c.Agents, tableOf("ID|HOSTS|FIRST SEEN|LAST SEEN|EXPIRES|REVOKED|NAMES|MOST|START", func(a rest.Agent) []any {
-				return []any{a.ID, a.Hosts, showInstant(a.First), showKnown(a.Seen), showKnown(a.Expires), showBool(a.Revoked), showPrefix(a.AgentTerms), mostOf(a.AgentTerms), startOf(a.AgentTerms)}
+			return listAll(ctx, e, "agents", c.Agents, tableOf("ID|HOSTS|FIRST SEEN|LAST SEEN|EXPIRES|REVOKED|NAMES|MOST|OF EACH|START", func(a rest.Agent) []any {
+				return []any{a.ID, a.Hosts, showInstant(a.First), showKnown(a.Seen), showKnown(a.Expires), showBool(a.Revoked), showPrefix(a.AgentTerms), mostOf(a.AgentTerms), a.HostCapacity.String(), startOf(a.AgentTerms)}
 			}))
 		}),
 	}

@@ -156,6 +156,7 @@ func joinTokenCommand(e *env) *cobra.Command {
 	var kind, name string
 	var ttl time.Duration
 	var terms rest.AgentTerms
+	var capacity string
 	create := &cobra.Command{
 		Use:   "create --kind node|agent --name NAME",
 		Short: "Create a token for one node or agent to join with",
@@ -163,10 +164,11 @@ func joinTokenCommand(e *env) *cobra.Command {
 for one use and, without --ttl, for 15 minutes. Give it to the new node or agent as a
 file.
 
-What an agent may register is bounded by --host-prefix and --hosts-max for as long as its
-certificate is valid. With --disabled its new hosts get no work until you enable them.`,
+What an agent may register is bounded by --host-prefix, --hosts-max and --host-capacity for
+as long as its certificate is valid. With --disabled its new hosts get no work until you enable them.`,
 		Example: `  berth join-token create --kind agent --name rack1 > rack1.token
-  berth join-token create --kind agent --name rack1 --host-prefix rack1- --hosts-max 40 --disabled > rack1.token`,
+  berth join-token create --kind agent --name rack1 --host-prefix rack1- --hosts-max 40 --disabled > rack1.token
+  berth join-token create --kind agent --name rack1 --host-capacity VCPU=128,MEMORY_MB=524288 > rack1.token`,
 		Args: exactArgs(),
 	}
 	f := create.Flags()
@@ -175,6 +177,7 @@ certificate is valid. With --disabled its new hosts get no work until you enable
 	f.DurationVar(&ttl, "ttl", 0, "how long it is valid, at most "+api.JoinTokenTTLMax.String())
 	f.StringVar(&terms.HostPrefix, "host-prefix", "", "`TEXT` that the names of the agent's hosts begin with")
 	f.IntVar(&terms.HostsMax, "hosts-max", 0, "how many hosts the agent may register")
+	f.StringVar(&capacity, "host-capacity", "", "`AMOUNTS` that one of its hosts may offer at most, such as VCPU=128,MEMORY_MB=524288")
 	f.BoolVar(&terms.Disabled, "disabled", false, "start the agent's hosts disabled")
 	choices := []string{string(api.JoinNode), string(api.JoinAgent)}
 	mustFlag(create.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)))
@@ -183,8 +186,14 @@ certificate is valid. With --disabled its new hosts get no work until you enable
 		if k != api.JoinNode && k != api.JoinAgent {
 			return usageError(create, "--kind must be node or agent, got %q", kind)
 		}
-		if k != api.JoinAgent && terms != (rest.AgentTerms{}) {
-			return usageError(create, "--host-prefix, --hosts-max and --disabled go with --kind agent")
+		if capacity != "" {
+			var err error
+			if terms.HostCapacity, err = parseAmounts(create, "--host-capacity", capacity); err != nil {
+				return err
+			}
+		}
+		if k != api.JoinAgent && !api.AgentTerms(terms).IsZero() {
+			return usageError(create, "--host-prefix, --hosts-max, --host-capacity and --disabled go with --kind agent")
 		}
 		if name == "" {
 			return usageError(create, "%q needs --name", create.CommandPath())

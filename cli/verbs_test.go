@@ -165,7 +165,7 @@ var verbs = []string{
 	"token revoke 0123456789abcdef --yes",
 	"token delete 0123456789abcdef --yes",
 	"join-token create --kind agent --name a1",
-	"join-token create --kind agent --name a1 --host-prefix rack1- --hosts-max 40 --disabled",
+	"join-token create --kind agent --name a1 --host-prefix rack1- --hosts-max 40 --host-capacity VCPU=128,MEMORY_MB=4096 --disabled",
 	"agent list",
 	"agent revoke rack1 --yes",
 	"capacity",

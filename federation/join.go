@@ -72,7 +72,7 @@ func (f *Federation) JoinToken(ctx context.Context, kind api.JoinKind, name stri
 // returns its text.
 func (f *Federation) AgentToken(ctx context.Context, name string, terms api.AgentTerms, ttl time.Duration) (string, error) {
 	t := api.JoinToken{Kind: api.JoinAgent, Name: name}
-	if terms != (api.AgentTerms{}) {
+	if !terms.IsZero() {
 		t.Terms = &terms
 	}
 	return f.recordJoin(ctx, t, ttl, func(m *api.Node) string { return m.APIAddr })

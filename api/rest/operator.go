@@ -72,6 +72,8 @@ type AgentTerms struct {
 	HostPrefix string `json:"host_prefix,omitempty"` // of the names of its hosts
 	HostsMax   int    `json:"hosts_max,omitempty"`   // 1 to 10000
 	Disabled   bool   `json:"disabled,omitempty"`    // its new hosts wait until an operator enables them
+
+	HostCapacity api.Resources `json:"host_capacity,omitempty"` // the most that one of its hosts may offer of each class, after what is reserved and by its ratio
 }
 
 // TokenOf returns the body of a bearer token.

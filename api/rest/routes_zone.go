@@ -254,7 +254,7 @@ var operators = []Route{
 	{
 		Method: http.MethodPost, Path: "/operator/join-tokens", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: JoinTokenSpec{}, Status: http.StatusCreated, Answer: one("token", ""), Since: since,
-		Help: "creates a token with which one node or agent may join; `kind` is `node` or `agent`. For an agent, `host_prefix` and `hosts_max` bound the names and the number of its hosts, and with `disabled` its new hosts wait until an operator enables them",
+		Help: "creates a token with which one node or agent may join; `kind` is `node` or `agent`. For an agent, `host_prefix` and `hosts_max` bound the names and the number of its hosts, `host_capacity` what each may offer of a resource class, and with `disabled` its new hosts wait until an operator enables them",
 	},
 	{
 		Method: http.MethodPost, Path: "/operator/join", Read: api.ReadLog,

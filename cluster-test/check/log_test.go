@@ -469,7 +469,7 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			return command.ConfigSet{Stamp: command.Stamp{At: c.Time()}}
 		})},
 		{"hosts beyond a join token", promise.Model, func(w *world) {
-			t := api.JoinToken{ID: "t", Hash: []byte("h"), Kind: api.JoinAgent, Name: "a1", Expires: api.Forever, Terms: &api.AgentTerms{HostPrefix: "h"}}
+			t := api.JoinToken{ID: "t", Hash: []byte("h"), Kind: api.JoinAgent, Name: "a1", Expires: api.Forever, Terms: &api.AgentTerms{HostPrefix: "h", HostCapacity: api.Resources{api.VCPU: 1 << 20}}}
 			w.add(command.JoinPut{Stamp: w.stamp(), Token: t})
 			w.add(command.JoinUse{Stamp: w.stamp(), ID: "t", Hash: []byte("h"), Want: api.JoinAgent})
 			w.add(w.hostPut("h1", 3))

@@ -125,7 +125,7 @@ func (a *authority) JoinToken(_ context.Context, kind api.JoinKind, name string,
 }
 
 func (a *authority) AgentToken(ctx context.Context, name string, terms api.AgentTerms, ttl time.Duration) (string, error) {
-	if terms != (api.AgentTerms{}) {
+	if !terms.IsZero() {
 		return "berth-join-agent", a.note(fmt.Sprintf("join token %s %+v", name, terms))
 	}
 	return a.JoinToken(ctx, api.JoinAgent, name, ttl)

@@ -201,8 +201,8 @@ func (s *membersBook) joinPut(c command.JoinPut) Result {
 	if t, ok := s.joins.Get(string(c.Token.ID)); ok {
 		return Result{Join: t} // a repeat; the token may be used by now
 	}
-	if t := c.Token.Terms; t != nil && (c.Token.Kind != api.JoinAgent || t.HostsMax < 0 || len(t.HostPrefix) > api.NameMaxBytes) {
-		return refuseWith(api.CodeInvalid, "only the token of an agent has a prefix, at most %d bytes, and a limit of hosts, at least 0", api.NameMaxBytes)
+	if t := c.Token.Terms; t != nil && (c.Token.Kind != api.JoinAgent || t.HostsMax < 0 || len(t.HostPrefix) > api.NameMaxBytes || t.HostCapacity.Validate() != nil) {
+		return refuseWith(api.CodeInvalid, "only the token of an agent has a prefix, at most %d bytes, a limit of hosts, at least 0, and one of what a host offers", api.NameMaxBytes)
 	}
 	if s.joins.Len() >= s.limits.tokens {
 		return refuseWith(api.CodeOverloaded, "the zone has %d join tokens, which is the limit", s.limits.tokens)

@@ -82,6 +82,9 @@ func (s *stockBook) mayPut(c *command.HostsPut) Result {
 		if !strings.HasPrefix(e.Host.Name, terms.HostPrefix) {
 			return refuseWith(api.CodeForbidden, "host %q: the agent joined for hosts whose names begin with %q", e.Host.Name, terms.HostPrefix)
 		}
+		if c, more := terms.ExceededBy(e.Host.Inventory); more {
+			return refuseWith(api.CodeForbidden, "host %q: the agent joined for hosts that offer at most %d of %s, and it offers %d", e.Host.Name, terms.HostCapacity[c], string(c), e.Host.Inventory[c].Capacity())
+		}
 	}
 	most := s.limits.agentHosts
 	if terms.HostsMax > 0 {

@@ -87,7 +87,7 @@ func TestNobodyJoinsInTheSecondOfItsRevocation(t *testing.T) {
 	w.ok(use)
 }
 
-// TestAnAgentRegistersWhatItsTokenAllows: names, number, and whether an operator enables its hosts.
+// TestAnAgentRegistersWhatItsTokenAllows: names, number, what each offers, and whether an operator enables its hosts.
 func TestAnAgentRegistersWhatItsTokenAllows(t *testing.T) {
 	w := newWorld(t)
 	w.form = api.FormFifth
@@ -106,7 +106,19 @@ func TestAnAgentRegistersWhatItsTokenAllows(t *testing.T) {
 	w.ok(hostsNamed(w, "a2", "r1-x"))
 	h, _ = w.s.Host("id-r1-x")
 	assert.True(t, h.Enabled, "terms are of one agent")
+	capped := func(n, reserved int64, ratio api.Ratio) command.HostsPut {
+		c := hostsNamed(w, "a3", "r3-a")
+		c.Hosts[0].Host.Inventory = map[api.ResourceClass]api.Inventory{api.VCPU: {Total: n, Reserved: reserved, AllocationRatio: ratio}, api.DiskGB: {Total: 1000}}
+		return c
+	}
+	joins(w, "a3", &api.AgentTerms{HostCapacity: api.Resources{api.VCPU: 8}})
+	w.refused(api.CodeForbidden, capped(9, 0, 0))
+	w.refused(api.CodeForbidden, capped(8, 0, 2*api.RatioOne))
+	w.ok(capped(8, 0, 0))
+	w.ok(capped(9, 1, 0))
+	w.ok(capped(4, 0, 2*api.RatioOne))
 	for _, t := range []api.JoinToken{
+		{ID: "c", Kind: api.JoinAgent, Name: "n", Expires: api.Forever, Terms: &api.AgentTerms{HostCapacity: api.Resources{api.VCPU: 0}}},
 		{ID: "n", Kind: api.JoinNode, Name: "n", Expires: api.Forever, Terms: &api.AgentTerms{HostsMax: 1}},
 		{ID: "m", Kind: api.JoinAgent, Name: "n", Expires: api.Forever, Terms: &api.AgentTerms{HostsMax: -1}},
 	} {

@@ -129,14 +129,16 @@ func JoinTTL(kind api.JoinKind, name string, ttl time.Duration) (time.Duration, 
 // CheckTerms checks the terms of a join token of a kind.
 func CheckTerms(kind api.JoinKind, t api.AgentTerms) error {
 	switch {
-	case kind != api.JoinAgent && t != (api.AgentTerms{}):
-		return api.Errorf(api.CodeInvalid, "host_prefix, hosts_max and disabled are for agents")
+	case kind != api.JoinAgent && !t.IsZero():
+		return api.Errorf(api.CodeInvalid, "host_prefix, hosts_max, host_capacity and disabled are for agents")
 	case t.HostsMax < 0 || t.HostsMax > api.HostsPerAgentMax:
 		return api.Errorf(api.CodeInvalid, "hosts_max must be at most %d, or 0 for that limit", api.HostsPerAgentMax)
 	case t.HostPrefix != "":
-		return api.CheckName("host_prefix", t.HostPrefix)
+		if err := api.CheckName("host_prefix", t.HostPrefix); err != nil {
+			return err
+		}
 	}
-	return nil
+	return t.HostCapacity.Validate()
 }
 
 // DeleteToken revokes a token; for who is no admin, one of the own project.

@@ -26,6 +26,11 @@ func (m *Model) hostsPut(c command.HostsPut) *Refusal {
 		if !strings.HasPrefix(e.Host.Name, joined.Terms.HostPrefix) {
 			return &Refusal{promise.Model, "the agent may not serve a host with the name " + e.Host.Name}
 		}
+		for class, most := range joined.Terms.HostCapacity { // any one is enough
+			if capacityOf(e.Host.Inventory[class]) > most {
+				return &Refusal{promise.Model, "the agent may not serve a host that offers so much as " + e.Host.Name}
+			}
+		}
 		if id, known := m.Names[e.Host.Name]; known && (m.Hosts[id].Passive || m.Hosts[id].Agent != c.Agent) {
 			return &Refusal{promise.Model, "the name " + e.Host.Name + " belongs to another agent, or to no host"}
 		}
