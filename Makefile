@@ -2,7 +2,7 @@
 # POSIX shell, git, and for race a C compiler.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint golden tidy bench bench-report bench-check demo fuzz cluster openstack sim chaos rogue preempt soak mutants mutate check
+.PHONY: help build test race lint golden tidy bench bench-report bench-check demo fuzz cluster openstack sim chaos rogue preempt soak mutants mutate vulns release check
 
 # What can be set on the command line.
 BENCH     ?= .
@@ -20,6 +20,8 @@ LEDGER    ?=
 GATES     ?=
 SHORT     ?=
 FRESH     ?=
+VULNDB    ?= https://vuln.go.dev
+SIGN_KEY  ?=
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -29,11 +31,12 @@ ZONEHOURS = 10
 CHAOSMAX ?= 20m
 SIMMAX   ?= 12m
 LINTER  := $(GO) tool -modfile=tools/go.mod golangci-lint
+RELEASE := $(GO) tool -modfile=tools/release/go.mod
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "Set with make TARGET NAME=VALUE: SIMTIME=$(SIMTIME) CHAOSTIME=$(CHAOSTIME) ROGUETIME=$(ROGUETIME) PREEMPTTIME=$(PREEMPTTIME) SCALE=$(SCALE) FUZZTIME=$(FUZZTIME)"
-	@echo "  BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT) LEDGER=$(or $(LEDGER),FILE (none)) SEED=$(SEED) N=$(N)"
+	@echo "  BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT) LEDGER=$(or $(LEDGER),FILE (none)) SEED=$(SEED) N=$(N) VULNDB=$(VULNDB) SIGN_KEY=$(or $(SIGN_KEY),FILE (none))"
 
 build: ## build bin/berth
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/berth ./cmd/berth
@@ -114,5 +117,20 @@ mutants: ## show that the tests find every deliberate fault, and how fast
 
 mutate: ## make N faults at places drawn by SEED, and show how many the tests find; an hour or two
 	$(GO) run ./cluster-test/mutants -random $(N) -seed $(SEED)
+
+vulns: ## look for known vulnerabilities in what the code calls; VULNDB is the database
+	$(RELEASE) govulncheck -db $(VULNDB) ./...
+
+# Without cgo and paths, so that everybody gets the same bytes from one commit and one
+# release of Go. A binary names its commit: go version -m.
+release: ## build the binaries of a release in dist, with sums and a bill of materials; SIGN_KEY, an ssh key, signs the sums
+	rm -rf dist && mkdir dist
+	for arch in amd64 arm64; do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=true -trimpath -ldflags '-X main.version=$(VERSION)' \
+			-o dist/berth-linux-$$arch ./cmd/berth || exit 1; \
+	done
+	$(RELEASE) cyclonedx-gomod app -json -main cmd/berth -output dist/berth.cdx.json .
+	cd dist && sha256sum berth* >SHA256SUMS
+	$(if $(SIGN_KEY),ssh-keygen -Y sign -f $(SIGN_KEY) -n berth dist/SHA256SUMS)
 
 check: tidy lint race ## everything a change must pass
