@@ -1,5 +1,5 @@
 // Package requestid carries the id of a call from the listener that received it to all
-// calls of other zones made on its behalf.
+// calls of other zones made on its behalf, and to the log.
 package requestid
 
 import (
