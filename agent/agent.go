@@ -21,6 +21,7 @@ import (
 	"berth/agent/driver"
 	"berth/api"
 	"berth/internal/crash"
+	"berth/internal/requestid"
 )
 
 // Defaults and bounds of Config.
@@ -90,6 +91,7 @@ func New(conf Config) (*Agent, error) {
 	if err := checkConfig(&conf); err != nil {
 		return nil, err
 	}
+	conf.Log = slog.New(requestid.NewHandler(conf.Log.Handler()))
 	transport := conf.Transport
 	if transport == nil {
 		transport = newTransport(conf.TLS, conf.Dial)

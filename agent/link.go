@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
+	"berth/internal/requestid"
 )
 
 // Limits of the agent's calls.
@@ -141,6 +142,7 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	req.Header.Set("Content-Type", api.MediaCBOR)
 	req.Header.Set("Accept", api.MediaCBOR)
 	req.Header.Set(api.HeaderForm, api.FormNewest.String())
+	req.Header.Set(api.HeaderRequestID, string(requestid.Of(ctx)))
 	resp, err := l.client.Do(req)
 	if err != nil {
 		l.leaveAddress(addr)

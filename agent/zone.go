@@ -10,6 +10,7 @@ import (
 	"berth/api"
 	"berth/internal/backoff"
 	"berth/internal/crash"
+	"berth/internal/requestid"
 )
 
 // Durations and intervals of calls.
@@ -22,6 +23,12 @@ const (
 	beatMin     = 100 * time.Millisecond // shortest beat that a zone can request
 )
 
+// nameCall returns the context of a call of the zone, with an id of its own: the agent and the node that is
+// called log it.
+func nameCall(ctx context.Context) context.Context {
+	return requestid.With(ctx, api.RequestID("req-"+api.NewUUID()))
+}
+
 // callZone makes one call and checks the term of its answer: only an answer with the
 // highest term seen is valid. term must point into out.
 func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration, in, out any, term *uint64) error {
@@ -33,7 +40,7 @@ func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration
 	}
 	raised, err := a.fence.admitTerm(*term)
 	if stale, ok := errors.AsType[*staleTermError](err); ok {
-		a.conf.Log.Warn("answer of a lower term refused", "address", addr, "path", path, "term", stale.got, "seen", stale.seen)
+		a.conf.Log.WarnContext(ctx, "answer of a lower term refused", "address", addr, "path", path, "term", stale.got, "seen", stale.seen)
 		a.journal.writeLine(line{Term: stale.seen, Event: eventRefused, Detail: path + " of a lower term"})
 		a.link.leaveAddress(addr)
 	}
@@ -54,11 +61,11 @@ func (a *Agent) waitAfterFailure(ctx context.Context, r *retry, what string, err
 		return false
 	}
 	if errors.Is(err, errMoved) && r.mayRedirect() {
-		a.conf.Log.Debug("zone has another leader", "call", what, "address", a.link.nextAddress())
+		a.conf.Log.DebugContext(ctx, "zone has another leader", "call", what, "address", a.link.nextAddress())
 		return true
 	}
 	d := r.nextDelay()
-	a.conf.Log.Warn("call to the zone failed", "call", what, "err", err, "retry_in", d, "fails", r.fails)
+	a.conf.Log.WarnContext(ctx, "call to the zone failed", "call", what, "err", err, "retry_in", d, "fails", r.fails)
 	return backoff.Sleep(ctx, d)
 }
 
@@ -67,11 +74,12 @@ func (a *Agent) waitAfterFailure(ctx context.Context, r *retry, what string, err
 func (a *Agent) registerAtLast(ctx context.Context) bool {
 	r := retry{rand: a.conf.Rand}
 	for {
-		err := a.register(ctx, r.nextTimeout())
+		call := nameCall(ctx)
+		err := a.register(call, r.nextTimeout())
 		if err == nil {
 			return ctx.Err() == nil
 		}
-		if !a.waitAfterFailure(ctx, &r, "register", err) {
+		if !a.waitAfterFailure(call, &r, "register", err) {
 			return false
 		}
 	}
@@ -104,7 +112,7 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 		signal(a.relist[d])
 	}
 	signal(a.wake[nothing])
-	a.conf.Log.Info("hosts registered", "hosts", len(got.Hosts), "term", got.Term, "beat", a.beat)
+	a.conf.Log.InfoContext(ctx, "hosts registered", "hosts", len(got.Hosts), "term", got.Term, "beat", a.beat)
 	return nil
 }
 
@@ -136,6 +144,7 @@ func beatOf(mine, theirs time.Duration) time.Duration {
 func (a *Agent) pollWork(ctx context.Context) {
 	r := retry{rand: a.conf.Rand}
 	for ctx.Err() == nil {
+		ctx := nameCall(ctx)
 		var asked question
 		a.editLedger(func(b *ledger) { asked = b.nextQuestion() })
 		var work api.AgentWorkload
@@ -145,7 +154,7 @@ func (a *Agent) pollWork(ctx context.Context) {
 			err = work.FillTerms()
 		}
 		if api.CodeOf(err) == api.CodeNotFound {
-			a.conf.Log.Warn("zone does not know these hosts", "err", err)
+			a.conf.Log.WarnContext(ctx, "zone does not know these hosts", "err", err)
 			if e := a.register(ctx, callTimeout); e != nil {
 				err = e
 			}
@@ -158,7 +167,7 @@ func (a *Agent) pollWork(ctx context.Context) {
 		}
 		r.endFailures()
 		strange := a.applyWork(work, asked)
-		a.keepAddresses(work.Addresses)
+		a.keepAddresses(ctx, work.Addresses)
 		if err := a.tellStrange(ctx, strange); err != nil && !a.waitAfterFailure(ctx, &r, "register", err) {
 			return
 		}
@@ -185,7 +194,7 @@ func (a *Agent) tellStrange(ctx context.Context, strange []api.HostID) error {
 	if len(strange) == 0 || slices.Equal(strange, a.strange) {
 		return nil
 	}
-	a.conf.Log.Warn("work for hosts that are not served here", "hosts", len(strange), "first", strange[0])
+	a.conf.Log.WarnContext(ctx, "work for hosts that are not served here", "hosts", len(strange), "first", strange[0])
 	if err := a.register(ctx, callTimeout); err != nil {
 		return err
 	}
@@ -195,17 +204,17 @@ func (a *Agent) tellStrange(ctx context.Context, strange []api.HostID) error {
 
 // keepAddresses learns the addresses of the zone's nodes, and passes them to Keep if they
 // have changed.
-func (a *Agent) keepAddresses(addresses []string) {
+func (a *Agent) keepAddresses(ctx context.Context, addresses []string) {
 	good := slices.Sorted(slices.Values(a.link.learnAddresses(addresses)))
 	if a.conf.Keep == nil || len(good) == 0 || slices.Equal(good, a.kept) {
 		return
 	}
 	if err := a.conf.Keep(good); err != nil {
-		a.conf.Log.Warn("addresses of the zone cannot be kept", "err", err)
+		a.conf.Log.WarnContext(ctx, "addresses of the zone cannot be kept", "err", err)
 		return
 	}
 	a.kept = good
-	a.conf.Log.Info("addresses of the zone have changed", "addresses", len(good))
+	a.conf.Log.InfoContext(ctx, "addresses of the zone have changed", "addresses", len(good))
 }
 
 // reportStates reports the states of instances to the zone, and sends a beat if there is
@@ -232,11 +241,11 @@ func (a *Agent) reportStates(ctx context.Context) {
 			a.conf.Crash.At(crash.AgentReporting)
 		}
 		var ack api.AgentAck
-		begun := a.conf.Now()
-		err := a.callZone(ctx, api.PathAgentReport, r.nextTimeout(), api.AgentReport{Items: items}, &ack, &ack.Term)
+		begun, call := a.conf.Now(), nameCall(ctx)
+		err := a.callZone(call, api.PathAgentReport, r.nextTimeout(), api.AgentReport{Items: items}, &ack, &ack.Term)
 		if err != nil {
 			beat.Reset(0) // still due
-			if !a.waitAfterFailure(ctx, &r, "report", err) {
+			if !a.waitAfterFailure(call, &r, "report", err) {
 				return
 			}
 			continue
