@@ -79,7 +79,7 @@ func (f *Federation) FollowForms(ctx context.Context) {
 				defer cancel()
 				form, err := f.peers.ReadsForm(call, l)
 				if err != nil { // what it said before still stands
-					f.log.Debug("a parent does not say which forms it reads; it will be asked again", "link", l.Name, "error", err)
+					f.log.DebugContext(ctx, "a parent does not say which forms it reads; it will be asked again", "link", l.Name, "error", err)
 					return
 				}
 				f.forms.noteForm(l.ID, heardForm{form, f.now()})

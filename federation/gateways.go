@@ -51,7 +51,7 @@ func (f *Federation) updateGateways(ctx context.Context, l *api.Link, gateways [
 	ctx = actor.With(ctx, actor.Call{By: api.AuditActor{Kind: api.ActorLink, ID: string(l.Zone)}, Path: actor.Of(ctx).Path})
 	_, err := f.zone.Propose(ctx, command.LinkSet{Stamp: f.zone.Stamp(), ID: l.ID, Endpoints: want})
 	if err == nil {
-		f.log.Info("the gateways of a linked zone changed", "link", l.Name, "gateways", len(want))
+		f.log.InfoContext(ctx, "the gateways of a linked zone changed", "link", l.Name, "gateways", len(want))
 	}
 	return err
 }
@@ -68,7 +68,7 @@ func (f *Federation) FollowGateways(ctx context.Context) {
 				continue
 			}
 			if err := f.updateGateways(ctx, l, d.Gateways); err != nil && ctx.Err() == nil {
-				f.log.Debug("the gateways of a linked zone could not be stored; it will be tried again", "link", l.Name, "error", err)
+				f.log.DebugContext(ctx, "the gateways of a linked zone could not be stored; it will be tried again", "link", l.Name, "error", err)
 			}
 		}
 		backoff.Sleep(ctx, gatewaysEvery)

@@ -237,7 +237,7 @@ func (f *Federation) spreadKEKs(ctx context.Context, kek [kekBytes]byte) error {
 		all.Go(func() {
 			theirs, err := f.nodes.ExchangeKEKs(ctx, m.Addr, f.keys.KEKs())
 			if err != nil {
-				f.log.Warn("a node could not be given the key-encryption key", "to", m.ID, "error", err)
+				f.log.WarnContext(ctx, "a node could not be given the key-encryption key", "to", m.ID, "error", err)
 				return
 			}
 			if m.Voter && slices.Contains(theirs, kek) {
@@ -269,10 +269,10 @@ func (f *Federation) RotateKEKWhenDue(ctx context.Context) {
 		pause := kekCheckEvery
 		if f.view().KEKDue > 0 {
 			if err := f.RotateKEK(f.asNode(ctx, f.node)); err != nil {
-				f.log.Warn("a removed node has the key-encryption key, and it could not be changed; it will be tried again", "error", err)
+				f.log.WarnContext(ctx, "a removed node has the key-encryption key, and it could not be changed; it will be tried again", "error", err)
 				pause = kekRetryEvery
 			} else {
-				f.log.Info("the key-encryption key was changed: a removed node had the old one")
+				f.log.InfoContext(ctx, "the key-encryption key was changed: a removed node had the old one")
 			}
 		}
 		backoff.Sleep(ctx, pause)
@@ -303,7 +303,7 @@ func (f *Federation) fetchKEKs(ctx context.Context, v *state.State) {
 			err = f.keys.adoptKEKs(v, theirs)
 		}
 		if err != nil {
-			f.log.Warn("the key-encryption key could not be got from a node", "from", m.ID, "error", err)
+			f.log.WarnContext(ctx, "the key-encryption key could not be got from a node", "from", m.ID, "error", err)
 		}
 	}
 }

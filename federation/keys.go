@@ -198,7 +198,7 @@ func (f *Federation) RotateDaily(ctx context.Context) {
 	for ctx.Err() == nil {
 		if es := f.view().Epochs; len(es) > 0 && es[0].Created.Add(epochLife) <= api.InstantOf(f.now()) {
 			if err := f.RotateKeyring(ctx); err != nil {
-				f.log.Warn("the sealing key could not be rotated; it will be tried again", "error", err)
+				f.log.WarnContext(ctx, "the sealing key could not be rotated; it will be tried again", "error", err)
 			}
 		}
 		backoff.Sleep(ctx, rotateEvery)

@@ -87,7 +87,7 @@ func (f *Federation) LevelsBelow(ctx context.Context) int {
 			found[i] = 1
 			a, err := f.peers.Below(ctx, l)
 			if err != nil {
-				f.log.Warn("a child does not report the zones below it", "link", l.Name, "error", err)
+				f.log.WarnContext(ctx, "a child does not report the zones below it", "link", l.Name, "error", err)
 				return
 			}
 			found[i] = 1 + min(max(a.Levels, 0), api.DepthMax)

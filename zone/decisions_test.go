@@ -202,3 +202,24 @@ func TestARefusedDecisionIsItsOwn(t *testing.T) {
 		assert.True(t, resolved)
 	})
 }
+
+// TestWhatACallCausesHasItsID: what zones below are asked and told for a boot has the id of the call that made it, so
+// that they log it under that id.
+func TestWhatACallCausesHasItsID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		threeWide(w)
+		o := order("mine", 2, 2)
+		o.Request.Zones.MinZones, o.Call = 2, "req-7"
+		w.zones[0].boot(o)
+		require.Equal(t, api.BootActive, w.zones[0].outcome("mine").State())
+		w.settle()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		mine := map[api.RequestID]bool{"req-7": true}
+		for _, op := range []string{"select", "hold", "commit"} {
+			assert.Equal(t, mine, w.ids[call{op: op, from: "root", to: "mid"}], op)
+		}
+		assert.Equal(t, mine, w.ids[call{op: "select", from: "mid", to: "leaf"}])
+	})
+}

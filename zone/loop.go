@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"berth/api"
 	"berth/internal/backoff"
+	"berth/internal/requestid"
 	"berth/raftstore/state"
 )
 
@@ -21,8 +23,9 @@ const (
 
 // Job is one piece of due work. Jobs with one key never run at the same time.
 type Job struct {
-	Key string
-	Run func(ctx context.Context) error
+	Key  string
+	Call api.RequestID // that it is done for, "" for none; Run and the log have it
+	Run  func(ctx context.Context) error
 }
 
 // Loop is the work of one loop of a leader.
@@ -158,6 +161,9 @@ func (r *runner) startJob(ctx context.Context, j Job) {
 	case <-ctx.Done():
 		return
 	}
+	if j.Call != "" {
+		ctx = requestid.With(ctx, j.Call)
+	}
 	r.wg.Go(func() {
 		defer func() { <-r.room }()
 		err := j.Run(ctx)
@@ -176,7 +182,7 @@ func (r *runner) startJob(ctx context.Context, j Job) {
 		default: // a pending value means the same
 		}
 		if ctx.Err() == nil {
-			r.z.log.Info("job failed and will be tried again", "error", err, "wait", wait)
+			r.z.log.InfoContext(ctx, "job failed and will be tried again", "error", err, "wait", wait)
 		}
 	})
 }
@@ -189,7 +195,7 @@ func (z *Zone) Every(ctx context.Context, d time.Duration, f func(context.Contex
 			return
 		}
 		if err := f(ctx); err != nil && ctx.Err() == nil {
-			z.log.Info("periodic work failed and will be tried again", "error", err)
+			z.log.InfoContext(ctx, "periodic work failed and will be tried again", "error", err)
 		}
 	}
 }

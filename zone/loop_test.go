@@ -1,9 +1,11 @@
 package zone
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/internal/memstore"
+	"berth/internal/requestid"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -21,7 +24,7 @@ import (
 func TestFailuresAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(New(Config{Store: memstore.New(), Now: time.Now, Log: slog.New(slog.DiscardHandler)}), 1)
-		r.startJob(t.Context(), Job{"j", func(context.Context) error { return errors.New("in vain") }})
+		r.startJob(t.Context(), Job{Key: "j", Run: func(context.Context) error { return errors.New("in vain") }})
 		r.wg.Wait()
 		assert.Equal(t, retryPause+time.Millisecond, r.nextTry(sweepEvery))
 		time.Sleep(retryPause + failureKept)
@@ -30,6 +33,25 @@ func TestFailuresAreForgotten(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		assert.Equal(t, sweepEvery+time.Millisecond, r.nextTry(sweepEvery))
 		assert.Empty(t, r.failed)
+	})
+}
+
+// TestAJobIsDoneForItsCall: a job and the line about its failure have the id of the call that it is done for.
+func TestAJobIsDoneForItsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		log := slog.New(requestid.NewHandler(slog.NewTextHandler(&b, nil)))
+		r := newRunner(New(Config{Store: memstore.New(), Now: time.Now, Log: log}), 1)
+		for key, call := range map[string]api.RequestID{"of a call": "req-7", "of none": ""} {
+			b.Reset()
+			r.startJob(t.Context(), Job{Key: key, Call: call, Run: func(ctx context.Context) error {
+				assert.Equal(t, call, requestid.Of(ctx), key)
+				return errors.New("in vain")
+			}})
+			r.wg.Wait()
+			assert.Contains(t, b.String(), "in vain", key)
+			assert.Equal(t, call != "", strings.Contains(b.String(), "request_id=req-7"), "%s: %s", key, &b)
+		}
 	})
 }
 

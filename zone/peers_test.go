@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/internal/backoff"
 	"berth/internal/codec"
+	"berth/internal/requestid"
 	"berth/zone"
 	"berth/zone/estimate"
 	"berth/zone/saga"
@@ -161,6 +162,7 @@ func ask[Q, A any](ctx context.Context, p peers, l *api.Link, op string, q *Q,
 ) (*A, error) {
 	w := p.from.w
 	to, f, lag := w.route(p.from, l, op)
+	w.noteID(call{op: op, from: p.from.name, to: to.name}, requestid.Of(ctx))
 	serve := func(ctx context.Context) (*A, error) {
 		backoff.Sleep(ctx, lag)
 		defer backoff.Sleep(ctx, lag)
@@ -265,4 +267,14 @@ func (m *member) door(from *member, op string) (*conduct, *api.Link, error) {
 		return nil, nil, api.Errorf(api.CodeForbidden, "only the parent zone may do this")
 	}
 	return z, back, nil
+}
+
+// noteID notes with which id a call is made.
+func (w *world) noteID(c call, id api.RequestID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ids[c] == nil {
+		w.ids[c] = map[api.RequestID]bool{}
+	}
+	w.ids[c][id] = true
 }

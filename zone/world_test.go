@@ -45,6 +45,7 @@ type world struct {
 	mu      sync.Mutex // guards the fields below
 	zones   []*member
 	calls   map[call]int                                   // how often each call between zones was made
+	ids     map[call]map[api.RequestID]bool                // and the ids with which
 	disturb func(call) fault                               // what happens to a call; nil for nothing
 	lag     func(call) time.Duration                       // how long a call and its answer take, each; nil for no time
 	cut     map[string]bool                                // "a>b": nothing gets from a to b
@@ -160,7 +161,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	w := &world{
-		t: t, ctx: ctx, stop: stop, calls: map[call]int{}, cut: map[string]bool{},
+		t: t, ctx: ctx, stop: stop, calls: map[call]int{}, ids: map[call]map[api.RequestID]bool{}, cut: map[string]bool{},
 		ran: map[api.InstanceID]string{}, complaints: &complaints{Handler: slog.DiscardHandler}, digests: map[api.ZoneID]heardDigest{},
 	}
 	t.Cleanup(w.end)

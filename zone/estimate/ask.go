@@ -82,13 +82,13 @@ func (e *Estimator) askChild(ctx context.Context, l *api.Link, ask buildplan.Ask
 		a.outcome, a.reason = api.OutcomePaused, pausedBelow
 		return a
 	case err != nil:
-		e.zone.Log().Warn("child failed to select", "link", l.Name, "error", err)
+		e.zone.Log().WarnContext(ctx, "child failed to select", "link", l.Name, "error", err)
 		a.outcome, a.reason = api.OutcomeFailed, string(api.CodeOf(err))
 	case !isSound(ans, its, api.DepthMax-zone.Depth(ctx)):
-		e.zone.Log().Warn("child gave an unusable answer", "link", l.Name)
+		e.zone.Log().WarnContext(ctx, "child gave an unusable answer", "link", l.Name)
 		a.outcome, a.reason = api.OutcomeFailed, "unusable answer"
 	case ans.Expires < api.PlanTTLLeast:
-		e.zone.Log().Warn("what a child offers expires too soon", "link", l.Name)
+		e.zone.Log().WarnContext(ctx, "what a child offers expires too soon", "link", l.Name)
 		a.outcome, a.reason = api.OutcomeFailed, "what it offers expires too soon"
 	default:
 		limitWeights(ans.Weights)

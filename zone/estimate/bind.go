@@ -78,7 +78,7 @@ func (e *Estimator) newBinder(v *state.State, w *Want) *binder {
 	}
 	rule, err := binding.RuleOf(&v.Config.Bindings)
 	if err != nil { // checked when it was set, so this node is older than the configuration
-		e.zone.Log().Error("the configured rule of bindings is unknown here", "error", err)
+		e.noteUnknown("bindings", err)
 		return nil
 	}
 	b := &binder{e: e, v: v, w: w, strict: mode == api.BindingStrict, rule: rule, all: e.childrenFor(v, w.Request)}

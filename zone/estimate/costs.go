@@ -13,7 +13,7 @@ import (
 func (e *Estimator) zoneCosts(v *state.State, req *api.Request) costs.Set {
 	set, err := costs.New(weightsFor(v, req))
 	if err != nil { // checked when it was set, so this node is older than the configuration
-		e.zone.Log().Error("configured costs are unknown here", "error", err)
+		e.noteUnknown("costs", err)
 		return costs.Default()
 	}
 	return set

@@ -52,6 +52,7 @@ type Estimator struct {
 	asking       underWay      // selects for other zones under way
 	explanations explanations  // of the latest selects
 	searches     chan struct{} // one value for each search for room under way; holds roomSearchesMax
+	unknown      unknown       // what of the configuration was logged
 }
 
 // New returns an estimator.

@@ -1,6 +1,8 @@
 package estimate
 
 import (
+	"context"
+
 	"berth/api"
 	"berth/buildplan"
 	"berth/buildplan/seal"
@@ -36,7 +38,7 @@ func limitWeights(weights [][]int64) {
 
 // fitPlan removes children from a plan that is too large to be sealed, the one with the
 // largest plan first: that costs its slots, not everybody's.
-func (e *Estimator) fitPlan(v *state.State, req *api.Request, p *Plan) *Plan {
+func (e *Estimator) fitPlan(ctx context.Context, v *state.State, req *api.Request, p *Plan) *Plan {
 	for p.Layer.Trim().SizeMax() > seal.PlaintextMaxBytes {
 		answers, worst := p.answers, -1
 		for i := range answers {
@@ -48,7 +50,7 @@ func (e *Estimator) fitPlan(v *state.State, req *api.Request, p *Plan) *Plan {
 			break
 		}
 		a := &answers[worst]
-		e.zone.Log().Warn("child removed from a plan that is too large", "link", a.link.Name, "bytes", len(a.answer.Blob))
+		e.zone.Log().WarnContext(ctx, "child removed from a plan that is too large", "link", a.link.Name, "bytes", len(a.answer.Blob))
 		a.answer, a.outcome, a.reason = nil, api.OutcomeFailed, "its plan is too large"
 		first, b := p.first, p.binder
 		p = mergeOffers(v, &Want{Request: req, bounds: p.bounds}, p.own, answers)

@@ -143,10 +143,10 @@ func (c *childRoom) askRoom(ctx context.Context, e *Estimator, q *api.RoomQuesti
 	case code == api.CodePaused:
 		c.outcome, c.reason = api.OutcomePaused, pausedBelow
 	case err != nil:
-		e.zone.Log().Warn("child failed to look for room", "link", c.link.Name, "error", err)
+		e.zone.Log().WarnContext(ctx, "child failed to look for room", "link", c.link.Name, "error", err)
 		c.outcome, c.reason = api.OutcomeFailed, string(code)
 	case !a.IsSound(&its):
-		e.zone.Log().Warn("child gave an unusable answer about its room", "link", c.link.Name)
+		e.zone.Log().WarnContext(ctx, "child gave an unusable answer about its room", "link", c.link.Name)
 		c.outcome, c.reason = api.OutcomeFailed, "unusable answer"
 	default:
 		c.room = a

@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"crypto/rand"
+	"fmt"
 
 	"berth/api"
 	"berth/buildplan"
@@ -32,7 +33,7 @@ func (e *Estimator) sealPlan(v *state.State, peer api.ZoneID, req *api.Request, 
 }
 
 // Open reads a plan that this zone sealed for the same peer, project, reservation and
-// request. All failures look the same to the caller; the log has the reason.
+// request. All failures look the same to the caller; the cause, which goes into the log, has the reason.
 func (e *Estimator) Open(v *state.State, peer api.ZoneID, req *api.Request, blob []byte) (*buildplan.Layer, error) {
 	ring, err := e.keys.Ring(v)
 	if err != nil {
@@ -40,17 +41,17 @@ func (e *Estimator) Open(v *state.State, peer api.ZoneID, req *api.Request, blob
 	}
 	plain, err := ring.Open(e.sealContext(v, peer, req), blob)
 	if err != nil {
-		return nil, e.RefusePlan(req, err)
+		return nil, RefusePlan(req, err)
 	}
 	l, err := buildplan.DecodeLayer(plain)
 	if err != nil {
-		return nil, e.RefusePlan(req, err)
+		return nil, RefusePlan(req, err)
 	}
 	return &l, nil
 }
 
-// RefusePlan logs why a plan cannot be used, and returns a refusal without the reason.
-func (e *Estimator) RefusePlan(req *api.Request, why error) error {
-	e.zone.Log().Warn("plan refused", "reservation", req.Reservation, "project", req.Project, "error", why)
+// RefusePlan returns the refusal of a plan that cannot be used. Only its cause, for the log, has the reason.
+func RefusePlan(req *api.Request, why error) error {
+	why = fmt.Errorf("reservation %q of project %q: %w", string(req.Reservation), string(req.Project), why)
 	return api.Wrap(api.CodePlanRefused, "estimate.Open", api.PlanRefusedMessage, why)
 }

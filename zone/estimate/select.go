@@ -111,7 +111,7 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 		p, _ = e.layOutBound(ctx, v, &Want{Request: req})
 		p.adviseCounts(req)
 	}
-	p = e.fitPlan(v, req, p)
+	p = e.fitPlan(ctx, v, req, p)
 	e.findRivals(v, origin, req, p)
 	contended := p.contendedRoom(req)
 	if p.unmet != "" {
@@ -380,7 +380,7 @@ func (e *Estimator) zoneFilters(v *state.State) []filters.Filter {
 	}
 	fs, err := filters.New(v.Config.Filters)
 	if err != nil { // checked when it was set, so this node is older than the configuration
-		e.zone.Log().Error("configured filters are unknown here", "error", err)
+		e.noteUnknown("filters", err)
 		return filters.Default()
 	}
 	return filters.Guard(fs)

@@ -207,7 +207,7 @@ func (f *Fleet) watchHosts(ctx context.Context) {
 			if len(c.Hosts) == 0 {
 				continue
 			}
-			f.zone.Log().Info("hosts changed state", "state", c.State, "hosts", len(c.Hosts))
+			f.zone.Log().InfoContext(ctx, "hosts changed state", "state", c.State, "hosts", len(c.Hosts))
 			if _, err := f.zone.Propose(ctx, c); err != nil {
 				return err
 			}

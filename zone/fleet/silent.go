@@ -43,7 +43,7 @@ func (f *Fleet) countGone(ctx context.Context, h *state.Host) error {
 	if !f.isFenced(h) {
 		return nil
 	}
-	f.zone.Log().Info("agent of a lost host has ended what was to end there", "host", h.ID, "down_since", h.DownSince)
+	f.zone.Log().InfoContext(ctx, "agent of a lost host has ended what was to end there", "host", h.ID, "down_since", h.DownSince)
 	_, err := f.zone.Propose(ctx, command.HostsSilent{Stamp: f.zone.Stamp(), Hosts: []command.SilentHost{{ID: h.ID, Since: h.DownSince}}})
 	return err
 }

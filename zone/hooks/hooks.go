@@ -264,7 +264,7 @@ func (w *worker) record(ctx context.Context, failed error) {
 		return // all of it is recorded
 	}
 	if _, err := w.conf.Zone.Propose(ctx, command.WebhooksTold{Stamp: w.conf.Zone.Stamp(), Webhooks: []api.WebhookTold{told}}); err != nil && ctx.Err() == nil {
-		w.conf.Zone.Log().Info("deliveries to a webhook could not be recorded", "error", err)
+		w.conf.Zone.Log().InfoContext(ctx, "deliveries to a webhook could not be recorded", "error", err)
 		backoff.Sleep(ctx, retryFirst)
 	}
 }

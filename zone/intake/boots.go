@@ -35,7 +35,7 @@ func ResolveHold(ctx context.Context, z *zone.Zone, id api.HoldID, d api.Decisio
 	}
 	for _, h := range z.View().PreparedHolds() {
 		if h.ID == id {
-			z.Log().Warn("hold is decided by an operator", "hold", id, "decision", d)
+			z.Log().WarnContext(ctx, "hold is decided by an operator", "hold", id, "decision", d)
 			_, err := z.Propose(ctx, command.HoldDecide{Stamp: z.Stamp(), ID: id, Origin: h.Origin, Decision: d, Forced: true})
 			return err
 		}

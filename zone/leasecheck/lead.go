@@ -121,7 +121,7 @@ func (c *Check) tellEnd(ctx context.Context, service *api.LeaseCheck, e *api.Lea
 	}
 	if err != nil {
 		c.count(func(n *Counts) { n.Untold++ })
-		c.conf.Zone.Log().Warn("the external service for leases has not confirmed an end", "lease", e.Terms.ID, "error", err)
+		c.conf.Zone.Log().WarnContext(ctx, "the external service for leases has not confirmed an end", "lease", e.Terms.ID, "error", err)
 		return false
 	}
 	c.count(func(n *Counts) { n.Told++ })

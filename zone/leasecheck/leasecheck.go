@@ -114,7 +114,7 @@ func (c *Check) ask(ctx context.Context, call string, body *rest.LeaseCheckCall)
 		err = api.Errorf(api.CodeUnavailable, "it answered with status %d", answer.Status)
 	}
 	c.count(func(n *Counts) { n.Unanswered++ })
-	c.conf.Zone.Log().Warn("the external service for leases gave no answer", "call", call, "lease", body.Lease.ID, "allowed", service.Open, "error", err)
+	c.conf.Zone.Log().WarnContext(ctx, "the external service for leases gave no answer", "call", call, "lease", body.Lease.ID, "allowed", service.Open, "error", err)
 	if service.Open {
 		return nil
 	}

@@ -100,14 +100,14 @@ func (s *Saga) bootFixed(ctx context.Context, c command.BootCreate, blob []byte)
 		if c.Key != "" && b.Key == c.Key && string(b.Digest) == string(c.Digest) {
 			return b, nil // a repeat of the call; otherwise a plan is used only once
 		}
-		return nil, s.estimator.RefusePlan(&c.Request, fmt.Errorf("the plan's reservation %s exists", c.Request.Reservation))
+		return nil, estimate.RefusePlan(&c.Request, fmt.Errorf("the plan's reservation %s exists", c.Request.Reservation))
 	}
 	layer, err := s.estimator.Open(v, "", &c.Request, blob)
 	if err != nil {
 		return nil, err
 	}
 	if layer.Expires <= s.zone.Instant() {
-		return nil, s.estimator.RefusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
+		return nil, estimate.RefusePlan(&c.Request, fmt.Errorf("expired at %v", layer.Expires))
 	}
 	call := planKey(&c.Request, c.Instances)
 	s.plans.putPlan(call, &estimate.Plan{Layer: *layer, Zones: zonesTaken(v, layer, c.Request.Count())})
@@ -200,7 +200,7 @@ func (o bootOwner) decision(at command.Stamp, d api.Decision, why cause, last *a
 func (s *Saga) bootsLoop() zone.Loop {
 	return zone.LoopOf(bootsWaiting, state.DueBoots, (*state.State).UndecidedBoots, (*state.State).UndecidedBoot, func(b *state.Boot) []zone.Job {
 		o := bootOwner{b.Request.Project, b.Request.Reservation}
-		return []zone.Job{{Key: b.ID(), Run: func(ctx context.Context) error {
+		return []zone.Job{{Key: b.ID(), Call: b.Call, Run: func(ctx context.Context) error {
 			s.working <- struct{}{}
 			defer func() { <-s.working }()
 			return s.settleOwner(ctx, o)

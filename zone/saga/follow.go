@@ -135,9 +135,9 @@ func (s *Saga) watchChildren(ctx context.Context) {
 			since := now.Add(-age)
 			switch {
 			case heard && l.SilentSince == 0 && age > zone.LinkFresh:
-				s.zone.Log().Warn("child is silent", "link", l.Name, "since", since)
+				s.zone.Log().WarnContext(ctx, "child is silent", "link", l.Name, "since", since)
 			case heard && l.SilentSince != 0 && age <= zone.LinkFresh/2:
-				s.zone.Log().Info("child is heard again", "link", l.Name, "silent_since", l.SilentSince)
+				s.zone.Log().InfoContext(ctx, "child is heard again", "link", l.Name, "silent_since", l.SilentSince)
 				since = 0
 			default:
 				continue

@@ -16,6 +16,7 @@ import (
 	"berth/internal/crash"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/estimate"
 )
 
 // Budgets of the hold protocol.
@@ -61,7 +62,7 @@ func (s *Saga) holdForParent(ctx context.Context, parent *api.Link, r *api.HoldR
 			return nil, err
 		}
 	} else if h.Plan != layer.Plan && h.Plan != "" {
-		return nil, s.estimator.RefusePlan(&r.Request, errors.New("the hold took another plan before"))
+		return nil, estimate.RefusePlan(&r.Request, errors.New("the hold took another plan before"))
 	}
 	h, err = s.askParts(ctx, h, layer, nil, nil)
 	if err != nil {
@@ -120,7 +121,7 @@ func (s *Saga) newHold(v *state.State, parent *api.Link, r *api.HoldRequest) (co
 func (s *Saga) takeHold(ctx context.Context, v *state.State, parent *api.Link, r *api.HoldRequest, l *buildplan.Layer) (*state.Hold, error) {
 	c, err := s.checkedCommand(v, parent, r, l)
 	if err != nil {
-		return nil, s.estimator.RefusePlan(&r.Request, err)
+		return nil, estimate.RefusePlan(&r.Request, err)
 	}
 	if err = s.zone.CheckSize(); err != nil {
 		return nil, err
@@ -326,7 +327,7 @@ func (s *Saga) askPart(ctx context.Context, h *state.Hold, p state.Part, l *buil
 			continue
 		}
 		if err != nil {
-			s.zone.Log().Warn("child holds nothing", "link", link.Name, "hold", h.ID, "error", err)
+			s.zone.Log().WarnContext(ctx, "child holds nothing", "link", link.Name, "hold", h.ID, "error", err)
 		}
 		out.noteAnswer(p, a, err)
 		return out
@@ -383,7 +384,7 @@ func (s *Saga) askHolds(ctx context.Context, l *api.Link, as []*ask) (out []erro
 	case err != nil && mayRepeat(err):
 		return nil, err
 	case err != nil:
-		s.zone.Log().Warn("child refused holds that shared a call", "link", l.Name, "error", err)
+		s.zone.Log().WarnContext(ctx, "child refused holds that shared a call", "link", l.Name, "error", err)
 		return out, nil
 	}
 	for i := range as {

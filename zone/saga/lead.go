@@ -58,12 +58,26 @@ func (s *Saga) Lead(ctx context.Context) {
 // answered.
 func (s *Saga) tellsOf(h *state.Hold) []zone.Job {
 	var out []zone.Job
+	call := callOf(s.zone.View(), h)
 	for _, p := range h.Parts {
 		if !p.Acked {
-			out = append(out, zone.Job{Key: h.Key() + "\x00" + string(p.Link) + string(h.Decision), Run: func(ctx context.Context) error { return s.tellDecision(ctx, h, p) }})
+			out = append(out, zone.Job{Key: h.Key() + "\x00" + string(p.Link) + string(h.Decision), Call: call, Run: func(ctx context.Context) error { return s.tellDecision(ctx, h, p) }})
 		}
 	}
 	return out
+}
+
+// callOf returns the id of the call that a hold was taken for; "" for one of a parent, which is not
+// recorded.
+func callOf(v *state.State, h *state.Hold) api.RequestID {
+	if h.Origin != "" {
+		return ""
+	}
+	b, ok := v.Boot(h.Request.Project, h.Request.Reservation)
+	if !ok {
+		return ""
+	}
+	return b.Call
 }
 
 // tell is a decision that one child has not acknowledged.
@@ -104,7 +118,7 @@ func (s *Saga) tellDecisions(ctx context.Context, to api.LinkID, ts []*tell) ([]
 	var acks []command.Command
 	var acked []int // of ts
 	for n, i := range due {
-		lost, again := s.isLost(link, ds[n], refusals[n])
+		lost, again := s.isLost(ctx, link, ds[n], refusals[n])
 		if again {
 			out[i] = refusals[n]
 			continue
@@ -152,12 +166,12 @@ func (s *Saga) sendDecisions(ctx context.Context, link *api.Link, ds []api.HoldD
 
 // isLost reports whether a child gave a hold up before it was told to commit, and if not,
 // whether its refusal leaves the decision due.
-func (s *Saga) isLost(link *api.Link, d api.HoldDecision, refusal error) (lost, again bool) {
+func (s *Saga) isLost(ctx context.Context, link *api.Link, d api.HoldDecision, refusal error) (lost, again bool) {
 	switch code := api.CodeOf(refusal); {
 	case refusal == nil:
 		return false, false
 	case d.Decision == api.DecisionCommit && (code == api.CodeNotFound || code == api.CodeConflict):
-		s.zone.Log().Warn("child gave a hold up before it was told to commit", "link", link.Name, "hold", d.ID)
+		s.zone.Log().WarnContext(ctx, "child gave a hold up before it was told to commit", "link", link.Name, "hold", d.ID)
 		return true, false
 	}
 	return false, true

@@ -8,7 +8,6 @@ import (
 
 	"berth/api"
 	"berth/internal/crash"
-	"berth/internal/requestid"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -61,7 +60,6 @@ func (s *Saga) settleOwner(ctx context.Context, o owner) error {
 	if limit <= 0 {
 		return s.logDecision(ctx, o, api.DecisionAbort, cause{api.CodeTimeout, fmt.Sprintf("it was not decided within %s", w.timeout)}, nil)
 	}
-	ctx = requestid.With(ctx, w.call)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := s.abandonAttempts(ctx, w); err != nil {
