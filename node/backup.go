@@ -69,7 +69,7 @@ func (a authority) Restore(ctx context.Context, r io.Reader, unauthenticated boo
 	if err != nil {
 		return err
 	}
-	a.n.log.Warn("the zone's state was restored from a backup", "authentic", doubt == nil)
+	a.n.log.WarnContext(ctx, "the zone's state was restored from a backup", "authentic", doubt == nil)
 	how := "unauthenticated backup"
 	if doubt == nil {
 		how = "sealed backup"

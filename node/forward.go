@@ -66,7 +66,7 @@ func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			n.log.Info("a request could not be passed on to the leader", "error", err)
+			n.log.InfoContext(r.Context(), "a request could not be passed on to the leader", "error", err)
 			if sent, _ := r.Context().Value(sentKey{}).(*atomic.Bool); !sent.Load() {
 				wire.Refuse(w, r, errNotLeader)
 				return

@@ -98,7 +98,7 @@ func (g *gate) acceptConns(ctx context.Context) {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				break
 			}
-			g.log.Warn("accepting failed", "error", err)
+			g.log.WarnContext(ctx, "accepting failed", "error", err)
 			backoff.Sleep(ctx, headerTimeout/100)
 			continue
 		}
@@ -128,7 +128,7 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 	hs, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := t.HandshakeContext(hs); err != nil {
-		g.noteRefusal(raw, refusals.Handshake, err)
+		g.noteRefusal(ctx, raw, refusals.Handshake, err)
 		_ = raw.Close() // refused
 		c.release()
 		return
@@ -137,7 +137,7 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 	who, err := identity.Peer(cs)
 	r := g.rooms[cs.NegotiatedProtocol]
 	if err != nil || r == nil {
-		g.noteRefusal(raw, refusals.Handshake, err)
+		g.noteRefusal(ctx, raw, refusals.Handshake, err)
 		_ = t.Close() // refused
 		c.release()
 		return
@@ -145,7 +145,7 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 	if cs.NegotiatedProtocol == api.ALPNEnrol { // by anybody's authority
 		apart, err := g.setApart(raw)
 		if err != nil {
-			g.noteRefusal(raw, refusals.Crowded, err)
+			g.noteRefusal(ctx, raw, refusals.Crowded, err)
 			_ = t.Close() // refused
 			c.release()
 			return
@@ -160,7 +160,7 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 	}
 	g.keepConn(c) // before the check: a peer that is refused later is found among the open ones
 	if err := g.checkConn(c); err != nil {
-		g.noteRefusal(raw, g.lost, err)
+		g.noteRefusal(ctx, raw, g.lost, err)
 		_ = c.Close() // refused
 		return
 	}
@@ -183,8 +183,8 @@ func (g *gate) setApart(raw net.Conn) (release func(), err error) {
 }
 
 // noteRefusal counts and logs a peer that was not let in.
-func (g *gate) noteRefusal(raw net.Conn, why refusals.Reason, err error) {
-	g.refusals.NoteAuthentication(g.name, why, "address", raw.RemoteAddr(), "error", err)
+func (g *gate) noteRefusal(ctx context.Context, raw net.Conn, why refusals.Reason, err error) {
+	g.refusals.NoteAuthentication(ctx, g.name, why, "address", raw.RemoteAddr(), "error", err)
 }
 
 func (g *gate) checkConn(c *admitted) error {

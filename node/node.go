@@ -143,7 +143,7 @@ func Open(o Options) (n *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n = &Node{dir: o.Dir, rec: rec, opts: o, net: networkOr(o.Net), now: o.Now, log: o.Log.With("zone", rec.ZoneName, "node", rec.Node)}
+	n = &Node{dir: o.Dir, rec: rec, opts: o, net: networkOr(o.Net), now: o.Now, log: slog.New(requestid.NewHandler(o.Log.Handler())).With("zone", rec.ZoneName, "node", rec.Node)}
 	if n.creds, err = loadCredentials(o.Dir); err != nil {
 		return nil, err
 	}
@@ -440,7 +440,7 @@ func (n *Node) transferLeadership() {
 	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
 	defer cancel()
 	if err := n.federation.Transfer(ctx, ""); err != nil {
-		n.log.Info("no node took over the leadership", "error", err)
+		n.log.InfoContext(ctx, "no node took over the leadership", "error", err)
 	}
 }
 
@@ -455,15 +455,15 @@ func (n *Node) leaderID() (api.NodeID, bool) {
 // records this node, and then runs the loops of a leader.
 func (n *Node) runLeader(ctx context.Context) {
 	if err := n.foundZone(ctx); err != nil {
-		n.log.Error("the zone could not be initialised", "error", err)
+		n.log.ErrorContext(ctx, "the zone could not be initialised", "error", err)
 		return
 	}
 	if err := n.federation.ForgetRemoved(ctx); err != nil {
-		n.log.Warn("removed nodes are still recorded", "error", err)
+		n.log.WarnContext(ctx, "removed nodes are still recorded", "error", err)
 	}
 	n.leading.Store(true)
 	defer n.leading.Store(false)
-	n.log.Info("leading", "term", n.store.Term())
+	n.log.InfoContext(ctx, "leading", "term", n.store.Term())
 	var wg sync.WaitGroup
 	wg.Go(func() { n.federation.RotateDaily(ctx) })
 	wg.Go(func() { n.federation.RotateKEKWhenDue(ctx) })

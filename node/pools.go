@@ -10,6 +10,7 @@ import (
 	"berth/api"
 	"berth/federation"
 	"berth/gossip"
+	"berth/httpd/refusals"
 	"berth/identity"
 	"berth/raftstore/state"
 )
@@ -74,7 +75,7 @@ func (p *pools) runPools(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := p.zone.Run(ctx); err != nil {
-			p.n.log.Error("the zone's gossip ended", "error", err)
+			p.n.log.ErrorContext(ctx, "the zone's gossip ended", "error", err)
 		}
 	})
 	wg.Go(func() { p.n.federation.FollowForms(ctx) }) // digests over links are in them
@@ -100,7 +101,7 @@ func (p *pools) followLinks(ctx context.Context, wg *sync.WaitGroup, v *state.St
 		}
 		pool, err := p.openPool(l)
 		if err != nil {
-			p.n.log.Error("gossip over a link cannot start", "link", l.Name, "error", err)
+			p.n.log.ErrorContext(ctx, "gossip over a link cannot start", "link", l.Name, "error", err)
 			continue
 		}
 		run, stop := context.WithCancel(ctx)
@@ -108,7 +109,7 @@ func (p *pools) followLinks(ctx context.Context, wg *sync.WaitGroup, v *state.St
 		wg.Go(func() {
 			defer stop()
 			if err := pool.Run(run); err != nil {
-				p.n.log.Error("gossip over a link ended", "link", l.Name, "error", err)
+				p.n.log.ErrorContext(ctx, "gossip over a link ended", "link", l.Name, "error", err)
 			}
 		})
 	}
@@ -154,7 +155,7 @@ func (p *pools) acceptConns(ctx context.Context, r *room) {
 
 // greetConn reads the pool of a connection, and hands the connection over if the
 // authenticated peer belongs there.
-func (p *pools) greetConn(_ context.Context, c net.Conn) {
+func (p *pools) greetConn(ctx context.Context, c net.Conn) {
 	h, err := gossip.ReadHello(c, p.n.now().Add(gossip.HelloTimeout))
 	pc, ok := c.(*conn)
 	if err != nil || !ok {
@@ -163,12 +164,23 @@ func (p *pools) greetConn(_ context.Context, c net.Conn) {
 	}
 	pool := p.findPool(h.Pool, pc.peer)
 	if pool == nil {
-		p.n.log.Info("gossip refused", "peer_zone", pc.peer.Zone, "pool", h.Pool)
+		p.noteStranger(ctx, pc.peer, h.Pool)
 		_ = c.Close() // not a member
 		return
 	}
 	pool.Accept(h, c)
 }
+
+// noteStranger logs a peer that does not belong to a pool.
+func (p *pools) noteStranger(ctx context.Context, who peer, pool string) {
+	at := refusals.Gateway
+	if who.Zone == p.n.rec.Zone {
+		at = refusals.Node
+	}
+	p.n.refusals.NoteRefusal(ctx, at, errNotInPool, "peer_zone", who.Zone, "pool", pool)
+}
+
+var errNotInPool = api.Errorf(api.CodeForbidden, "the peer does not belong to this gossip pool")
 
 func (p *pools) findPool(name string, who peer) *gossip.Pool {
 	p.mu.Lock()

@@ -22,7 +22,7 @@ const (
 func (n *Node) reportUses(ctx context.Context) {
 	for backoff.Sleep(ctx, usesEvery) {
 		if err := n.recordUses(ctx); err != nil {
-			n.log.Debug("uses of tokens are recorded later", "error", err)
+			n.log.DebugContext(ctx, "uses of tokens are recorded later", "error", err)
 		}
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"berth/httpd/refusals"
 	"berth/httpd/wire"
 	"berth/internal/actor"
-	"berth/internal/requestid"
 	"berth/zone"
 	"berth/zone/fleet"
 )
@@ -34,7 +33,8 @@ type Config struct {
 	Log    *slog.Logger
 	Rates  *rates.Limiter // of calls of one agent; nil for no limit
 	Now    func() time.Time
-	// Refusals counts agents that were revoked, and changes that an agent may not make; nil for nothing.
+	// Refusals logs refusals, and counts agents that were revoked, and changes that an agent may not make; nil for
+	// nothing.
 	Refusals *refusals.Counter
 }
 
@@ -83,13 +83,13 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, ok := d.Agent(r)
 		if !ok {
-			d.Refusals.NoteAuthentication(refusals.Agent, refusals.Revoked, "path", r.URL.Path)
-			d.writeRefusal(w, r, api.Errorf(api.CodeUnauthenticated, "this door is for agents of the zone"))
+			d.Refusals.NoteAuthentication(r.Context(), refusals.Agent, refusals.Revoked, "path", r.URL.Path)
+			wire.Refuse(w, r, api.Errorf(api.CodeUnauthenticated, "this door is for agents of the zone"))
 			return
 		}
 		if d.Rates != nil {
 			if over := d.Rates.Take(d.Now(), rates.Heartbeats, rates.Party{Kind: rates.Agent, ID: string(id)}); over != nil {
-				d.writeRefusal(w, r, door.TooOften(w, over))
+				d.writeRefusal(w, r, id, door.TooOften(w, over))
 				return
 			}
 		}
@@ -99,7 +99,7 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 		}
 		a, err := readCall(r, id, limit, use)
 		if err != nil {
-			d.writeRefusal(w, r, err)
+			d.writeRefusal(w, r, id, err)
 			return
 		}
 		if work, ok := any(a).(*api.AgentWorkload); ok && api.ParseForm(r.Header.Get(api.HeaderForm)) < api.FormFourth {
@@ -135,11 +135,11 @@ func readCall[Q, A any](r *http.Request, id api.AgentID, limit int64, use useCas
 	return use(ctx, id, &q)
 }
 
-func (d *agentDoor) writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
+func (d *agentDoor) writeRefusal(w http.ResponseWriter, r *http.Request, id api.AgentID, err error) {
 	if api.CodeOf(err) == api.CodeForbidden {
 		d.Refusals.NoteAuthorization(refusals.Agent)
 	}
-	d.Log.Info("agent refused", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "error", err)
+	d.Refusals.NoteRefusal(r.Context(), refusals.Agent, err, "agent", id, "path", r.URL.Path)
 	wire.Refuse(w, r, err)
 }
 

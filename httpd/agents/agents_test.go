@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,8 +18,10 @@ import (
 
 	"berth/api"
 	"berth/httpd/rates"
+	"berth/httpd/refusals"
 	"berth/internal/codec"
 	"berth/internal/memstore"
+	"berth/internal/requestid"
 	"berth/raftstore/command"
 	"berth/zone"
 	"berth/zone/fleet"
@@ -32,16 +35,18 @@ type world struct {
 	store    *memstore.Store
 	zone     *zone.Zone
 	follower bool
+	lines    bytes.Buffer // of the log
 }
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	w := &world{store: memstore.New()}
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(requestid.NewHandler(slog.NewTextHandler(&w.lines, nil)))
 	w.zone = zone.New(zone.Config{Store: w.store, Now: time.Now, Log: log})
 	w.Handler = New(Config{
 		Zone: w.zone, Fleet: fleet.New(w.zone, nil), Log: log,
 		Rates: rates.New(rates.Rates{rates.Heartbeats: 1000}), Now: func() time.Time { return time.Unix(0, 0) },
+		Refusals: refusals.New(log, func() time.Time { return time.Unix(1, 0) }),
 		Agent: func(r *http.Request) (api.AgentID, bool) {
 			id, ok := r.Context().Value(agentKey{}).(api.AgentID)
 			return id, ok
@@ -371,4 +376,28 @@ func TestAnAgentThatCallsTooOften(t *testing.T) {
 	w.refused(t, "a", api.PathAgentWork, []byte("nonsense"), api.CodeOverloaded, "too many calls")
 	assert.Equal(t, "1", w.do(t, "a", api.PathAgentReport, nil).Header().Get("Retry-After"))
 	assert.Equal(t, http.StatusNotFound, w.do(t, "b", api.PathAgentWork, api.AgentWork{}).Code)
+}
+
+// TestARefusedCallIsOneLine: of whomever it is, with the id that the answer has, and of all together not too many.
+func TestARefusedCallIsOneLine(t *testing.T) {
+	w := newWorld(t)
+	for agent, want := range map[api.AgentID]string{
+		"":  `msg="authentication refused" listener=agent reason=revoked path=/agent/work`,
+		"a": `msg="call refused" listener=agent`,
+	} {
+		w.lines.Reset()
+		rec := w.do(t, agent, api.PathAgentWork, []byte("nonsense"))
+		require.GreaterOrEqual(t, rec.Code, http.StatusBadRequest)
+		said := w.lines.String()
+		assert.Equal(t, 1, strings.Count(said, "\n"), said)
+		assert.Contains(t, said, want)
+		assert.Contains(t, said, "request_id="+rec.Header().Get(api.HeaderRequestID)+"\n")
+	}
+	for range refusals.LinesMax {
+		w.do(t, "", api.PathAgentWork, nil)
+		w.do(t, "a", api.PathAgentWork, []byte("nonsense"))
+	}
+	w.lines.Reset()
+	w.do(t, "a", api.PathAgentWork, []byte("nonsense"))
+	assert.Empty(t, w.lines.String())
 }

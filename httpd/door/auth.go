@@ -13,7 +13,6 @@ import (
 	"berth/api"
 	"berth/httpd/refusals"
 	"berth/internal/actor"
-	"berth/internal/requestid"
 )
 
 type callerKey struct{}
@@ -119,7 +118,8 @@ type errForeignPage struct{ error }
 // Unwrap returns the refusal as its caller gets it.
 func (e errForeignPage) Unwrap() error { return e.error }
 
-// noteRefusal counts a refusal of a caller that is not known, and of a change that its caller may not make.
+// noteRefusal counts a refusal of a caller that is not known, and of a change that its caller may not make. It
+// logs why a plan was refused, which its caller is not told.
 func (d *Door) noteRefusal(r *http.Request, err error) {
 	if d.Refusals == nil {
 		return
@@ -132,6 +132,8 @@ func (d *Door) noteRefusal(r *http.Request, err error) {
 		d.noteStranger(r, d.whyUnknown(r))
 	case code == api.CodeUnauthenticated:
 		d.noteStranger(r, refusals.JoinToken)
+	case code == api.CodePlanRefused:
+		d.Refusals.NoteRefusal(r.Context(), refusals.API, err, "path", r.URL.Path)
 	case code == api.CodeForbidden && r.Method != http.MethodGet && r.Method != http.MethodHead:
 		d.Refusals.NoteAuthorization(refusals.API)
 	}
@@ -142,7 +144,7 @@ func (d *Door) noteStranger(r *http.Request, why refusals.Reason) {
 	if d.Address != nil {
 		address = d.Address(r)
 	}
-	d.Refusals.NoteAuthentication(refusals.API, why, "address", address, "path", r.URL.Path, "request_id", requestid.Of(r.Context()))
+	d.Refusals.NoteAuthentication(r.Context(), refusals.API, why, "address", address, "path", r.URL.Path)
 }
 
 // whyUnknown returns why the token of a request is not valid. It goes into the log, never to the caller.

@@ -17,7 +17,6 @@ import (
 	"berth/api"
 	"berth/httpd/rates"
 	"berth/httpd/refusals"
-	"berth/internal/requestid"
 	"berth/raftstore/state"
 	"berth/zone"
 )
@@ -147,7 +146,7 @@ func (d *Door) passOn(w http.ResponseWriter, r *http.Request) {
 // Refuse writes a refusal in the format of the dialect, and logs internal errors.
 func (d *Door) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if code := api.CodeOf(err); code == api.CodeInternal {
-		d.Log.Error("call failed", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "error", err)
+		d.Log.ErrorContext(r.Context(), "call failed", "path", r.URL.Path, "error", err)
 	}
 	d.noteRefusal(r, err)
 	d.refuse(w, r, err)

@@ -26,7 +26,6 @@ import (
 	"berth/httpd/refusals"
 	"berth/httpd/wire"
 	"berth/internal/actor"
-	"berth/internal/requestid"
 	"berth/zone"
 	"berth/zone/estimate"
 	"berth/zone/saga"
@@ -56,7 +55,8 @@ type Config struct {
 	Rates   *rates.Limiter
 	Now     func() time.Time
 	Address func(r *http.Request) string
-	// Refusals counts zones that are not linked, and changes that a linked one may not make; nil for nothing.
+	// Refusals logs refusals, and counts zones that are not linked, and changes that a linked one may not make;
+	// nil for nothing.
 	Refusals *refusals.Counter
 }
 
@@ -185,9 +185,10 @@ func Enrol(c Config) http.Handler {
 		})
 		if err != nil {
 			if api.CodeOf(err) == api.CodeUnauthenticated {
-				c.Refusals.NoteAuthentication(refusals.Gateway, refusals.JoinToken, "path", r.URL.Path)
+				c.Refusals.NoteAuthentication(r.Context(), refusals.Gateway, refusals.JoinToken, "path", r.URL.Path)
+			} else {
+				c.Refusals.NoteRefusal(r.Context(), refusals.Gateway, err, "path", r.URL.Path)
 			}
-			c.Log.Warn("enrolment refused", "request_id", requestid.Of(r.Context()), "error", err)
 			wire.Refuse(w, r, err)
 			return
 		}
@@ -217,7 +218,6 @@ func (d *peerDoor) handleLink(find func(r *http.Request) (*api.Link, error), h h
 		}
 		if err != nil {
 			d.noteRefusal(r, err)
-			d.Log.Info("call refused", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "error", err)
 			wire.Refuse(w, r, err)
 		}
 	}
@@ -249,13 +249,16 @@ func (d *peerDoor) linkOf(r *http.Request) (*api.Link, error) {
 
 var errNotLinked = api.Errorf(api.CodeForbidden, "the zones are not linked")
 
-// noteRefusal counts a refusal of a zone that is not linked, and of a change that a linked one may not make.
+// noteRefusal logs a refusal. It counts one of a zone that is not linked, and of a change that a linked one may
+// not make.
 func (d *peerDoor) noteRefusal(r *http.Request, err error) {
-	switch {
-	case errors.Is(err, errNotLinked):
-		peer, _ := d.Peer(r)
-		d.Refusals.NoteAuthentication(refusals.Gateway, refusals.NotLinked, "peer_zone", peer, "path", r.URL.Path)
-	case api.CodeOf(err) == api.CodeForbidden && r.Method != http.MethodGet:
+	peer, _ := d.Peer(r)
+	if errors.Is(err, errNotLinked) {
+		d.Refusals.NoteAuthentication(r.Context(), refusals.Gateway, refusals.NotLinked, "peer_zone", peer, "path", r.URL.Path)
+		return
+	}
+	d.Refusals.NoteRefusal(r.Context(), refusals.Gateway, err, "peer_zone", peer, "path", r.URL.Path)
+	if api.CodeOf(err) == api.CodeForbidden && r.Method != http.MethodGet {
 		d.Refusals.NoteAuthorization(refusals.Gateway)
 	}
 }

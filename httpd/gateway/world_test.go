@@ -19,6 +19,7 @@ import (
 	"berth/api"
 	"berth/buildplan/seal"
 	"berth/httpd/rates"
+	"berth/httpd/refusals"
 	"berth/internal/codec"
 	"berth/internal/memstore"
 	"berth/internal/requestid"
@@ -113,6 +114,7 @@ type world struct {
 	enrolled  *api.Enrolment
 	refusal   error // of an enrolment, and of who is above
 	enrol     http.Handler
+	lines     bytes.Buffer // of the log
 }
 
 type peerKey struct{}
@@ -126,7 +128,7 @@ func newWorld(tb testing.TB) *world {
 func newWorldAt(tb testing.TB, now func() time.Time) *world {
 	tb.Helper()
 	w := &world{store: memstore.New(), below: &below{}, now: now}
-	w.log = slog.New(slog.DiscardHandler)
+	w.log = slog.New(requestid.NewHandler(slog.NewJSONHandler(&w.lines, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	w.zone = zone.New(zone.Config{Store: w.store, Now: now, Log: w.log})
 	c := w.config(w.zone)
 	w.Handler, w.enrol = New(c), Enrol(c)
@@ -140,7 +142,7 @@ func (w *world) config(z *zone.Zone) Config {
 	s := saga.New(saga.Config{Zone: z, Estimator: e, Peers: w.below, Digests: silence{}})
 	return Config{
 		Zone: z, Estimator: e, Saga: s, Log: w.log, Version: "v1",
-		Rates: w.rates, Now: w.now, Address: func(r *http.Request) string { return r.RemoteAddr },
+		Rates: w.rates, Now: w.now, Refusals: refusals.New(w.log, w.now), Address: func(r *http.Request) string { return r.RemoteAddr },
 		Peer: func(r *http.Request) (api.ZoneID, bool) {
 			z, ok := r.Context().Value(peerKey{}).(api.ZoneID)
 			return z, ok

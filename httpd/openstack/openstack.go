@@ -112,7 +112,7 @@ func (d *Dialect) recoverPanic(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { //nolint:contextcheck // the request carries it
 			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the sentinel is panicked bare
-				d.Log.Error("handler panicked", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "panic", p)
+				d.Log.ErrorContext(r.Context(), "handler panicked", "path", r.URL.Path, "panic", p)
 				d.writeProblem(w, r, api.Errorf(api.CodeInternal, "panic"))
 			}
 		}()

@@ -1,10 +1,11 @@
-// Package refusals counts callers that a node turns away: those that it cannot authenticate, whom it
-// also logs, and changes that an authenticated caller may not make.
+// Package refusals counts callers that a node turns away: those that it cannot authenticate, and changes
+// that an authenticated caller may not make. It logs whom and what a node refuses, in a bounded number of lines.
 //
 // It decides nothing, and keeps nothing but the counts.
 package refusals
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ var reasons = map[Listener][]Reason{
 
 // Limits of the log.
 const (
-	LinesMax = 60 // in LinesEvery; what is beyond is counted
+	LinesMax = 60 // of all kinds in LinesEvery; what is beyond is counted
 	// LinesEvery begins with a line, so the log is silent between two bursts.
 	LinesEvery = time.Minute
 )
@@ -88,35 +89,47 @@ func New(log *slog.Logger, now func() time.Time) *Counter {
 
 // NoteAuthentication counts somebody who was not authenticated, and logs it with attrs, pairs of key and
 // value, unless LinesMax lines were logged within LinesEvery; the next line says how many were not.
-func (c *Counter) NoteAuthentication(l Listener, r Reason, attrs ...any) {
+func (c *Counter) NoteAuthentication(ctx context.Context, l Listener, r Reason, attrs ...any) {
 	if c == nil {
 		return
 	}
-	line, suppressed := c.count(Key{l, r})
-	if !line {
-		return
+	c.mu.Lock()
+	c.unknown[Key{l, r}]++
+	c.mu.Unlock()
+	if all, ok := c.takeLine(append([]any{"listener", l, "reason", r}, attrs...)); ok {
+		c.log.InfoContext(ctx, "authentication refused", all...)
 	}
-	if suppressed > 0 {
-		attrs = append(attrs, "suppressed", suppressed)
-	}
-	c.log.Info("authentication refused", append([]any{"listener", l, "reason", r}, attrs...)...)
 }
 
-// count counts one refusal, and reports whether it is logged and how many before it were not.
-func (c *Counter) count(k Key) (line bool, suppressed int) {
+// NoteRefusal logs, like NoteAuthentication, that somebody who is known was refused, and why. It counts nothing.
+func (c *Counter) NoteRefusal(ctx context.Context, l Listener, why error, attrs ...any) {
+	if c == nil {
+		return
+	}
+	if all, ok := c.takeLine(append([]any{"listener", l, "error", why}, attrs...)); ok {
+		c.log.InfoContext(ctx, "call refused", all...)
+	}
+}
+
+// takeLine reports whether a refusal is logged, and returns the attributes of its line: attrs, and how many
+// before it were not.
+func (c *Counter) takeLine(attrs []any) (all []any, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unknown[k]++
+	var suppressed int
 	if now := c.now(); c.since.IsZero() || now.Sub(c.since) >= LinesEvery {
 		c.since, c.lines = now, 0
 		suppressed, c.suppressed = c.suppressed, 0
 	}
 	if c.lines == LinesMax {
 		c.suppressed++
-		return false, 0
+		return nil, false
 	}
 	c.lines++
-	return true, suppressed
+	if suppressed > 0 {
+		attrs = append(attrs, "suppressed", suppressed)
+	}
+	return attrs, true
 }
 
 // NoteAuthorization counts a change that an authenticated caller may not make.

@@ -2,6 +2,7 @@ package refusals
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth/internal/requestid"
 )
 
 // TestTheLogIsBounded: LinesMax refusals are logged and one more is not, all are counted, and the next
@@ -18,7 +21,7 @@ func TestTheLogIsBounded(t *testing.T) {
 	var b bytes.Buffer
 	now := time.Unix(1, 0)
 	c := New(slog.New(slog.NewTextHandler(&b, nil)), func() time.Time { return now })
-	note := func() { c.NoteAuthentication(API, TokenUnknown, "address", "192.0.2.7") }
+	note := func() { c.NoteAuthentication(t.Context(), API, TokenUnknown, "address", "192.0.2.7") }
 	lines := func() []string { return strings.Split(strings.TrimSpace(b.String()), "\n") }
 	for range LinesMax {
 		note()
@@ -38,6 +41,28 @@ func TestTheLogIsBounded(t *testing.T) {
 	assert.Equal(t, uint64(LinesMax+4), c.Counts().Authentications[Key{API, TokenUnknown}])
 }
 
+// TestAllRefusalsShareTheLines: who is known may fill the log no more than who is not, nor both together.
+func TestAllRefusalsShareTheLines(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	now := time.Unix(1, 0)
+	c := New(slog.New(requestid.NewHandler(slog.NewTextHandler(&b, nil))), func() time.Time { return now })
+	ctx := requestid.With(t.Context(), "req-7")
+	for range LinesMax {
+		c.NoteAuthentication(ctx, Agent, Revoked)
+		c.NoteRefusal(ctx, Gateway, errors.New("not so"), "peer_zone", "z")
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	require.Len(t, lines, LinesMax)
+	assert.Contains(t, lines[0], `msg="authentication refused" listener=agent reason=revoked request_id=req-7`)
+	assert.Contains(t, lines[1], `msg="call refused" listener=gateway error="not so" peer_zone=z request_id=req-7`)
+	b.Reset()
+	now = now.Add(LinesEvery)
+	c.NoteRefusal(ctx, Gateway, errors.New("not so"))
+	assert.Contains(t, b.String(), "suppressed=60 request_id=req-7")
+	assert.Equal(t, uint64(LinesMax), c.Counts().Authentications[Key{Agent, Revoked}])
+}
+
 // TestCountsAreKnownFromTheStart: each series is there before its first refusal, and a nil counter counts nothing.
 func TestCountsAreKnownFromTheStart(t *testing.T) {
 	t.Parallel()
@@ -53,5 +78,6 @@ func TestCountsAreKnownFromTheStart(t *testing.T) {
 	assert.Equal(t, uint64(1), c.Counts().Authorizations[API])
 	var none *Counter
 	none.NoteAuthorization(API)
-	none.NoteAuthentication(API, TokenMissing)
+	none.NoteAuthentication(t.Context(), API, TokenMissing)
+	none.NoteRefusal(t.Context(), API, errors.New("no"))
 }

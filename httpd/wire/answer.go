@@ -33,7 +33,7 @@ func Recover(log *slog.Logger) func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer func() {
 				if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the sentinel is panicked bare
-					log.Error("handler panicked", "request_id", requestid.Of(r.Context()), "path", r.URL.Path, "panic", p)
+					log.ErrorContext(r.Context(), "handler panicked", "path", r.URL.Path, "panic", p)
 					Refuse(w, r, api.Errorf(api.CodeInternal, "panic"))
 				}
 			}()
