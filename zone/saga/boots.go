@@ -208,6 +208,19 @@ func (s *Saga) bootsLoop() zone.Loop {
 	})
 }
 
+// callOf returns the id of the call that a hold was taken for; "" for one of a parent, which is not
+// recorded.
+func callOf(v *state.State, h *state.Hold) api.RequestID {
+	if h.Origin != "" {
+		return ""
+	}
+	b, ok := v.Boot(h.Request.Project, h.Request.Reservation)
+	if !ok {
+		return ""
+	}
+	return b.Call
+}
+
 // WaitBoot returns the boot once it has an outcome, or its current state when ctx ends,
 // together with the state it was read from.
 func (s *Saga) WaitBoot(ctx context.Context, p api.ProjectID, r api.ReservationID) (*state.Boot, *state.State, error) {

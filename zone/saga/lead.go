@@ -67,19 +67,6 @@ func (s *Saga) tellsOf(h *state.Hold) []zone.Job {
 	return out
 }
 
-// callOf returns the id of the call that a hold was taken for; "" for one of a parent, which is not
-// recorded.
-func callOf(v *state.State, h *state.Hold) api.RequestID {
-	if h.Origin != "" {
-		return ""
-	}
-	b, ok := v.Boot(h.Request.Project, h.Request.Reservation)
-	if !ok {
-		return ""
-	}
-	return b.Call
-}
-
 // tell is a decision that one child has not acknowledged.
 type tell struct {
 	hold *state.Hold
