@@ -29,7 +29,7 @@ func (v View) Turns(pass Set, w api.Window, length time.Duration) []api.Instant 
 	add(d.now + 1) // from then on nothing that can be preempted is in the way
 	for n, c := range d.chunks {
 		for row := range (Set{c.timed[:]}).All() {
-			if c.hosting.has(row) && !pass.Has(n*chunkHosts+row) {
+			if !c.specs.at[row].Passive && !pass.Has(n*chunkHosts+row) {
 				continue
 			}
 			for _, e := range c.timelines.at[row] {

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"berth/api"
@@ -229,6 +230,26 @@ func (v View) Without(change func(*Table)) View {
 	t := v.Copy()
 	change(t)
 	return t.View()
+}
+
+// Among returns a view of the same providers in which only the hosts in some rows are hosts: the
+// others take no slots, and count as providers that are no hosts. v stays as it is.
+func (v View) Among(rows Set) View {
+	d := *v.data()
+	d.chunks = slices.Clone(d.chunks)
+	for n, c := range d.chunks {
+		its, words := c.hosting, rows.wordsOf(n)
+		for i := range its {
+			d.hosts -= bits.OnesCount64(its[i] &^ words[i])
+			its[i] &= words[i]
+		}
+		if its != c.hosting {
+			copied := *c
+			copied.hosting = its
+			d.chunks[n] = &copied
+		}
+	}
+	return View{&d}
 }
 
 // Copy returns a table of its own with all that v has, of which claims, generations and the time

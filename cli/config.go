@@ -36,7 +36,7 @@ func configTables(z rest.ZoneConfig) []table {
 	addBindingRule(&t, &z.Bindings)
 	t.addRow("FANOUT", z.Fanout.Mode)
 	t.addRow("FANOUT SLACK", z.Fanout.Slack)
-	addPublic(&t, z.PublicAttributes)
+	addShown(&t, &z)
 	return []table{t}
 }
 
@@ -57,7 +57,9 @@ A boot asks child zones for slots: with lean the cheapest ones by what they repo
 only when these do not have enough; with all each one that may have room.
 
 Requests of other zones see of attributes of hosts only arch, hypervisor_type, os and the public
-ones: who may ask for an attribute finds out by trying what each host has.`
+ones: who may ask for an attribute finds out by trying what each host has. With --hide-layout they
+see a power of two of the hosts, and learn by no question how many there are within a factor of
+two; up to half of the hosts then serve no other zone.`
 
 func configSet(e *env) *cobra.Command {
 	var tags []string

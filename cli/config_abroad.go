@@ -14,6 +14,7 @@ type abroadFlags struct {
 	nets   listFlags
 	fanout fanoutFlags
 	public listFlags
+	hides  bool
 }
 
 func (a *abroadFlags) addFlags(c *cobra.Command) {
@@ -24,11 +25,12 @@ func (a *abroadFlags) addFlags(c *cobra.Command) {
 	a.public.addFlags(c,
 		"public-attribute", "`ATTRIBUTE` of hosts that requests of other zones may ask for",
 		"no-public-attributes", "let requests of other zones ask for arch, hypervisor_type and os alone")
+	c.Flags().BoolVar(&a.hides, "hide-layout", false, "show requests of other zones a part of the hosts, so that they do not learn how many there are")
 }
 
 // changed reports whether any of the flags is given.
 func (a *abroadFlags) changed(c *cobra.Command) bool {
-	return a.nets.changed(c) || a.fanout.changed(c) || a.public.changed(c)
+	return a.nets.changed(c) || a.fanout.changed(c) || a.public.changed(c) || anyChanged(c, "hide-layout")
 }
 
 // apply changes in a configuration what is given.
@@ -36,9 +38,17 @@ func (a *abroadFlags) apply(c *cobra.Command, to *rest.ZoneConfig) {
 	a.nets.apply(c, &to.WebhookNetworks)
 	a.fanout.apply(c, &to.Fanout)
 	a.public.apply(c, &to.PublicAttributes)
+	if anyChanged(c, "hide-layout") {
+		to.HidesLayout = a.hides
+	}
 }
 
-// addPublic adds the row of public attributes to those of a configuration.
-func addPublic(t *table, names []string) {
-	t.addRow("PUBLIC ATTRIBUTES", cmp.Or(strings.Join(names, ", "), "arch, hypervisor_type, os only"))
+// addShown adds the rows of what other zones may find out to those of a configuration.
+func addShown(t *table, z *rest.ZoneConfig) {
+	t.addRow("PUBLIC ATTRIBUTES", cmp.Or(strings.Join(z.PublicAttributes, ", "), "arch, hypervisor_type, os only"))
+	hosts := "all"
+	if z.HidesLayout {
+		hosts = "a power of two"
+	}
+	t.addRow("HOSTS SHOWN TO PARENTS", hosts)
 }

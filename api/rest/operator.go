@@ -126,6 +126,8 @@ type ZoneConfig struct {
 	// PublicAttributes are attributes of hosts that requests of other zones may ask for, beside arch,
 	// hypervisor_type and os; at most 64.
 	PublicAttributes []string `json:"public_attributes,omitempty"`
+	// HidesLayout shows requests of other zones a part of the serving hosts: a power of two of them, and more than half.
+	HidesLayout bool `json:"hides_layout,omitempty"`
 }
 
 // FanoutRule is what a zone says of which children are asked for slots.

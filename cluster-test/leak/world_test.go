@@ -135,9 +135,16 @@ func (p *place) joined(n int) *place {
 // serve runs an agent with so many hosts, and waits until they are up.
 func (p *place) serve(hosts int) {
 	p.w.t.Helper()
+	p.serveAs(p.name+"-canary-agent", p.name+"-canary-host", hosts)
+}
+
+// serveAs runs an agent of a name with so many more hosts, and waits until they are up.
+func (p *place) serveAs(name, prefix string, hosts int) {
+	p.w.t.Helper()
 	t, ctx := p.w.t, p.w.ctx
 	dir := t.TempDir()
-	token, err := p.node.Federation().JoinToken(ctx, api.JoinAgent, p.name+"-canary-agent", time.Minute)
+	all := len(p.node.Store().View().AllHosts()) + hosts
+	token, err := p.node.Federation().JoinToken(ctx, api.JoinAgent, name, time.Minute)
 	require.NoError(t, err)
 	p.own = append(p.own, Canary{Kind: "directory of an agent", Text: dir})
 	_, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: time.Now})
@@ -151,7 +158,7 @@ func (p *place) serve(hosts int) {
 		return nil
 	}})
 	var list []agent.Host
-	for _, h := range agent.FakeHosts(p.name+"-canary-host", hosts, agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 64}}) {
+	for _, h := range agent.FakeHosts(prefix, hosts, agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 64}}) {
 		list = append(list, agent.Host{AgentHost: h, Driver: drv})
 	}
 	a, err := agent.New(agent.Config{
@@ -167,7 +174,7 @@ func (p *place) serve(hosts int) {
 				return false
 			}
 		}
-		return len(p.node.Store().View().AllHosts()) == hosts
+		return len(p.node.Store().View().AllHosts()) == all
 	}
 	require.Eventually(t, up, 30*time.Second, 20*time.Millisecond)
 }

@@ -334,11 +334,12 @@ func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int, b *bo
 		p := buildplan.Select(e.Inputs(v, req), &its)
 		keepWithinShare(v, &its, &p)
 		e.addLent(v, &its, &p)
+		explainHidden(v, &its, &p)
 		return p
 	}
 	out := buildplan.Plan{Groups: make([]buildplan.GroupPlan, len(req.Groups))}
 	for g := range out.Groups {
-		n := v.Hosts().Len()
+		n := e.hostsFor(v, req).Len()
 		out.Groups[g].Refusals = api.Refusals{Considered: n}
 		if n > 0 {
 			out.Groups[g].Refusals.Filters = []api.FilterCount{{Filter: refusedZone, Hosts: n, Tier: api.TierNotAsked}}
@@ -361,7 +362,7 @@ func allowsOwnHosts(v *state.State, r *api.ZoneRule) bool {
 // Inputs returns the inputs of a plan on this zone's own hosts.
 func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
 	in := &buildplan.Inputs{
-		View: v.Hosts(), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: e.zoneCosts(v, req), Spare: sparesMax, Split: runParts,
+		View: e.hostsFor(v, req), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: e.zoneCosts(v, req), Spare: sparesMax, Split: runParts,
 	}
 	if req.Within != "" {
 		in.View = insideOf(v, req)

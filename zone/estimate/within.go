@@ -57,12 +57,14 @@ func specOf(v *state.State, slot *api.Instance) (capacity.Spec, bool) {
 
 // lentView returns what owners of leases lend to preemptibles as a host table: each slot is a host
 // with the slot's id and what nobody uses of it.
-func lentView(v *state.State) capacity.View {
+// Of those on hosts that are not shown there are none.
+func lentView(v *state.State, shown capacity.View) capacity.View {
+	hosts := shown.Hosts()
 	t := capacity.NewTable()
 	t.Advance(v.Now())
 	for _, slot := range v.LentSlots() {
 		spec, ok := specOf(v, slot)
-		if !ok {
+		if row, _ := shown.Row(slot.Host); !ok || !hosts.Has(row) {
 			continue
 		}
 		t.Put(spec)
@@ -94,7 +96,7 @@ func (e *Estimator) addLent(v *state.State, req *api.Request, p *buildplan.Plan)
 		return
 	}
 	in := e.Inputs(v, &short)
-	in.View, in.Spare = lentView(v), 0
+	in.View, in.Spare = lentView(v, in.View), 0
 	in.World.Census = slotCensus{v, v.LentSlots()}
 	lent := buildplan.Select(in, &short)
 	for g := range lent.Groups {

@@ -151,6 +151,16 @@ func (f *Fleet) moveAs(v *state.State, i *api.Instance, req *api.Request, pooled
 			req.Groups[g].Resources = withoutShares(req.Groups[g].Resources, pooled)
 		}
 	}
+	err := moveWithin(s, i, req, pooled, try)
+	if req.Origin != "" && req.Within == "" && s.View.Len() < v.Hosts().Len() && api.CodeOf(err) == api.CodeNoCapacity {
+		s.View = v.Hosts() // rather a host that the parent is not shown than none
+		err = moveWithin(s, i, req, pooled, try)
+	}
+	return err
+}
+
+// moveWithin moves an instance or slot to the cheapest other host of the inputs that takes it.
+func moveWithin(s *buildplan.Inputs, i *api.Instance, req *api.Request, pooled []api.Share, try tryMove) error {
 	plan := buildplan.Select(s, req)
 	var err error = api.Errorf(api.CodeNoCapacity, "no other host of the zone takes it%s", describeRefusals(req, &plan))
 	for g := range plan.Groups {
