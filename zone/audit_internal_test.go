@@ -21,6 +21,7 @@ func TestWhatIsAudited(t *testing.T) {
 	}{
 		{c: command.NodePut{}, admin: true, agent: true, link: true, alone: true},
 		{c: command.KEKUse{}, admin: true, agent: true, link: true, alone: true},
+		{c: command.LinkWriteOff{}, admin: true, agent: true, link: true, alone: true},
 		{c: command.HostsPut{}, agent: true},
 		{c: command.InstanceReport{}},
 		{c: command.LinkSet{}, admin: true, link: true},

@@ -170,6 +170,7 @@ func (Audit) forAudit() {}
 
 func (Hold) forSeveral()           {}
 func (LinkDelete) forSeveral()     {}
+func (LinkWriteOff) forSeveral()   {}
 func (ProviderSet) forSeveral()    {}
 func (ConsumersPut) forSeveral()   {}
 func (ConsumerDelete) forSeveral() {}

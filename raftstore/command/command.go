@@ -93,6 +93,7 @@ const (
 	KindTokensUsed      Kind = 71
 	KindRoleSet         Kind = 72
 	KindRoleDelete      Kind = 73
+	KindLinkWriteOff    Kind = 74
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -123,6 +124,7 @@ var since = map[Kind]api.Form{
 	KindTokensUsed:    api.FormFifth,
 	KindRoleSet:       api.FormFifth,
 	KindRoleDelete:    api.FormFifth,
+	KindLinkWriteOff:  api.FormFifth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -312,4 +314,5 @@ var readers = map[Kind]func(b []byte, form api.Form, after Command) (Command, er
 	KindTokensUsed:      reader[TokensUsed],
 	KindRoleSet:         reader[RoleSet],
 	KindRoleDelete:      reader[RoleDelete],
+	KindLinkWriteOff:    reader[LinkWriteOff],
 }

@@ -95,10 +95,11 @@ var kinds = []command.Command{
 	command.TokensUsed{},
 	command.RoleSet{},
 	command.RoleDelete{},
+	command.LinkWriteOff{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindRoleDelete)
+const kindMax = int(command.KindLinkWriteOff)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

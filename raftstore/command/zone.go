@@ -160,6 +160,15 @@ type LinkDelete struct {
 	ID api.LinkID `cbor:"2,keyasint"`
 }
 
+// LinkWriteOff gives up all that depends on a paused link whose other zone is gone for good, and
+// deletes the link as soon as nothing depends on it any more. Of a child that is at once; what a
+// parent has here has to end first.
+type LinkWriteOff struct {
+	Stamp
+	ID      api.LinkID `cbor:"2,keyasint"`
+	EndWork bool       `cbor:"3,keyasint,omitempty"` // end what a parent has here; without it such work refuses the command
+}
+
 // SchedulerSet replaces the list of filters and the weights of costs.
 type SchedulerSet struct {
 	Stamp
@@ -311,6 +320,9 @@ func (LinkSet) Kind() Kind { return KindLinkSet }
 
 // Kind implements Command.
 func (LinkDelete) Kind() Kind { return KindLinkDelete }
+
+// Kind implements Command.
+func (LinkWriteOff) Kind() Kind { return KindLinkWriteOff }
 
 // Kind implements Command.
 func (Prune) Kind() Kind { return KindPrune }

@@ -10,7 +10,7 @@ import (
 // draftStepsMax bounds the entries' worth of due steps that a draft takes when time passes.
 const draftStepsMax = 10
 
-// Draft is a copy of a state to ask what would be: moves and time are applied to it by the rules
+// Draft is a copy of a state to ask what would be: moves, write-offs and time are applied to it by the rules
 // of the log, and never written. One goroutine may use it.
 type Draft struct{ s *State }
 
@@ -46,4 +46,14 @@ func (d *Draft) PassTime(to api.Instant) {
 // Move applies a move of an instance or slot; a refusal is the error, and changes nothing.
 func (d *Draft) Move(id api.InstanceID, from, to api.HostID) error {
 	return d.s.applyEntry(command.InstanceMove{Stamp: command.Stamp{At: d.s.now}, ID: id, From: from, To: to}).Err
+}
+
+// WriteOff applies a write-off and returns what is lost; a refusal is the error, and changes nothing.
+func (d *Draft) WriteOff(c command.LinkWriteOff) (Losses, error) {
+	c.Stamp = command.Stamp{At: d.s.now}
+	r := d.s.applyEntry(c)
+	if r.Err != nil {
+		return Losses{}, r.Err
+	}
+	return *r.Losses, nil
 }

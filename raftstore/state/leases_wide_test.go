@@ -33,6 +33,9 @@ func (d *wideDice) next() (command.Command, bool) {
 	if len(d.waiting()) > 4 && d.chance(2) {
 		return d.further(at)
 	}
+	if d.chance(30) {
+		return d.unlink(at), true
+	}
 	switch d.n(41) {
 	case 24, 25:
 		return d.moved(at)
@@ -121,8 +124,9 @@ func (d *wideDice) answered(at command.Stamp) (command.Command, bool) {
 // followed draws what a child reports of what it has.
 func (d *wideDice) followed(at command.Stamp) command.InstanceChanges {
 	c := command.InstanceChanges{Stamp: at, Link: api.LinkID(one(d.dice, someChildren))}
-	l, _ := d.w.s.Link(c.Link)
-	c.After, c.Next = l.ChangesNext, l.ChangesNext
+	if l, ok := d.w.s.Link(c.Link); ok {
+		c.After, c.Next = l.ChangesNext, l.ChangesNext
+	}
 	for _, i := range d.w.s.instances.Values() {
 		if i.Link != c.Link || d.chance(3) {
 			continue

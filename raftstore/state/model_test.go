@@ -84,7 +84,7 @@ func TestOracle(t *testing.T) {
 		"HostSet invalid": 10, "HostSet not_found": 2, "HostSet ok": 21, "HostSet stale_generation": 18, "HostsPut ok": 47, "HostsSilent ok": 2, "HostsState ok": 23,
 		"InstanceChanges conflict": 2, "InstanceChanges ok": 18, "InstanceDelete not_found": 3, "InstanceDelete ok": 11,
 		"InstanceMove conflict": 8, "InstanceMove invalid": 9, "InstanceMove no_capacity": 4, "InstanceMove not_found": 5, "InstanceMove ok": 5,
-		"InstanceReport ok": 42, "InstanceTold ok": 7, "LinkSet ok": 28, "PartAck ok": 28, "Prune ok": 8,
+		"InstanceReport ok": 42, "InstanceTold ok": 7, "LinkSet ok": 28, "LinkWriteOff conflict": 3, "LinkWriteOff ok": 3, "PartAck ok": 28, "Prune ok": 8,
 		"ProviderCreate exists": 6, "ProviderCreate invalid": 1, "ProviderCreate ok": 202, "ProviderDelete has_children": 1,
 		"ProviderDelete in_use": 2, "ProviderDelete not_found": 1, "ProviderDelete ok": 1,
 		"ProviderSet conflict": 5, "ProviderSet in_use": 1, "ProviderSet invalid": 1, "ProviderSet ok": 430,
@@ -118,9 +118,9 @@ func TestRules(t *testing.T) {
 func TestLeaseOracle(t *testing.T) {
 	playFrom(t, 150, state.NewLeaseHistory, (*state.History).FirstOfLeases, (*state.History).DrawLease, check.Outcomes{
 		"LeaseCreate conflict": 5, "LeaseCreate ok": 85, "LeaseDelete ok": 12, "LeaseSet conflict": 31, "LeaseSet ok": 12,
-		"LeaseSet stale_generation": 10, "lease created": 116, "lease deleted": 26, "lease ended": 5, "lease failed": 3, "lease started": 8,
-		"lease updated": 5, "lease STARTING": 36, "lease DELETING": 197, "lease UPDATING": 100, "Hold ok": 153, "HoldParts ok": 21,
-		"PartAck ok": 17, "Prune ok": 6, "SeriesCreate ok": 26, "SeriesDelete ok": 7, "QuotaSet ok": 9,
+		"LeaseSet stale_generation": 10, "LinkWriteOff conflict": 3, "LinkWriteOff ok": 3, "lease created": 116, "lease deleted": 26, "lease ended": 5, "lease failed": 3, "lease started": 8,
+		"lease updated": 5, "lease STARTING": 36, "lease DELETING": 197, "lease UPDATING": 100, "Hold ok": 145, "HoldParts ok": 16,
+		"PartAck ok": 16, "Prune ok": 6, "SeriesCreate ok": 26, "SeriesDelete ok": 7, "QuotaSet ok": 9,
 		"LeaseCreate over_quota": 3, "SeriesCreate over_quota": 2, "HoldDecide conflict": 2, "InstanceMove ok": 3, "InstanceChanges ok": 47, "slot": 128, "slot refused": 116, "slot on a spare": 34,
 		"slot under a rule": 33, "part of a slot elsewhere": 21, "consumer with shares": 7,
 	})

@@ -81,6 +81,9 @@ func (d dice) command() command.Command {
 	if d.chance(20) {
 		return d.linkSet(at)
 	}
+	if d.chance(25) {
+		return d.unlink(at)
+	}
 	project := api.ProjectID("p")
 	switch d.n(28) {
 	case 23, 24, 25, 26, 27, 28:
@@ -329,6 +332,23 @@ func (d dice) linkSet(at command.Stamp) command.LinkSet {
 	return c
 }
 
+// unlink draws that a link is paused and written off, and made again.
+func (d dice) unlink(at command.Stamp) command.Command {
+	id := api.LinkID(one(d, append(someChildren, "up")))
+	l, linked := d.w.s.Link(id)
+	switch {
+	case !linked && id == "up":
+		return command.LinkPut{Stamp: at, Link: linkOf("up", api.LinkParent)}
+	case !linked:
+		return command.LinkPut{Stamp: at, Link: linkOf(string(id), api.LinkChild)}
+	case l.State != api.LinkPaused && !d.chance(4):
+		return command.LinkSet{Stamp: at, ID: id, State: new(api.LinkPaused)}
+	case l.State == api.LinkPaused && d.chance(4):
+		return command.LinkSet{Stamp: at, ID: id, State: new(api.LinkActive)}
+	}
+	return command.LinkWriteOff{Stamp: at, ID: id, EndWork: d.chance(2)}
+}
+
 // operator draws what an operator says of hosts, aggregates and server groups.
 func (d dice) operator(at command.Stamp) command.Command {
 	id, host := one(d, someAggregates), api.HostID(one(d, someHosts))
@@ -396,8 +416,9 @@ func (d dice) webhook(at command.Stamp) command.Command {
 
 func (d dice) changes(at command.Stamp) command.InstanceChanges {
 	c := command.InstanceChanges{Stamp: at, Link: api.LinkID(one(d, someChildren))}
-	l, _ := d.w.s.Link(c.Link)
-	c.After = l.ChangesNext
+	if l, ok := d.w.s.Link(c.Link); ok {
+		c.After = l.ChangesNext
+	}
 	if d.chance(8) {
 		c.After++
 	}

@@ -171,10 +171,11 @@ func (s *sagaBook) forgetHeld(h *Hold) {
 }
 
 // releaseHold ends what a hold took: its instances if it was committed, else its claims.
-// A child that had committed must be told again.
+// A child that had committed must be told again; one that is linked no more has nothing of it.
 func (s *sagaBook) releaseHold(h *Hold, committed bool) {
 	for i := range h.Parts {
-		h.Parts[i].Acked = false
+		_, linked := s.links.Get(string(h.Parts[i].Link))
+		h.Parts[i].Acked = !linked && s.limits.unlinked
 	}
 	if committed {
 		for _, id := range h.Held() {
@@ -239,12 +240,17 @@ func (s *sagaBook) instanceDelete(c command.InstanceDelete) Result {
 		return refuseWith(api.CodeConflict, "the volume is attached to server %s; detach it first", string(i.Attached))
 	}
 	if i.Status != api.StatusDeleting {
-		s.endInstance(i)
-		if h, ok := s.holds.Get(joinKey(i.Origin, i.Hold)); i.Link != "" && (!ok || h.PartAcked(i.Link)) {
-			s.mustEnd(i) // else its zone does not have it yet: see partAck
-		}
+		s.requestEnd(i)
 	} else if i.Eviction != nil {
 		s.stayEnded(i, api.RequeueEnded)
 	}
 	return Result{}
+}
+
+// requestEnd requests the end of an instance that is not ending. The child that has it is told.
+func (s *sagaBook) requestEnd(i *api.Instance) {
+	s.endInstance(i)
+	if h, ok := s.holds.Get(joinKey(i.Origin, i.Hold)); i.Link != "" && (!ok || h.PartAcked(i.Link)) {
+		s.mustEnd(i) // else its zone does not have it yet: see partAck
+	}
 }

@@ -107,6 +107,12 @@ func (h *Hold) dependsOn(link api.LinkID) bool {
 	return slices.ContainsFunc(h.Parts, func(p Part) bool { return p.Link == link && !p.Acked })
 }
 
+// isUndecidedAt reports whether a child takes part in the hold and it is undecided: it may still make
+// instances there, or the child has made some already.
+func (h *Hold) isUndecidedAt(link api.LinkID) bool {
+	return h.Decision == api.DecisionPending && slices.ContainsFunc(h.Parts, func(p Part) bool { return p.Link == link })
+}
+
 // sharesOf returns what providers other than its host give to the slot with index n.
 func (h *Hold) sharesOf(n int) []api.Share {
 	if h.Shares == nil {

@@ -37,6 +37,7 @@ type Result struct {
 	Lease   *Lease  // nil if it is gone
 	Series  *Series // nil if it is gone
 	Binding *api.Binding
+	Losses  *Losses // of a link that was written off
 }
 
 // Answer is the answer to one list of commands: the result of each, or an error if results are
@@ -180,6 +181,8 @@ func (s *State) apply(c command.ForSeveral) Result {
 		return s.makeHold(s.shareWithBoot(c), s.checkOwn(c))
 	case command.LinkDelete:
 		return s.linkDelete(c)
+	case command.LinkWriteOff:
+		return s.linkWriteOff(c)
 	case command.ProviderSet:
 		return s.providerSet(c)
 	case command.ConsumersPut:
@@ -198,27 +201,6 @@ func (s *State) apply(c command.ForSeveral) Result {
 
 func refuseWith(code api.Code, format string, args ...any) Result {
 	return Result{Err: api.Errorf(code, format, args...)}
-}
-
-// linkDelete deletes a link that nothing depends on.
-func (s *State) linkDelete(c command.LinkDelete) Result {
-	l, ok := s.links.Get(string(c.ID))
-	if !ok {
-		return refuseWith(api.CodeNotFound, "no such zone")
-	}
-	for _, i := range s.instances.Values() {
-		if i.Live() && (i.Link == c.ID || i.Origin == c.ID) {
-			return refuseWith(api.CodeConflict, "instances still depend on zone %q; delete them first", l.Name)
-		}
-	}
-	for _, h := range s.holds.Values() {
-		if h.dependsOn(c.ID) {
-			return refuseWith(api.CodeConflict, "reservations in flight still depend on zone %q; try again when they have ended", l.Name)
-		}
-	}
-	s.endBindingsTo(c.ID)
-	s.deleteLink(c.ID)
-	return Result{Link: l}
 }
 
 // assignIfSet stores *from in *to unless from is nil.

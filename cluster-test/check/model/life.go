@@ -135,13 +135,21 @@ func (m *Model) instanceDelete(c command.InstanceDelete) *Refusal {
 	if i.Attached != "" && i.Hold.ID.Origin == "" {
 		return &Refusal{promise.Volume, "the volume " + string(c.ID) + " is attached"}
 	}
-	if i.Status == api.StatusDeleting && i.Eviction != nil && i.Hold.Request.OnPreempt == api.PreemptRequeue && i.Eviction.Stays == "" {
-		e := *i.Eviction
-		e.Stays, m.Hit[c.ID] = api.RequeueEnded, true
-		i.Eviction = &e
+	if i.Status == api.StatusDeleting {
+		m.stayEnded(c.ID)
 	}
 	m.setStatus(c.ID, api.StatusDeleting)
 	return nil
+}
+
+// stayEnded records that a preempted instance is not booted again, because somebody has ended it.
+func (m *Model) stayEnded(id api.InstanceID) {
+	i := m.Instances[id]
+	if i.Eviction != nil && i.Hold.Request.OnPreempt == api.PreemptRequeue && i.Eviction.Stays == "" {
+		e := *i.Eviction
+		e.Stays, m.Hit[id] = api.RequeueEnded, true
+		i.Eviction = &e
+	}
 }
 
 func (m *Model) instanceTold(c command.InstanceTold) {

@@ -400,6 +400,8 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 		return m.consumerDelete(c)
 	case command.Prune:
 		m.pruneLeases(c)
+	case command.LinkWriteOff:
+		return m.linkWriteOff(c)
 	case command.LinkDelete, command.Restore, command.KEKUse:
 	}
 	return nil

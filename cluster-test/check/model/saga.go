@@ -477,7 +477,8 @@ func (m *Model) carryOut(h *Hold, d api.Decision) {
 		}
 	}
 	for _, p := range h.Parts {
-		p.Acked = p.Acked && d == api.DecisionCommit // of an abort every child must be told
+		gone := m.form >= api.FormFifth && m.Links[p.Link] == nil
+		p.Acked = p.Acked && d == api.DecisionCommit || d == api.DecisionAbort && gone // of an abort every child must be told
 	}
 }
 
