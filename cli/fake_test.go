@@ -225,6 +225,8 @@ var canned = map[string]string{
 	"PUT /zones/west":                   `{"zone": ` + cannedZone + `}`,
 	"PUT /zones/europe":                 `{"zone": ` + cannedParent + `}`,
 	"POST /zones/west/plan-maintenance": `{"plan": ` + cannedMaintenance + `}`,
+	"POST /zones/west/write-off":        `{"losses": {"zone": "west", "role": "child", "parts": 1, "instances": 4, "holds": 0, "instances_to_end": 0, "unlinked": true}}`,
+	"POST /zones/europe/write-off":      `{"losses": {"zone": "europe", "role": "parent", "parts": 0, "instances": 0, "holds": 2, "instances_to_end": 3, "unlinked": false}}`,
 	"GET /bindings":                     `{"bindings": [` + cannedBinding + `, ` + cannedPastBinding + `]}`,
 	"GET /bindings/b-1":                 `{"binding": ` + cannedBinding + `}`,
 	"POST /bindings":                    `{"binding": ` + cannedBinding + `}`,

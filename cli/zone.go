@@ -341,21 +341,3 @@ func zoneState(e *env, name, short string, state api.LinkState) *cobra.Command {
 		}),
 	}
 }
-
-func zoneUnlink(e *env) *cobra.Command {
-	var s sure
-	c := &cobra.Command{
-		Use:               "unlink ZONE",
-		Short:             "Remove the link to a zone on which no instance depends",
-		Example:           "  berth zone unlink west --yes",
-		Args:              exactArgs("a ZONE"),
-		ValidArgsFunction: e.completeFirst(zoneNames),
-	}
-	s.addFlag(c)
-	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		return e.confirmAndDelete(ctx, s, "remove the link to zone", args[0], func(ctx context.Context) error {
-			return c.DeleteZone(ctx, args[0])
-		})
-	})
-	return c
-}

@@ -134,6 +134,7 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.UpdateZone(ctx, "west", rest.ZoneSpec{State: &paused})) },
 		func() error { return c.DeleteZone(ctx, "west") },
 		func() error { return do(c.PlanMaintenance(ctx, "west", true)) },
+		func() error { return do(c.WriteOffZone(ctx, "west", rest.WriteOff{EndWork: true, DryRun: true})) },
 		func() error { return do(c.Bindings(ctx, client.BindingQuery{}, client.ListOptions{})) },
 		func() error {
 			return do(c.Bindings(ctx, client.BindingQuery{
@@ -251,7 +252,7 @@ const echo = `{
   "reservation_id": "r-1", "boot": {"reservation_id": "r-1"}, "boots": [], "server": {"id": "i-1"}, "servers": [], "volume": {"id": "v-1"}, "volumes": [],
   "flavor": {"name": "small"}, "flavors": [], "zone": {"name": "west"}, "zones": [], "host": {"name": "h1"}, "hosts": [],
   "members": [], "token": "text", "tokens": [], "roles": [], "role": {"name": "deployer"}, "agents": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
-  "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1}, "plan": {"hosts": []},
+  "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1}, "plan": {"hosts": []}, "losses": {"zone": "west"},
   "binding": {"id": "b-1"}, "bindings": [], "audit": [],
   "aggregate": {"name": "rack1"}, "aggregates": [], "availability_zones": [], "server_group": {"name": "apart"}, "server_groups": [],
   "explanation": {"reservation_id": "r-1"}, "webhook": {"name": "pager"}, "webhooks": [], "quota": {"project_id": "shop"}, "quotas": [{"project_id": "shop"}], "capacity": {"zones": []}, "resource_providers": [], "resource_classes": [], "traits": [],

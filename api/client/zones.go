@@ -50,3 +50,10 @@ func (c *Client) UpdateZone(ctx context.Context, ref string, s rest.ZoneSpec) (r
 func (c *Client) DeleteZone(ctx context.Context, ref string) error {
 	return c.callNothing(ctx, deleteCall("client.DeleteZone", "DELETE /zones/{id}", ref))
 }
+
+// WriteOffZone writes off the link to a zone that is gone for good, and returns what is lost with it; a
+// conflict unless the zone is paused. A dry run changes nothing and may be repeated. Admins only.
+func (c *Client) WriteOffZone(ctx context.Context, ref string, w rest.WriteOff) (rest.Losses, error) {
+	q := routeCall("client.WriteOffZone", "POST /zones/{id}/write-off", ref).withBody(w).withRepeat(w.DryRun)
+	return callValue[rest.Losses](ctx, c, q)
+}

@@ -49,6 +49,11 @@ var zones = []Route{
 		Help: "which projects would be bound to another child if this one went into maintenance, and to which one; nothing is changed",
 	},
 	{
+		Method: http.MethodPost, Path: "/zones/{id}/write-off", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: WriteOff{}, Status: http.StatusOK, Answer: one("losses", Losses{}), Since: since,
+		Help: "removes the link to a zone that is gone for good, with all that depends on it; 409 unless the zone is paused, see below",
+	},
+	{
 		Method: http.MethodDelete, Path: "/zones/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Status: http.StatusNoContent, Since: since,
 		Help: "removes a link; 409 while instances depend on it",

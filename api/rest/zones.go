@@ -57,6 +57,24 @@ type ZoneInfo struct {
 	Digest  *Digest    `json:"digest,omitempty"`
 }
 
+// WriteOff is the body of a call that writes off the link to a zone which is gone for good.
+type WriteOff struct {
+	EndWork bool `json:"end_work,omitempty"` // end what a parent has in this zone; without it such work refuses the call
+	DryRun  bool `json:"dry_run,omitempty"`  // change nothing, and answer what would be lost
+}
+
+// Losses is what is given up with a zone that is written off.
+type Losses struct {
+	Zone      string       `json:"zone"` // name of the link
+	Role      api.LinkRole `json:"role"`
+	Parts     int          `json:"parts"`            // of reservations, of which a child has not confirmed what was decided
+	Instances int          `json:"instances"`        // in a child, slots of leases included: they count as gone
+	Holds     int          `json:"holds"`            // of a parent, which it has not decided: they are aborted
+	Ending    int          `json:"instances_to_end"` // of a parent, slots of leases included: they end first, and the link stays until then
+	Unlinked  bool         `json:"unlinked"`         // the link is removed
+	DryRun    bool         `json:"dry_run,omitempty"`
+}
+
 // Digest is the summary that a zone spreads by gossip.
 type Digest struct {
 	Zone     api.ZoneID                        `json:"zone_id"`

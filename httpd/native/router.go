@@ -182,6 +182,7 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"DELETE /zones/{id}": (*dialect).deleteZone,
 
 	"POST /zones/{id}/plan-maintenance": (*dialect).planMaintenance,
+	"POST /zones/{id}/write-off":        (*dialect).writeOffZone,
 
 	"GET /bindings":            (*dialect).listBindings,
 	"POST /bindings":           (*dialect).setBinding,

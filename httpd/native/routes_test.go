@@ -29,6 +29,7 @@ type row struct {
 	lost         bool // it is about host-3, when that is down
 	asks         bool // it proposes nothing, and needs the leader for what only that one knows
 	disk         bool // it is about the volume id-disk
+	paused       bool // it is about the zone west, when that is paused
 }
 
 // of makes the world as a row wants it.
@@ -40,6 +41,9 @@ func (r row) of(t *testing.T) *world {
 	}
 	if r.disk {
 		w.makeDisk(t)
+	}
+	if r.paused {
+		w.store.Must(t, command.LinkSet{Stamp: w.zone.Stamp(), ID: "link-west", State: new(api.LinkPaused)})
 	}
 	return w
 }
@@ -97,6 +101,7 @@ var rows = map[string]row{
 	"DELETE /zones/{id}": {target: "/zones/west", role: api.RoleAdmin, status: 204, leader: true},
 
 	"POST /zones/{id}/plan-maintenance": {target: "/zones/east/plan-maintenance", body: `{}`, role: api.RoleAdmin, status: 200, leader: true, asks: true},
+	"POST /zones/{id}/write-off":        {target: "/zones/west/write-off", body: `{}`, role: api.RoleAdmin, status: 200, leader: true, paused: true},
 
 	"GET /bindings":            {target: "/bindings", role: api.RoleAdmin, status: 200},
 	"POST /bindings":           {target: "/bindings", body: `{"binding":{"project_id":"p9","zone":"east"}}`, role: api.RoleAdmin, status: 200, leader: true},

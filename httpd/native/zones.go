@@ -146,3 +146,15 @@ func (d *dialect) updateZone(w http.ResponseWriter, r *http.Request) error {
 func (d *dialect) deleteZone(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, intake.DeleteLink(r.Context(), d.Zone, chi.URLParam(r, "id")))
 }
+
+func (d *dialect) writeOffZone(w http.ResponseWriter, r *http.Request) error {
+	var b rest.WriteOff
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	lost, err := intake.WriteOffLink(r.Context(), d.Zone, chi.URLParam(r, "id"), b)
+	if err != nil {
+		return err
+	}
+	return answerOne(w, http.StatusOK, "losses", lost)
+}

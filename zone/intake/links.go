@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 	"berth/zone"
 )
 
@@ -91,4 +92,39 @@ func DeleteLink(ctx context.Context, z *zone.Zone, ref string) error {
 	}
 	_, err = z.Propose(ctx, command.LinkDelete{Stamp: z.Stamp(), ID: l.ID})
 	return err
+}
+
+// WriteOffLink ends a link to a zone that is gone for good, with all that depends on it, and returns what
+// is lost. A dry run finds out, and changes nothing.
+func WriteOffLink(ctx context.Context, z *zone.Zone, ref string, w rest.WriteOff) (rest.Losses, error) {
+	v, err := z.Latest(ctx)
+	if err != nil {
+		return rest.Losses{}, err
+	}
+	l, err := Link(v, ref)
+	if err != nil {
+		return rest.Losses{}, err
+	}
+	if w.EndWork && l.Role == api.LinkChild {
+		return rest.Losses{}, api.Errorf(api.CodeInvalid, "zone %q is a child: end_work is about what a parent has here", l.Name)
+	}
+	c := command.LinkWriteOff{Stamp: z.Stamp(), ID: l.ID, EndWork: w.EndWork}
+	var lost state.Losses
+	if w.DryRun {
+		if err = command.CheckForm(c, z.Form()); err == nil {
+			lost, err = state.NewDraft(v).WriteOff(c)
+		}
+	} else {
+		var res state.Result
+		if res, err = z.Propose(ctx, c); err == nil {
+			lost = *res.Losses
+		}
+	}
+	if err != nil {
+		return rest.Losses{}, err
+	}
+	return rest.Losses{
+		Zone: l.Name, Role: l.Role, Parts: lost.Parts, Instances: lost.Instances, Holds: lost.Holds, Ending: lost.Ending,
+		Unlinked: lost.Unlinked, DryRun: w.DryRun,
+	}, nil
 }
