@@ -156,3 +156,114 @@ func childLost(t *testing.T, at crash.Point, left int) {
 	w.glance()
 	w.holds()
 }
+
+// writeOff pauses a linked zone and writes it off. What a dry run says is lost must be what is lost.
+func (z *zone) writeOff(other *zone, endWork bool) (lost rest.Losses) {
+	z.w.t.Helper()
+	l, linked := z.view().LinkByZone(other.id)
+	require.True(z.w.t, linked)
+	ref, paused := string(l.ID), api.LinkPaused
+	z.insist("pause", func(ctx context.Context, c *client.Client) error {
+		_, err := c.UpdateZone(ctx, ref, rest.ZoneSpec{State: &paused})
+		return err
+	})
+	z.insist("write off", func(ctx context.Context, c *client.Client) error {
+		tried, err := c.WriteOffZone(ctx, ref, rest.WriteOff{EndWork: endWork, DryRun: true})
+		if err != nil {
+			return err
+		}
+		if lost, err = c.WriteOffZone(ctx, ref, rest.WriteOff{EndWork: endWork}); err == nil {
+			tried.DryRun = false
+			assert.Equal(z.w.t, tried, lost)
+		}
+		return err
+	})
+	return lost
+}
+
+// TestLostChildWrittenOff loses the lowest zone with instances in it, decided there or not. Once its
+// parent has written it off, whatever waited for it ends, on every level, and a new boot gets what is left.
+func TestLostChildWrittenOff(t *testing.T) {
+	for _, at := range []crash.Point{crash.VerdictLogging, crash.ReportLogged} {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { childWrittenOff(t, at) })
+		})
+	}
+}
+
+func childWrittenOff(t *testing.T, at crash.Point) {
+	t.Helper()
+	w := newWorld(t, 1, line)
+	root, west, edge := w.root(), w.zone("west"), w.zone("edge")
+	gone := edge.perish(at)
+	root.tell("wide", 2, whole)
+	edge.doomed(gone)
+	root.until("the boot is decided, and runs where it can", func(v *state.State) bool {
+		b, _ := v.Boot(project, "wide")
+		return b.Decision == api.DecisionCommit && b.Counts.Active >= 4
+	})
+	time.Sleep(silence)
+	root.insist("release", func(ctx context.Context, c *client.Client) error {
+		_, err := c.Release(ctx, "wide", 0)
+		return err
+	})
+	time.Sleep(silence)
+	b, _ := root.view().Boot(project, "wide")
+	require.False(t, b.Final(), "nobody says that what is in the lost zone is gone")
+
+	lost := west.writeOff(edge, false)
+	assert.Equal(t, 4, lost.Instances)
+	assert.Positive(t, lost.Parts)
+	assert.True(t, lost.Unlinked)
+	root.until("all of the boot is gone", func(v *state.State) bool {
+		b, _ := v.Boot(project, "wide")
+		return b.Final() && b.Counts.Deleting == 0
+	})
+	assert.Equal(t, api.BootActive, root.run("again", 8, 8).State)
+	w.settle()
+	w.glance()
+}
+
+// TestLostParentWrittenOff loses the root before or after its decision. Once its child has written it off,
+// what the root has there ends on every level, and the room is the child's own.
+func TestLostParentWrittenOff(t *testing.T) {
+	for name, story := range map[string]func(t *testing.T, w *world){
+		"undecided": func(t *testing.T, w *world) {
+			t.Helper()
+			gone := w.root().perish(crash.DecisionLogging)
+			w.root().tell("wide", whole, whole)
+			w.root().doomed(gone)
+			time.Sleep(silence)
+			lost := w.zone("west").writeOff(w.root(), false)
+			assert.Equal(t, 1, lost.Holds)
+			assert.True(t, lost.Unlinked)
+		},
+		"committed": func(t *testing.T, w *world) {
+			t.Helper()
+			root, west := w.root(), w.zone("west")
+			require.Equal(t, api.BootActive, root.run("wide", whole, whole).State)
+			for _, p := range root.nodes {
+				p.kill()
+			}
+			root.lost = true
+			time.Sleep(silence)
+			lost := west.writeOff(root, true)
+			assert.Equal(t, 8, lost.Ending, "what is below as well")
+			assert.False(t, lost.Unlinked)
+			west.until("what the root had has ended", func(v *state.State) bool { return len(all(v)) == 0 })
+			assert.True(t, west.writeOff(root, false).Unlinked)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, line)
+				story(t, w)
+				assert.Equal(t, api.BootActive, w.zone("west").run("own", 8, 8).State, "the room is free again")
+				w.settle()
+				w.check()
+			})
+		})
+	}
+}

@@ -166,9 +166,9 @@ func (z *zone) checkHolds(v, above *state.State) {
 
 // partOf returns the hold with an id that has a part in a child, and that part.
 func partOf(v *state.State, id api.HoldID, child api.ZoneID) (*state.Hold, *state.Part) {
-	for _, h := range v.HoldsFor(id) {
+	for _, h := range v.Holds() { // also those of a parent that is linked no more
 		for i, p := range h.Parts {
-			if l, ok := v.Link(p.Link); ok && l.Zone == child {
+			if l, ok := v.Link(p.Link); ok && h.ID == id && l.Zone == child {
 				return h, &h.Parts[i]
 			}
 		}
