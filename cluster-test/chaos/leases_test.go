@@ -31,6 +31,7 @@ const (
 	leasesWhile = 45 * time.Second
 	leasesDown  = 70 * time.Second // all zones: longer than a lease of a minute
 
+	sleepMargin = 8 * time.Second // before a lease begins that is to begin while all sleep
 	leaseMargin = 3 * time.Second // before the end of a lease, in which some zone may have ended its part
 )
 
@@ -271,16 +272,18 @@ func (m *tenants) look(ctx context.Context) {
 // one begins. It returns both, and the window of the first.
 func (m *tenants) sleep(t *testing.T) (before, after api.LeaseID, window api.Window) {
 	t.Helper()
-	lab.Within(t, lab.SettleTimeout, "the room of the next minutes is free", func(ctx context.Context) error {
-		if before == "" {
+	// Leases of the next minutes may have all room, and one that waits for others that are
+	// undecided is refused after half a minute only.
+	lab.Within(t, 4*lab.SettleTimeout, "the room of the next minutes is free", func(ctx context.Context) error {
+		m.endLast(ctx, before)
+		if before == "" || api.InstantOf(time.Now()).Add(sleepMargin) > window.Start {
 			window = api.Window{Start: minute(1), End: minute(2)}
-			before = m.make(ctx, slotsOf("before", 2, window.Start, window.End))
+			before = m.make(ctx, slotsOf(fmt.Sprintf("before-%d", window.Start), 2, window.Start, window.End))
 		}
 		if before != "" {
-			after = m.make(ctx, slotsOf("after", 2, window.End, minute(6)))
+			after = m.make(ctx, slotsOf(fmt.Sprintf("after-%d", window.Start), 2, window.End, window.Start.Add(5*time.Minute)))
 		}
 		if after == "" {
-			m.endLast(ctx, before) // leases of the next minutes may have all room
 			return fmt.Errorf("there is %q", before)
 		}
 		return nil
