@@ -6,12 +6,16 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/httpd/refusals"
+	"berth/httpd/wire"
 	"berth/identity"
 	"berth/internal/backoff"
 )
 
-// membersPoll is how often the connections of other nodes are compared with the members.
-const membersPoll = 100 * time.Millisecond
+const (
+	membersPoll = 100 * time.Millisecond // between two looks for connections of nodes that are no members
+	leavePolls  = 10                     // looks after which such a connection is closed, answered or not
+)
 
 // clockSlack is by how much the clocks of two leaders of a zone may differ where times of
 // theirs are compared.
@@ -42,6 +46,19 @@ func (n *Node) checkAgent(id api.AgentID, issued time.Time) error {
 		return api.Errorf(api.CodeForbidden, "agent %q was revoked; it may join with a new token", string(id))
 	}
 	return nil
+}
+
+// onlyMembers refuses the requests of a node that is a member no more.
+func (n *Node) onlyMembers(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := peerOf(r.Context())
+		if err := n.checkMember(api.NodeID(p.ID), p.issued); err != nil {
+			n.refusals.NoteAuthorization(refusals.Node)
+			wire.Refuse(w, r, err)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // agentOf returns the agent that makes a request, for the agents' handler.

@@ -1,9 +1,11 @@
 package node
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"testing"
 	"time"
@@ -165,10 +167,16 @@ func TestARemovedNodeIsRefused(t *testing.T) {
 		require.NoError(t, err, "a member is answered")
 	}
 
-	require.NoError(t, first.RemoveMember(t.Context(), "node-2"))
+	status, said := second.answers(call{method: http.MethodDelete, path: "/operator/members/node-2", token: home.token})
+	require.Equal(t, http.StatusNoContent, status, "a node passes on the call that ends it, and its answer: %s", said)
 	for _, c := range open {
 		hangsUp(t, c)
 	}
+	late := httptest.NewRequest(http.MethodPost, pathKEKs, nil)
+	late = late.WithContext(context.WithValue(t.Context(), peerKey{}, peer{Subject: identity.Subject{Role: identity.RoleNode, ID: "node-2"}, issued: time.Now()}))
+	answer := httptest.NewRecorder()
+	first.onlyMembers(first.fromNodes()).ServeHTTP(answer, late)
+	assert.Equal(t, http.StatusForbidden, answer.Code, "it asks over a connection that is not closed yet")
 	first.refusesNode(thief)
 	require.NoError(t, second.stop())
 	first.offers("f")

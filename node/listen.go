@@ -155,6 +155,7 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 	}
 	ca := cs.PeerCertificates[len(cs.PeerCertificates)-1]
 	c.Conn, c.who, c.issued = t, who, identity.IssuedAt(cs.PeerCertificates[0])
+	c.http = cs.NegotiatedProtocol == api.ALPNHTTP
 	if g.tap != nil {
 		c.Conn = g.tap(cs.NegotiatedProtocol, c.Conn)
 	}
@@ -207,16 +208,23 @@ func (g *gate) forgetConn(c *admitted) {
 	delete(g.open, c)
 }
 
-// closeRefused closes the open connections of peers that would be refused now.
+// closeRefused closes the open connections of peers that would be refused now. One with HTTP is
+// closed at the leavePolls-th call: the peer has the answer to what it has asked for by then, which
+// may be its own end. Its handler refuses what it asks for meanwhile. One goroutine at a time.
 func (g *gate) closeRefused() {
 	g.mu.Lock()
 	open := slices.Collect(maps.Keys(g.open))
 	g.mu.Unlock()
 	for _, c := range open {
-		if err := g.checkConn(c); err != nil {
-			g.log.Info("a peer's connection was closed", "error", err)
-			_ = c.Close() // whatever it was doing
+		err := g.checkConn(c)
+		if err == nil {
+			continue
 		}
+		if c.refused++; c.http && c.refused < leavePolls {
+			continue
+		}
+		g.log.Info("a peer's connection was closed", "error", err)
+		_ = c.Close() // whatever it was doing
 	}
 }
 
@@ -225,6 +233,8 @@ type admitted struct {
 	net.Conn
 	who     identity.Subject
 	issued  time.Time // its certificate
+	http    bool
+	refused int // times that closeRefused has found it so
 	release func()
 }
 

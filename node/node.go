@@ -369,7 +369,7 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(apiListener, stripNodeHeaders(n.api))
 	serving(gatewayGate.roomFor(api.ALPNHTTP), stripNodeHeaders(n.gateway))
 	serving(gatewayGate.roomFor(api.ALPNEnrol), stripNodeHeaders(n.enrolment))
-	serving(n.nodeGate.roomFor(api.ALPNHTTP), n.fromNodes())
+	serving(n.nodeGate.roomFor(api.ALPNHTTP), n.onlyMembers(n.fromNodes()))
 	serving(agentGate.roomFor(api.ALPNHTTP), agents.New(agents.Config{
 		Zone: n.zone, Fleet: n.fleet, Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now, Refusals: n.refusals,
 	}))

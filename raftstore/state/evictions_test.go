@@ -422,3 +422,87 @@ func TestLentSlotMoves(t *testing.T) {
 	assert.Equal(t, api.HostID("h2"), slot.Host)
 	checkIndexes(t, w.s)
 }
+
+// until boots one instance on a host that ends at a time.
+func (w *world) until(end api.Instant, host, id string, preempt bool) {
+	boot := create(w.stamp(), "r-"+id, 1, 1)
+	boot.Request.Preempt, boot.Request.Window = preempt, api.Window{Start: w.now, End: end}
+	w.ok(boot)
+	h := hold(w.stamp(), "k-"+id, "r-"+id, slots(host, id))
+	h.Request, h.Commit = boot.Request, true
+	require.Len(w.tb, w.ok(h).Hold.Slots, 1)
+}
+
+// What is over has its room until it is gone, also while another one that ends at that instant,
+// and before it, gives its own back.
+func TestNothingBeginsBeforeAllIsEnded(t *testing.T) {
+	for _, form := range []api.Form{api.FormFourth, api.FormNewest} {
+		w := leaseWorld(t)
+		w.form = form
+		end := start + 10*minute
+		w.soft("b", "h1", "p1", "p2", "p3")
+		w.until(end, "h1", "i2", false)
+		w.until(end, "h1", "i1", true)
+		waits := func(id string) bool {
+			i, ok := w.s.Instance(api.InstanceID(id))
+			require.True(t, ok)
+			return i.Waits
+		}
+		require.True(t, waits("i1") && !waits("i2"))
+		w.makeLease("l", "h1", api.Window{Start: start + 5*minute, End: start + 30*minute}, "s1", "s2")
+		w.tick(start + 5*minute)
+		for _, id := range []string{"p1", "p2", "p3"} {
+			require.NotNil(t, w.eviction(id))
+		}
+		w.gone("h1", "p3")
+		require.EqualValues(t, 6, w.used("h1"), "two that leave, two that end, and the lease")
+		require.True(t, waits("i1"))
+
+		w.tick(end)
+		assert.Equal(t, api.StatusDeleted, w.status("i1"))
+		assert.Equal(t, api.StatusDeleting, w.status("i2"))
+		if form < api.FormNewest { // as it was
+			assert.Equal(t, api.StatusActive, w.status("s1"))
+			continue
+		}
+		assert.Equal(t, api.StatusBuild, w.status("s1"))
+		twin := loaded(t, saved(t, w.s))
+		w.gone("h1", "i2")
+		assert.Equal(t, api.StatusActive, w.status("s1"))
+		assert.Equal(t, api.StatusActive, w.status("s2"))
+		checkIndexes(t, w.s)
+		twin.Apply(w.index, w.reread(reports(at(w.now), "a1", "h1", api.StatusDeleted, "i2")))
+		assert.Equal(t, saved(t, w.s), saved(t, twin), "a restored zone does the same")
+	}
+}
+
+// An entry ends so many windows and no more; what waits begins when the next has ended the rest.
+func TestWaitsForTheEndsOfTheNextEntry(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		w := newWorld(t)
+		w.form, w.large = api.FormNewest, true
+		ends := 2*stepsPerEntry - 1 + more // and the step of what waits
+		end := start + 10*minute
+		w.ok(hostPut(w.stamp(), "a1", "h1", int64(ends)+2))
+		w.soft("b", "h1", "p1", "p2")
+		boot := create(w.stamp(), "r", ends, ends)
+		boot.Request.Window = api.Window{Start: w.now, End: end}
+		w.ok(boot)
+		h := hold(w.stamp(), "r-k", "r", slots("h1", numbered("r", ends)...))
+		h.Request, h.Commit = boot.Request, true
+		require.Len(t, w.ok(h).Hold.Slots, ends)
+		w.until(end, "h1", "a1", true)
+		w.until(api.Forever, "h1", "a2", true)
+		w.gone("h1", "p1")
+		waits := func() bool {
+			i, _ := w.s.Instance("a2")
+			return i.Waits
+		}
+		require.True(t, waits())
+		tick := command.Tick{Stamp: at(end)}
+		w.ok(tick)
+		assert.Equal(t, more > 0, waits())
+		w.ok(tick)
+		assert.False(t, waits(), "nothing is left to end")
+	}
+}

@@ -11,7 +11,7 @@ import (
 // slots, starts of leases, and then before_end events of leases that start at that instant.
 
 const (
-	stepsPerEntry = 100_000             // due steps that one entry takes at the most; the next takes the rest
+	stepsPerEntry = 100_000             // due steps that are taken at the most before an entry, and after it; the next takes the rest
 	leasesKept    = 30 * 24 * time.Hour // how much longer than other records TERMINATED leases are kept
 )
 
@@ -78,14 +78,9 @@ func (p step) before(o step) bool { return p.at < o.at || p.at == o.at && p.rank
 // nextStep returns the first due step; at is api.Forever for none.
 func (s *leasesBook) nextStep() step {
 	next := step{at: api.Forever}
-	s.ends.Scan(func(k string) bool {
-		i, ok := s.instances.Get(k[8:])
-		if !ok || s.isKept(i.ID) || i.Within != "" && s.isKept(i.Within) { // an update of its lease is being decided
-			return true
-		}
+	if i := s.nextEnd(); i != nil {
 		next = step{i.Window.End, rankWindowEnd, func() { s.endWindow(i) }}
-		return false
-	})
+	}
 	s.closings.Scan(func(k string) bool {
 		if i, ok := s.instances.Get(k[8:]); ok {
 			if p := (step{closingOf(i), rankClosing, func() { s.closeRoom(i) }}); p.before(next) {

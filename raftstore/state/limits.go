@@ -36,6 +36,7 @@ type limits struct {
 	agentHosts, agentClasses, agentTraits int // hosts of one agent, and custom names of these; 0 for no limit
 
 	unlinked bool          // a zone that is linked no more confirms nothing, and what is undecided there keeps its link
+	endFirst bool          // nothing that waits for room begins while a window that is over is yet to be ended
 	roles    int           // that operators have made; 0 where there are none
 	agents   int           // that the zone keeps; 0 where it keeps none
 	agentAge time.Duration // how long they are kept: longer than a certificate is valid
@@ -97,7 +98,7 @@ func (l limits) withBudgets() limits {
 	l.agentHosts, l.agentClasses, l.agentTraits = 10_000, 100, 1_000
 	l.shareHeld, l.shareCommitted = 100, 100
 	l.agents, l.agentAge = 10_000, 400*24*time.Hour
-	l.roles, l.unlinked = 100, true
+	l.roles, l.unlinked, l.endFirst = 100, true, true
 	return l
 }
 

@@ -85,6 +85,7 @@ func (s *State) Apply(index uint64, c command.Command) Result {
 // applyEntry is Apply within the limits that are set.
 func (s *State) applyEntry(c command.Command) Result {
 	clear(s.bumped)
+	s.noteBehind()
 	s.forgetFresh()
 	s.touched, s.facts, s.idle = s.touched[:0], s.facts[:0], false
 	at := max(c.Time(), s.now)

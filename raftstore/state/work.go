@@ -33,6 +33,8 @@ type workBook struct {
 	tenants   table.Map[int]              // project, host -> instances and held slots
 	groups    table.Map[*api.ServerGroup] // project, server group
 
+	behind bool // the entry before had more steps than it might take, so this one begins with windows that are over
+
 	endedInstances table.Set // DELETED instances, by end time; see prune.go
 
 	loading map[termsKey][]*api.InstanceTerms // while a snapshot is loaded: terms by hold; else nil

@@ -85,17 +85,26 @@ func (s *workBook) isRoomFree(i *api.Instance) bool {
 }
 
 // beginWaiting begins the waiting slots and instances that have room of what this command has
-// changed.
+// changed; of any, after an entry that had more steps than it might take. It begins none while
+// a window that is over is yet to be ended: what has it seems gone until it is overdue.
 func (s *workBook) beginWaiting() {
-	if s.waiting.Len() == 0 {
+	if s.waiting.Len() == 0 || s.endsNow() {
 		return
 	}
 	var due []*api.Instance
+	list := func(id api.InstanceID) {
+		if i, ok := s.instances.Get(string(id)); ok {
+			due = append(due, i)
+		}
+	}
 	for id := range s.bumped { // in any order: sorted below
-		eachOn(&s.waiting, id, func(slot api.InstanceID) {
-			if i, ok := s.instances.Get(string(slot)); ok {
-				due = append(due, i)
-			}
+		eachOn(&s.waiting, id, list)
+	}
+	if s.behind {
+		s.waiting.Scan(func(k string) bool {
+			_, id, _ := strings.Cut(k, "\x00")
+			list(api.InstanceID(id))
+			return true
 		})
 	}
 	slices.SortFunc(due, func(a, b *api.Instance) int { return strings.Compare(string(a.ID), string(b.ID)) })
@@ -117,6 +126,29 @@ func (s *workBook) endWait(old *api.Instance) {
 	s.putInstance(old, &i)
 	s.touchHost(i.Host, i.ID)
 }
+
+// nextEnd returns the own instance or slot whose window ends next, or was to be ended first; nil
+// for none. While an update of a lease is being decided, what it takes over does not end.
+func (s *workBook) nextEnd() (next *api.Instance) {
+	s.ends.Scan(func(k string) bool {
+		i, ok := s.instances.Get(k[8:])
+		if !ok || s.isKept(i.ID) || i.Within != "" && s.isKept(i.Within) {
+			return true
+		}
+		next = i
+		return false
+	})
+	return next
+}
+
+// endsNow reports whether a window is over and is yet to be ended.
+func (s *workBook) endsNow() bool {
+	i := s.nextEnd()
+	return i != nil && i.Window.End <= s.now && s.limits.endFirst
+}
+
+// noteBehind records, before an entry, whether the one before has left windows that are over.
+func (s *workBook) noteBehind() { s.behind = s.endsNow() }
 
 // endWindow ends an instance or slot whose window has passed. What is not gone at once is
 // overdue: it counts as using its room until it is gone, but has no right to it.

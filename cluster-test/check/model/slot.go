@@ -496,8 +496,12 @@ func (m *Model) beginSlot(id api.InstanceID) {
 }
 
 // beginWaiting begins the slots and instances that have waited and whose room is free, where this
-// command has changed something.
+// command has changed something, once all windows that are over have ended.
 func (m *Model) beginWaiting() {
+	isOver := func(s step) bool { return s.rank == windowEnds && s.at <= m.Now }
+	if m.form >= api.FormFifth && slices.ContainsFunc(m.steps(), isOver) {
+		return
+	}
 	for _, id := range slices.Sorted(maps.Keys(m.Instances)) {
 		i := m.Instances[id]
 		i.Waits = i.Waits && i.Status == api.StatusBuild
