@@ -3,8 +3,6 @@ package sim
 import (
 	"context"
 
-	"github.com/stretchr/testify/require"
-
 	"berth/api"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -65,19 +63,16 @@ func (w *world) drawBinding(v *state.State, at command.Stamp) (string, command.C
 // freeBindings counts the bindings of the root, and lets new work of the root go to every child again.
 func (w *world) freeBindings() {
 	w.t.Helper()
-	n := w.root().leads()
-	v := n.Store().View()
+	v := w.root().view()
 	for _, b := range v.Bindings() {
 		w.tally.op("bound "+string(b.Why), nil)
 	}
 	c := v.Config
 	c.Bindings = api.BindingRule{}
-	all := []command.Command{command.ConfigSet{Stamp: n.Zone().Stamp(), Config: c}}
+	w.root().propose(func(at command.Stamp) command.Command { return command.ConfigSet{Stamp: at, Config: c} })
 	for _, l := range v.Children() {
-		all = append(all, command.LinkSet{Stamp: n.Zone().Stamp(), ID: l.ID, Maintenance: new(false), Tags: []string{}})
-	}
-	for _, one := range all {
-		_, err := n.Zone().Propose(w.ctx, one)
-		require.NoError(w.t, err)
+		w.root().propose(func(at command.Stamp) command.Command {
+			return command.LinkSet{Stamp: at, ID: l.ID, Maintenance: new(false), Tags: []string{}}
+		})
 	}
 }

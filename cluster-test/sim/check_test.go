@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/client"
 	"berth/raftstore/state"
 )
 
@@ -417,8 +419,10 @@ func (w *world) empty() {
 		}
 		for _, b := range z.boots() {
 			if !b.Final() {
-				_, err := z.client(z.nodes[0]).Release(w.ctx, b.Request.Reservation, 0)
-				require.NoError(w.t, err, "releasing %s", b.Request.Reservation)
+				z.insist("release", func(ctx context.Context, c *client.Client) error {
+					_, err := c.Release(ctx, b.Request.Reservation, 0)
+					return err
+				})
 			}
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
@@ -21,11 +19,11 @@ func (w *world) furnish() {
 		z.share()
 		z.flavor(pooled, nil, api.Resources{scarce: 1})
 		for policy, most := range map[api.Policy]int{api.Affinity: 0, api.AntiAffinity: 2} {
-			n := z.leads().Zone()
-			_, err := n.Propose(w.ctx, command.GroupPut{Stamp: n.Stamp(), Group: api.ServerGroup{
-				ID: api.ServerGroupID(z.name + "-" + string(policy)), Name: string(policy), Project: project, Policy: policy, Max: most,
-			}})
-			require.NoError(w.t, err)
+			z.propose(func(at command.Stamp) command.Command {
+				return command.GroupPut{Stamp: at, Group: api.ServerGroup{
+					ID: api.ServerGroupID(z.name + "-" + string(policy)), Name: string(policy), Project: project, Policy: policy, Max: most,
+				}}
+			})
 		}
 	}
 }

@@ -212,13 +212,12 @@ func (w *world) grow(p plot, parent *zone) {
 
 // flavor gives the zone a flavor of the usual size, and more.
 func (z *zone) flavor(id api.FlavorID, specs map[string]string, more api.Resources) {
-	n := z.leads().Zone()
+	z.w.t.Helper()
 	r := api.Resources{api.VCPU: 1, api.MemoryMB: 64, api.DiskGB: 1}
 	maps.Copy(r, more)
-	_, err := n.Propose(z.w.ctx, command.FlavorPut{Stamp: n.Stamp(), Flavor: api.Flavor{
-		ID: id, Name: string(id), Resources: r, ExtraSpecs: specs,
-	}})
-	require.NoError(z.w.t, err)
+	z.propose(func(at command.Stamp) command.Command {
+		return command.FlavorPut{Stamp: at, Flavor: api.Flavor{ID: id, Name: string(id), Resources: r, ExtraSpecs: specs}}
+	})
 }
 
 // addNode makes one more node of the zone, at the place of an earlier one if there
@@ -259,15 +258,34 @@ func (z *zone) addNodeAt(place, number int) {
 	require.NoError(w.t, p.node.Ready(ctx))
 }
 
-// joinToken gets a token from the zone, whoever leads it by then.
-func (z *zone) joinToken(kind api.JoinKind, name string) string {
+// joinToken gets a token from the zone.
+func (z *zone) joinToken(kind api.JoinKind, name string) (token string) {
+	z.w.t.Helper()
+	z.askLeader(func(n *node.Node) (err error) {
+		token, err = n.Federation().JoinToken(z.w.ctx, kind, name, patience)
+		return err
+	})
+	return token
+}
+
+// propose applies a command in the zone. It is made anew for each try.
+func (z *zone) propose(made func(at command.Stamp) command.Command) {
+	z.w.t.Helper()
+	z.askLeader(func(n *node.Node) error {
+		_, err := n.Zone().Propose(z.w.ctx, made(n.Zone().Stamp()))
+		return err
+	})
+}
+
+// askLeader asks the leader of the zone, and who leads after it, until one does it.
+func (z *zone) askLeader(ask func(n *node.Node) error) {
 	z.w.t.Helper()
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		token, err := z.leads().Federation().JoinToken(z.w.ctx, kind, name, patience)
-		if err == nil || time.Since(began) > patience {
-			require.NoError(z.w.t, err)
-			return token
+		err := ask(z.leads())
+		if err == nil {
+			return
 		}
+		require.Less(z.w.t, time.Since(began), patience, err)
 	}
 }
 
