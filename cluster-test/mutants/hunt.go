@@ -68,6 +68,9 @@ type hunt struct {
 func (h *hunter) hunt(ctx context.Context, c change, suites []suite) (hunt, error) {
 	began := time.Now()
 	dir, err := os.MkdirTemp(h.dir, "fault-")
+	if err == nil {
+		err = os.Chmod(dir, passable)
+	}
 	if err != nil {
 		return hunt{}, fmt.Errorf("making a folder: %w", err)
 	}

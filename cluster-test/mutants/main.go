@@ -80,6 +80,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		return err
 	}
 	dir, err := os.MkdirTemp("", "berth-mutants-")
+	if err == nil {
+		err = os.Chmod(dir, passable)
+	}
 	if err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}

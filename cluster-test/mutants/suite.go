@@ -99,6 +99,10 @@ const (
 	failed
 )
 
+// passable is the mode of folders for what suites make: some run commands as other users, which
+// must get through.
+const passable = 0o711
+
 // outcome is the result of one run of a suite.
 type outcome struct {
 	end    end
@@ -111,7 +115,7 @@ type outcome struct {
 // into it.
 func (r *runner) try(ctx context.Context, s suite) (outcome, error) {
 	tmp := filepath.Join(r.dir, "tmp")
-	if err := os.MkdirAll(tmp, 0o700); err != nil {
+	if err := os.MkdirAll(tmp, passable); err != nil {
 		return outcome{}, fmt.Errorf("making a folder: %w", err)
 	}
 	timed, cancel := context.WithTimeout(ctx, r.timeout+endTimeout)
