@@ -25,7 +25,7 @@ import (
 type agentFlags struct {
 	dir, join, driver, name, shape, reserve, pool, prefix string
 	hosts                                                 int
-	cgroup, user                                          string
+	cgroup, user, users                                   string
 	attributes, traits                                    []string
 	logs                                                  logFlags
 }
@@ -39,7 +39,8 @@ func (e *env) agentCommand() *cobra.Command {
 and starts and stops instances as the zone requires.
 
 With --driver process each instance is a real process, whose command comes from the
-flavor; only operators of the zone define flavors. With --driver fake the agent serves
+flavor; only operators of the zone define flavors. Give it users with --users, or one with
+--user, so that instances cannot read the agent's key. With --driver fake the agent serves
 any number of simulated hosts over one connection.
 
 Filters and costs read the attributes and traits given with --attribute and --trait.
@@ -49,6 +50,7 @@ override them. The attribute ip is the address of the host, for boots with --nea
 The first time, an agent joins with a token of "berth join-token create --kind agent".`,
 		Example: `  berth agent --dir /var/lib/berth-agent --join-file token.txt
   berth agent --dir ./agent --join-file token.txt --driver fake --hosts 1000 --shape vcpus=64,memory_mb=262144,disk_gb=2000
+  berth agent --dir /var/lib/berth-agent --users 200000-209999
   berth agent --dir /var/lib/berth-agent --attribute ip=10.0.0.7 --attribute price=3.5 --trait CUSTOM_SSD`,
 		Args: cli.TakeNothing,
 		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error { return a.runAgent(c.Context(), e) }),
@@ -66,9 +68,11 @@ The first time, an agent joins with a token of "berth join-token create --kind a
 	f.StringArrayVar(&a.attributes, "attribute", nil, "attribute of the hosts as key=value; may be repeated")
 	f.StringArrayVar(&a.traits, "trait", nil, "trait of the hosts, such as CUSTOM_SSD; may be repeated")
 	f.StringVar(&a.user, "user", "", "`USER` as whom instances run, which keeps them from the agent's key; needs an agent that runs as root (process driver)")
+	f.StringVar(&a.users, "users", "", "`FIRST-LAST`: numbers of users of which each instance gets one for itself, which keeps instances from each other too; needs an agent that runs as root (process driver)")
 	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits, empty for none (process driver)")
 	a.logs.addFlags(c, "info")
 	cli.RequireFlags(c, "dir")
+	c.MarkFlagsMutuallyExclusive("user", "users")
 	return c
 }
 
@@ -188,6 +192,11 @@ func (a *agentFlags) machineHosts(ctx context.Context, log *slog.Logger) ([]api.
 	conf := process.Config{Dir: filepath.Join(a.dir, "instances"), Cgroup: a.cgroup, Log: log}
 	if a.user != "" {
 		if conf.User, err = process.FindUser(a.user); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if a.users != "" {
+		if conf.Users, err = process.ParseUsers(a.users); err != nil {
 			return nil, nil, nil, err
 		}
 	}

@@ -7,7 +7,7 @@
 // are the exception: they always end with it. The record is written before a command may
 // run, so that no crash can start an instance twice. The driver needs Linux 5.10 and
 // /bin/sh. Commands run as a user of their own if there is one, without capabilities and
-// unable to get any; else as the agent's own, which separates nothing.
+// unable to get any, or as one for each instance; else as the agent's own, which separates nothing.
 package process
 
 import (
@@ -61,15 +61,16 @@ type Config struct {
 	Dir    string        // has a folder for each instance; created with 0700; used by one driver at a time
 	Grace  time.Duration // between SIGTERM and SIGKILL; 0 for GraceDefault
 	Cgroup string        // parent of the control groups, such as CgroupDefault; "" for no limits
-	User   *Identity     // as whom commands run; nil for the agent's own user
+	User   *Identity     // as whom all commands run; nil for the agent's own user, or for one of Users
+	Users  *UserRange    // each instance runs as one that no other has; nil for User
 	Log    *slog.Logger  // required
 }
 
 // Driver runs processes. Use Open, and Close at the end.
 type Driver struct {
 	conf    Config
-	shell   string   // runs gates
-	confine []string // goes before a command, to run it as another user; set once, by Open
+	shell   string // runs gates
+	setpriv string // runs a command as another user; set once, by Open
 	root    *os.Root
 	lock    *os.File
 	boot    string
@@ -85,6 +86,7 @@ type Driver struct {
 
 	mu   sync.Mutex // guards what follows
 	all  map[api.InstanceID]*instance
+	lent map[api.InstanceID]uint32 // users of instances that are starting, and are not in all
 	shut bool
 }
 
@@ -117,7 +119,7 @@ func Open(ctx context.Context, conf Config) (*Driver, error) {
 	}
 	d := &Driver{
 		conf: conf, shell: shell, changed: make(chan struct{}, 1), closed: make(chan struct{}),
-		forks: make(chan func()), all: map[api.InstanceID]*instance{},
+		forks: make(chan func()), all: map[api.InstanceID]*instance{}, lent: map[api.InstanceID]uint32{},
 	}
 	if err := d.openFolder(ctx); err != nil {
 		return nil, errors.Join(err, d.Close()) //nolint:contextcheck // ctx may be the cause of the failure
@@ -252,10 +254,14 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 		d.addInstance(i)
 		return d.awaitCommand(ctx, i)
 	}
-	if ctx.Err() != nil {
-		return errors.Join(err, d.root.RemoveAll(string(w.Instance)))
+	if ctx.Err() == nil {
+		return d.noteFailure(i.record, err)
 	}
-	return d.noteFailure(i.record, err)
+	failed := d.root.RemoveAll(string(w.Instance))
+	if failed == nil {
+		d.returnUser(w.Instance)
+	}
+	return errors.Join(err, failed)
 }
 
 // awaitCommand waits until the gate of i, which has been released, has become the command.
@@ -327,6 +333,7 @@ func (d *Driver) addInstance(i *instance) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.all[i.Instance] = i
+	delete(d.lent, i.Instance) // its record says whose it is
 	if i.pidfd == nil {
 		return
 	}

@@ -299,7 +299,7 @@ func TestStartThatIsTooLate(t *testing.T) {
 	require.NoError(t, d.makeFolder(w.Instance))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, d.beginProcess(ctx, i, w), context.Canceled)
+	require.ErrorIs(t, d.beginProcess(ctx, i, w, nil), context.Canceled)
 	until(t, "its gate has ended", func() bool { return living(t, w.Instance) == 0 })
 	assert.False(t, d.isReleased(w.Instance))
 }

@@ -123,7 +123,10 @@ func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Work
 	if err := d.makeFolder(w.Instance); err != nil {
 		return i, err
 	}
-	err := d.handOver(w.Instance)
+	user, err := d.chooseUser(i)
+	if err == nil {
+		err = d.handOver(w.Instance, user)
+	}
 	if err == nil {
 		err = d.groups.createGroups(w.Instance, w.Resources)
 	}
@@ -131,7 +134,7 @@ func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Work
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		err = d.beginProcess(ctx, i, w)
+		err = d.beginProcess(ctx, i, w, user)
 	}
 	if err != nil {
 		return i, errors.Join(err, d.groups.removeGroups(w.Instance))
@@ -139,9 +142,9 @@ func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Work
 	return i, nil
 }
 
-// beginProcess starts i's process and lets it become the command.
-func (d *Driver) beginProcess(ctx context.Context, i *instance, w api.Workload) error {
-	cmd, word, fenceEnd, err := d.startGate(w)
+// beginProcess starts i's process and lets it become the command, of a user if it has one.
+func (d *Driver) beginProcess(ctx context.Context, i *instance, w api.Workload, user *Identity) error {
+	cmd, word, fenceEnd, err := d.startGate(w, user)
 	if err != nil {
 		return err
 	}
@@ -201,7 +204,7 @@ func (d *Driver) makeFolder(id api.InstanceID) error {
 
 // startGate starts the gate in a session of its own. The gate waits for a word on the
 // returned file, which the caller must close. fenceEnd is nil without a fence.
-func (d *Driver) startGate(w api.Workload) (cmd *exec.Cmd, word, fenceEnd *os.File, err error) {
+func (d *Driver) startGate(w api.Workload, user *Identity) (cmd *exec.Cmd, word, fenceEnd *os.File, err error) {
 	var files []*os.File
 	defer func() {
 		for _, f := range files {
@@ -223,7 +226,7 @@ func (d *Driver) startGate(w api.Workload) (cmd *exec.Cmd, word, fenceEnd *os.Fi
 	folder := filepath.Join(d.conf.Dir, string(w.Instance))
 	// Not CommandContext: an instance outlives the call that starts it.
 	cmd = &exec.Cmd{
-		Path: d.shell, Args: slices.Concat([]string{"sh", "-c", gate, "berth-gate"}, d.confine, w.Command),
+		Path: d.shell, Args: slices.Concat([]string{"sh", "-c", gate, "berth-gate"}, d.confine(user), w.Command),
 		Dir: folder, Env: environmentOf(w, folder, d.markOf(w.Instance)),
 		Stdout: files[0], Stderr: files[1], ExtraFiles: []*os.File{awaits},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},

@@ -66,7 +66,7 @@ func (d *Driver) writeNotice(id api.InstanceID, n driver.Notice) error {
 		err = nil
 	}
 	if err == nil {
-		err = d.writeNew(next, append(text, '\n'))
+		err = d.writeNew(next, append(text, '\n'), d.ownerOfWork(id))
 	}
 	if err == nil {
 		err = d.root.Rename(next, name)
@@ -77,12 +77,15 @@ func (d *Driver) writeNotice(id api.InstanceID, n driver.Notice) error {
 	return nil
 }
 
-func (d *Driver) writeNew(name string, content []byte) error {
+// writeNew writes a file that only its owner may read.
+func (d *Driver) writeNew(name string, content []byte, owner uint32) error {
 	f, err := d.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
+	if _, err = f.Write(content); err == nil {
+		err = f.Chown(int(owner), -1)
+	}
 	return errors.Join(err, f.Close())
 }
 

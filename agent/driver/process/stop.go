@@ -177,8 +177,8 @@ func (d *Driver) killOnce(r record) (n int, sure bool) {
 }
 
 // belongs reports whether a process is part of an instance and has not ended: it
-// is in its control group, or in its session or group, or was started with its
-// mark by something that was. It is not sure while the mark cannot be read: see
+// is in its control group, runs as the user that it alone has, is in its session
+// or group, or was started with its mark by something that was. It is not sure while the mark cannot be read: see
 // hasMark.
 func (d *Driver) belongs(pid int, r record, ours, grouped bool) (yes, sure bool) {
 	if pid == os.Getpid() {
@@ -188,7 +188,7 @@ func (d *Driver) belongs(pid int, r record, ours, grouped bool) (yes, sure bool)
 	if err != nil || s.isOver() {
 		return false, true
 	}
-	if grouped || ours && (s.session == r.PID || s.group == r.PID) {
+	if grouped || r.UID != 0 && r.Boot == d.boot && hasUser(pid, r.UID) || ours && (s.session == r.PID || s.group == r.PID) {
 		return true, true
 	}
 	return hasMark(pid, d.markOf(r.Instance))

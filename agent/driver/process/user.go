@@ -38,10 +38,19 @@ func FindUser(name string) (*Identity, error) {
 // separate prepares what keeps instances from the agent: they run as another user, have no
 // capability and get no new privileges. Without a user it warns that nothing does.
 func (d *Driver) separate() error {
-	u := d.conf.User
+	u, r := d.conf.User, d.conf.Users
+	if u != nil && r != nil {
+		return api.Errorf(api.CodeInvalid, "instances run as one user or as users of a range, not both")
+	}
+	if r != nil {
+		if err := r.Check(); err != nil {
+			return err
+		}
+		u = &Identity{UID: r.First, GID: r.First} // the others of the range reach what it reaches
+	}
 	if u == nil {
 		d.conf.Log.Warn("instances run as the agent's own user: each can read the agent's key and end other instances; " +
-			"run only commands that you trust, or name a user for them with --user")
+			"run only commands that you trust, or name users for them with --users or --user")
 		return nil
 	}
 	if os.Geteuid() != 0 {
@@ -57,10 +66,18 @@ func (d *Driver) separate() error {
 	if err := u.checkReach(d.conf.Dir); err != nil {
 		return err
 	}
-	d.confine = []string{
-		setpriv, fmt.Sprint("--reuid=", u.UID), fmt.Sprint("--regid=", u.GID), "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--",
-	}
+	d.setpriv = setpriv
 	return nil
+}
+
+// confine returns the words that go before a command to run it as a user; none without one.
+func (d *Driver) confine(u *Identity) []string {
+	if u == nil {
+		return nil
+	}
+	return []string{
+		d.setpriv, fmt.Sprint("--reuid=", u.UID), fmt.Sprint("--regid=", u.GID), "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--",
+	}
 }
 
 // checkReach returns an error if the user cannot pass a folder or one above it.
@@ -90,9 +107,8 @@ func (u *Identity) checkReach(dir string) error {
 	}
 }
 
-// handOver gives the work folder of an instance to the user that it runs as.
-func (d *Driver) handOver(id api.InstanceID) error {
-	u := d.conf.User
+// handOver gives the work folder of an instance to the user that it runs as, if it has one.
+func (d *Driver) handOver(id api.InstanceID, u *Identity) error {
 	if u == nil {
 		return nil
 	}

@@ -21,7 +21,7 @@ func (d *Driver) makeVolume(host api.HostID, w api.Workload) error {
 		err = d.boundVolume(w)
 	}
 	if err == nil {
-		err = d.handOver(w.Instance)
+		err = d.handOver(w.Instance, d.keeper())
 	}
 	if err == nil {
 		err = saveRecord(d.root, r)
@@ -49,11 +49,11 @@ func (d *Driver) Attach(ctx context.Context, id api.InstanceID, volumes []api.In
 	}
 	for _, vol := range d.linkedVolumes(id) {
 		if !slices.Contains(volumes, vol) {
-			errs = append(errs, d.root.RemoveAll(linkOf(id, vol)))
+			errs = append(errs, d.takeVolume(r, vol), d.root.RemoveAll(linkOf(id, vol)))
 		}
 	}
 	for _, vol := range volumes {
-		errs = append(errs, d.linkVolume(id, vol))
+		errs = append(errs, d.linkVolume(r, vol))
 	}
 	linked := d.linkedVolumes(id)
 	d.mu.Lock()
@@ -66,13 +66,18 @@ func (d *Driver) Attach(ctx context.Context, id api.InstanceID, volumes []api.In
 }
 
 // linkVolume links the folder of a volume into that of an instance, unless it is there.
-func (d *Driver) linkVolume(id, vol api.InstanceID) error {
+// Before that, all that is in it belongs to the user of the instance.
+func (d *Driver) linkVolume(r record, vol api.InstanceID) error {
+	id := r.Instance
 	d.mu.Lock()
 	v := d.all[vol]
 	here := v != nil && v.Volume && v.Status == api.StatusActive
 	d.mu.Unlock()
 	if !here {
 		return fmt.Errorf("volume %s is not in %s", vol, d.conf.Dir)
+	}
+	if err := d.giveVolume(r, vol); err != nil {
+		return err
 	}
 	target := filepath.Join(d.conf.Dir, string(vol), workFolder)
 	if has, err := d.root.Readlink(linkOf(id, vol)); err == nil && has == target {

@@ -113,7 +113,11 @@ func (d *Driver) adoptInstance(ctx context.Context, id api.InstanceID) error {
 		return d.discardStart(ctx, record{Instance: id})
 	case err != nil:
 		d.conf.Log.Warn("record is damaged", "instance", id, "err", err)
-		d.addInstance(endedInstance(record{Instance: id, Status: api.StatusError, Fault: driver.Reason(err)}))
+		lost := record{Instance: id, Status: api.StatusError, Fault: driver.Reason(err), Boot: d.boot}
+		if d.conf.Users != nil {
+			lost.UID = d.conf.Users.only(d.ownerOfWork(id)) // its processes, if any, still run as that
+		}
+		d.addInstance(endedInstance(lost))
 		return nil
 	case r.Status != api.StatusActive:
 		d.addInstance(endedInstance(r))
