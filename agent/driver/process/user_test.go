@@ -62,22 +62,40 @@ func TestNoSeparationIsLoud(t *testing.T) {
 
 var nobody = &Identity{UID: 65534, GID: 65534}
 
+// needRoot skips the test where commands cannot run as other users, and fails it if the environment
+// says that they must.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root may run processes as another user")
+		skipUnlessNeeded(t, "only root may run processes as another user")
 	}
-	if err := nobody.checkReach(os.TempDir()); err != nil {
-		t.Skip(err)
+	if err := nobody.checkReach(sharedTemp()); err != nil {
+		skipUnlessNeeded(t, err.Error())
 	}
+}
+
+func skipUnlessNeeded(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("BERTH_NEED_MACHINES") != "" && os.Getenv("BERTH_CHAOS_WITHOUT") == "" {
+		require.Fail(t, "BERTH_NEED_MACHINES is set, and this cannot run", why)
+	}
+	t.Skip(why)
+}
+
+// sharedTemp returns a folder for temporary files that every user can get through, if there is one.
+func sharedTemp() string {
+	if nobody.checkReach(os.TempDir()) == nil {
+		return os.TempDir()
+	}
+	return "/tmp"
 }
 
 // passableDir returns a folder that every user can get through.
 func passableDir(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	for at := dir; at != os.TempDir(); at = filepath.Dir(at) {
-		require.NoError(t, os.Chmod(at, passable)) //nolint:gosec // a folder
-	}
+	dir, err := os.MkdirTemp(sharedTemp(), "berth-process-") //nolint:usetesting // t.TempDir may be where no other user gets
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, passable)) //nolint:gosec // a folder
 	return dir
 }
