@@ -1,5 +1,5 @@
 // Package rogue attacks a federation under load with parties that were let in: a tenant, a
-// stranger, a child zone, a parent zone, an agent and a node that was removed. Each has the
+// stranger, a child zone, a parent zone, an agent, a node that was removed, and a crowd. Each has the
 // certificates or tokens that a real one has, speaks the real protocols over the real listeners,
 // and tries all it can, again and again. What must hold meanwhile: the boots of others succeed,
 // the state and the log of the zone stay within a budget, and no party learns or changes what is

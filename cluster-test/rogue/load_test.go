@@ -69,6 +69,8 @@ func (w *world) untouched(t *testing.T) {
 
 // load is what became of the boots of others in one phase. Its methods may be called concurrently.
 type load struct {
+	zones int // in which each boot is, 0 for any
+
 	mu     sync.Mutex // guards the fields below
 	took   []time.Duration
 	ended  []time.Duration // how long releases took
@@ -111,8 +113,10 @@ func (l *load) boot(w *world, n int) {
 	defer cancel()
 	c, id := w.standing.client, name("r-")
 	began := time.Now()
+	n = max(n, l.zones)
 	b, err := c.BootAndWait(ctx, rest.ServerCreate{
 		Name: "web", FlavorRef: "small", MinCount: &n, MaxCount: &n, Reservation: id, Metadata: others,
+		Zones: &rest.ZoneRule{MinZones: l.zones},
 	}, "", patience)
 	took := time.Since(began)
 	began = time.Now()

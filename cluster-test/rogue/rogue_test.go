@@ -3,6 +3,7 @@ package rogue
 import (
 	"flag"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,16 +32,21 @@ func TestRogues(t *testing.T) {
 		t.Parallel()
 	}
 	w := newWorld(t)
-	alone := w.idle(t)
+	alone := w.idle(t, 0)
 	for _, who := range []party{tenant(), stranger(), parent(), hostile(), former(), child(), faithless()} {
 		t.Run(who.name, func(t *testing.T) { w.suffers(t, &who, alone) })
 	}
+	t.Run("crowd", func(t *testing.T) {
+		const zones = 2 // so that each boot is decided over zones
+		who := crowd()
+		w.suffers(t, &who, w.idle(t, zones))
+	})
 }
 
-// idle measures the load without a rogue.
-func (w *world) idle(t *testing.T) *load {
+// idle measures the load without a rogue. zones is in how many each boot is.
+func (w *world) idle(t *testing.T, zones int) *load {
 	t.Helper()
-	var l load
+	l := load{zones: zones}
 	done := make(chan struct{})
 	time.AfterFunc(*forFlag, func() { close(done) })
 	before := w.root.size()
@@ -54,13 +60,15 @@ func (w *world) idle(t *testing.T) *load {
 func (w *world) suffers(t *testing.T, who *party, alone *load) {
 	t.Helper()
 	p := &phase{world: w, party: who, answers: t.TempDir(), done: make(chan struct{})}
-	var l load
+	l := load{zones: alone.zones}
 	secrets := w.secrets(t)
 	before := w.root.size()
-	ended := make(chan struct{})
-	go func() { defer close(ended); l.run(w, p.done) }()
+	var most int64
+	var wg sync.WaitGroup
+	wg.Go(func() { l.run(w, p.done) })
+	wg.Go(func() { most = mostMemory(t, p.done) })
 	p.attack(t, *forFlag)
-	<-ended
+	wg.Wait()
 	grown := w.root.size().minus(before)
 	for _, r := range p.records {
 		t.Log(r)
@@ -69,15 +77,18 @@ func (w *world) suffers(t *testing.T, who *party, alone *load) {
 		}
 		assert.NotEmpty(t, r.outcomes, "%s did nothing", r.name)
 	}
-	t.Logf("%s: %s; grown by %s", who.name, &l, grown)
+	t.Logf("%s: %s; grown by %s; at most %d MB of memory", who.name, &l, grown, most>>20)
 	assert.Empty(t, l.failed, "boots and releases of others")
 	own := perBoot.times(int64(l.count()))
 	assert.LessOrEqual(t, grown.state, who.budget.state+own.state, "bytes of the state")
 	assert.LessOrEqual(t, grown.log, who.budget.log+own.log, "bytes of the files")
 	assert.LessOrEqual(t, grown.index, who.budget.index+own.index, "entries of the log")
+	if who.memory > 0 {
+		assert.LessOrEqual(t, most, who.memory, "bytes of memory of the process")
+	}
 	w.untouched(t)
 	p.learnt(t, secrets)
-	if *forFlag >= measuredMin {
+	if *forFlag >= measuredMin && !who.unjudged {
 		assert.LessOrEqual(t, quantile(l.took, 0.99), slowerMax*quantile(alone.took, 0.99)+slowerSpare, "p99 of boots")
 		assert.LessOrEqual(t, quantile(l.ended, 0.99), slowerMax*quantile(alone.ended, 0.99)+slowerSpare, "p99 of releases")
 	}

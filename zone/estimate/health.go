@@ -9,8 +9,9 @@ import (
 
 // When a failing child is not asked.
 const (
-	// failuresToPause is how many selects in a row must fail or be late, or offers not
-	// be held, before a child is no longer asked.
+	// failuresToPause is how many selects in a row must fail or be late, or holds have no answer,
+	// before a child is no longer asked. One that answers, if only with refusals, is asked last instead:
+	// others may want the same room, and some requests cannot do without it.
 	failuresToPause = 3
 	// failuresToLast is how many offers in a row a child must refuse to hold before it is asked last: others
 	// may have been faster once. One that does not answer is asked last at once.
@@ -151,7 +152,10 @@ func (h *health) noteHold(l api.LinkID, o HoldOutcome, now time.Time) {
 	}
 	p := h.find(l, now)
 	p.unheld = true
-	if o != Late {
+	switch o {
+	case Refused: // it is there: whoever needs it asks it still
+		p.failures++
+	case Unanswered:
 		p.noteFailure(false, now)
 	}
 	if o != Refused || p.failures >= failuresToLast {

@@ -98,7 +98,7 @@ func TestHoldsAreJudged(t *testing.T) {
 		"not answered":  {[]HoldOutcome{Unanswered}, turnLast},
 		"refused":       {[]HoldOutcome{Refused}, turnNow},
 		"refused again": {[]HoldOutcome{Refused, Refused}, turnLast},
-		"refused often": {[]HoldOutcome{Refused, Refused, Refused}, turnNever},
+		"refused often": {[]HoldOutcome{Refused, Refused, Refused, Refused}, turnLast},
 		"late often":    {[]HoldOutcome{Late, Late, Late, Late}, turnLast},
 		"held at last":  {[]HoldOutcome{Late, Refused, Unanswered, Held}, turnNow},
 	} {
@@ -109,6 +109,7 @@ func TestHoldsAreJudged(t *testing.T) {
 				h.noteHold("l", o, now)
 				h.noteAnswer("l")
 			}
+			assert.True(t, h.mayAsk("l", now), "whoever needs it asks it")
 			assert.Equal(t, c.want, h.turnOf("l", now))
 		})
 	}

@@ -157,9 +157,9 @@ func (r *run) tryHold(ctx context.Context, req *api.Request, plan *estimate.Plan
 
 // rest waits, and lets others be worked on meanwhile.
 func (r *run) rest(ctx context.Context, d time.Duration) {
-	<-r.s.working
+	r.s.working.leave()
 	backoff.Sleep(ctx, d)
-	r.s.working <- struct{}{}
+	r.s.working.take(r.want.request.Project)
 }
 
 // planRemaining plans the missing instances, without the children that are asked last

@@ -201,8 +201,8 @@ func (s *Saga) bootsLoop() zone.Loop {
 	return zone.LoopOf(bootsWaiting, state.DueBoots, (*state.State).UndecidedBoots, (*state.State).UndecidedBoot, func(b *state.Boot) []zone.Job {
 		o := bootOwner{b.Request.Project, b.Request.Reservation}
 		return []zone.Job{{Key: b.ID(), Call: b.Call, Run: func(ctx context.Context) error {
-			s.working <- struct{}{}
-			defer func() { <-s.working }()
+			s.working.take(o.project)
+			defer s.working.leave()
 			return s.settleOwner(ctx, o)
 		}}}
 	})

@@ -60,13 +60,13 @@ type Saga struct {
 	tells     joint[*tell] // decisions that are due at the same time
 	asks      joint[*ask]  // holds that are asked of a child at the same time
 
-	working chan struct{} // has a value for each boot that is worked on
+	working *turns // of boots that are worked on
 }
 
 // New returns a saga. Nothing runs until Lead is called.
 func New(c Config) *Saga {
 	return &Saga{
 		zone: c.Zone, estimator: c.Estimator, peers: c.Peers, digests: c.Digests,
-		plans: plans{of: map[string]*estimate.Plan{}}, working: make(chan struct{}, bootsAtOnce),
+		plans: plans{of: map[string]*estimate.Plan{}}, working: newTurns(bootsAtOnce),
 	}
 }
