@@ -20,6 +20,7 @@ import (
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/identity"
 	"berth/internal/crash"
 	"berth/internal/requestid"
 )
@@ -42,6 +43,7 @@ type Host struct {
 type Config struct {
 	Addresses []string          // host:port of agent listeners of the zone; 1 to AddressesMax
 	TLS       *tls.Config       // client certificate and the zone's roots; not used with Transport
+	Wallet    *identity.Wallet  // with the client certificate, which is renewed when it is due; nil for one that is not
 	Transport http.RoundTripper // in place of TLS; for tests
 	Dial      Dialer            // in place of TCP; nil for TCP
 	Hosts     []Host            // 1 to api.HostsPerAgentMax, with names of their own
@@ -204,11 +206,14 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 	a.warnOfOthers()
+	var g errgroup.Group
+	if a.conf.Wallet != nil {
+		g.Go(func() error { a.renewCertificate(ctx); return nil })
+	}
 	if !a.registerAtLast(ctx) {
-		return nil
+		return g.Wait()
 	}
 	a.keepNames()
-	var g errgroup.Group
 	for _, d := range a.drivers {
 		g.Go(func() error { a.watchDriver(ctx, d); return nil })
 	}

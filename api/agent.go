@@ -46,6 +46,17 @@ type AgentRegistered struct {
 	Beat  time.Duration `cbor:"3,keyasint"` // how often to poll or report at the least
 }
 
+// AgentRenew asks for a new certificate. The one of the connection identifies the agent.
+type AgentRenew struct {
+	CSR []byte `cbor:"1,keyasint"` // in DER, for the key of the new certificate
+}
+
+// AgentRenewed answers with the certificate, which ends later than that of the connection.
+type AgentRenewed struct {
+	Term        uint64 `cbor:"1,keyasint"`
+	Certificate []byte `cbor:"2,keyasint"` // in DER
+}
+
 // AgentWork polls for the lists of work. After is the highest generation seen, 0 for
 // everything; the answer may be delayed by Wait until there is something newer.
 type AgentWork struct {

@@ -14,6 +14,8 @@ type Node struct {
 	Leader      bool    `cbor:"-"`                    // filled on read
 	Alive       string  `cbor:"-"`                    // "alive", "suspect", "dead"; from the zone's own gossip
 	Form        Form    `cbor:"8,keyasint,omitempty"` // newest form that it reads; 0 for FormFirst
+
+	Expires Instant `cbor:"9,keyasint,omitempty" form:"5"` // the first of its certificates; 0 if unknown
 }
 
 // UserRole is the level of access of a bearer token: one of those below, or the name of a Role.
@@ -131,10 +133,17 @@ func (t AgentTerms) ExceededBy(inv map[ResourceClass]Inventory) (ResourceClass, 
 // Agent is what the zone keeps of an agent that joined by a token, or was revoked.
 type Agent struct {
 	ID      AgentID    `cbor:"1,keyasint"`
-	Joined  Instant    `cbor:"2,keyasint"`           // the last time; its certificate is as old. That of its revocation if unknown
+	Joined  Instant    `cbor:"2,keyasint"`           // the last time; its certificate is as old, if it was not renewed. That of its revocation if unknown
 	Revoked Instant    `cbor:"3,keyasint,omitempty"` // certificates up to then are refused; 0 for never
 	Terms   AgentTerms `cbor:"4,keyasint"`
+	Renewed Instant    `cbor:"5,keyasint,omitempty"` // the last time since it joined; its certificate is as old. 0 for never
 }
+
+// Issued returns when the newest certificate of the agent was issued.
+func (a *Agent) Issued() Instant { return max(a.Joined, a.Renewed) }
+
+// Refuses reports whether a certificate of the agent that was issued at an instant is revoked.
+func (a *Agent) Refuses(issued Instant) bool { return a.Revoked != 0 && issued <= a.Revoked }
 
 // IsRevoked reports whether the agent was revoked and has not joined again since.
 func (a *Agent) IsRevoked() bool { return a.Revoked >= a.Joined }

@@ -5,6 +5,7 @@ const (
 	PathAgentRegister = "/agent/register" // POST AgentRegister -> AgentRegistered
 	PathAgentWork     = "/agent/work"     // POST AgentWork -> AgentWorkload
 	PathAgentReport   = "/agent/report"   // POST AgentReport -> AgentAck
+	PathAgentRenew    = "/agent/renew"    // POST AgentRenew -> AgentRenewed
 )
 
 // Headers of Berth's own.

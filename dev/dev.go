@@ -322,7 +322,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, n int, hosts []api
 	if n == 1 {
 		dir = filepath.Join(f.zoneDir(z), "agent")
 	}
-	home, creds, err := node.LoadAgent(dir)
+	home, wallet, err := node.LoadAgent(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		var token string
 		if token, err = z.leaderNode().Federation().JoinToken(ctx, api.JoinAgent, name, time.Minute); err != nil {
@@ -331,7 +331,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, n int, hosts []api
 		if _, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: f.opts.Now}); err != nil {
 			return err
 		}
-		home, creds, err = node.LoadAgent(dir)
+		home, wallet, err = node.LoadAgent(dir)
 	}
 	if err != nil {
 		return err
@@ -345,7 +345,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, n int, hosts []api
 	a, err := agent.New(agent.Config{
 		Addresses: home.Addresses, Hosts: list, Log: f.opts.Log.With("zone", z.Name), Now: f.opts.Now,
 		Rand: rand.Float64, //nolint:forbidigo // only spreads retries
-		TLS:  identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, f.opts.Now),
+		TLS:  identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.CA(), want, f.opts.Now), Wallet: wallet,
 	})
 	if err != nil {
 		return err

@@ -107,7 +107,13 @@ func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
 			return err
 		}
 	}
+	if f.members.Form() < api.FormFifth {
+		m.Expires = 0
+	}
 	if known, ok := f.view().Node(m.ID); ok {
+		if m.Expires == 0 { // it has yet to learn that all nodes read that
+			m.Expires = known.Expires
+		}
 		if m.Joined = known.Joined; *known == m {
 			return nil // its record is right already, but it has not seen it yet
 		}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,6 +141,15 @@ func (c *CA) IssueAPI(id string, hosts []string, pub crypto.PublicKey, now time.
 		}
 	}
 	return c.signCertificate(Subject{Zone: c.zone, Role: RoleAPI, ID: id}, template, pub, now, ttl)
+}
+
+// APIHosts returns the DNS names and IP addresses that IssueAPI has written into leaf.
+func APIHosts(leaf *x509.Certificate) []string {
+	hosts := slices.Clone(leaf.DNSNames)
+	for _, ip := range leaf.IPAddresses {
+		hosts = append(hosts, ip.String())
+	}
+	return hosts
 }
 
 // signCertificate completes template and signs it. subjectOf accepts the result.

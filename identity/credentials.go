@@ -18,7 +18,7 @@ import (
 const CSRMaxBytes = 8 << 10
 
 // Credentials are what a process presents to its peers. They are immutable; renewal
-// makes new ones. Printed or logged, they show the subject only.
+// makes new ones: see Wallet. Printed or logged, they show the subject only.
 type Credentials struct {
 	Cert    tls.Certificate   // leaf, authority and private key; Leaf is set
 	CA      *x509.Certificate // the zone's authority

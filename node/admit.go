@@ -42,7 +42,7 @@ func (n *Node) checkMember(id api.NodeID, issued time.Time) error {
 // checkAgent decides whether the holder of an agent certificate may speak to this node: not with
 // one that was issued before its agent was revoked.
 func (n *Node) checkAgent(id api.AgentID, issued time.Time) error {
-	if a, ok := n.view().Agent(id); ok && a.Revoked != 0 && api.InstantOf(issued) <= a.Revoked {
+	if a, ok := n.view().Agent(id); ok && a.Refuses(api.InstantOf(issued)) {
 		return api.Errorf(api.CodeForbidden, "agent %q was revoked; it may join with a new token", string(id))
 	}
 	return nil

@@ -120,23 +120,9 @@ func pendingInit(dir string) ([]byte, error) {
 	return b, nil
 }
 
-// credentials are the certificates of one node.
-type credentials struct {
-	node, gateway, api *identity.Credentials
-}
-
-func loadCredentials(dir string) (*credentials, error) {
-	var c credentials
-	for role, to := range map[identity.Role]**identity.Credentials{
-		identity.RoleNode: &c.node, identity.RoleGateway: &c.gateway, identity.RoleAPI: &c.api,
-	} {
-		got, err := identity.LoadDir(dir, role)
-		if err != nil {
-			return nil, fmt.Errorf("loading the %s certificate: %w", role, err)
-		}
-		*to = got
-	}
-	return &c, nil
+// openWallet loads the certificates of a node.
+func openWallet(dir string) (*identity.Wallet, error) {
+	return identity.OpenWallet(dir, identity.RoleNode, identity.RoleGateway, identity.RoleAPI)
 }
 
 // peerFile keeps gossip endpoints, one file for all pools of a node.

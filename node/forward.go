@@ -235,7 +235,7 @@ func (n *Node) doorNamed(name string) http.Handler {
 }
 
 // fromNodes handles requests of other nodes of the zone: forwarded ones, the announcement
-// of a node that has started, key-encryption keys, and uses of tokens.
+// of a node that has started, key-encryption keys, new certificates, and uses of tokens.
 func (n *Node) fromNodes() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(headerDoor) == "" {
@@ -245,6 +245,9 @@ func (n *Node) fromNodes() http.Handler {
 				return
 			case pathKEKs:
 				n.handleKEKs(w, r)
+				return
+			case pathRenew:
+				n.handleRenewal(w, r)
 				return
 			case pathUses:
 				n.handleUses(w, r)

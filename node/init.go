@@ -269,12 +269,12 @@ func joinAt(ctx context.Context, network Network, addr string, body *rest.JoinBo
 }
 
 // LoadAgent reads an agent's directory as JoinAgent has made it, and the agent's
-// credentials.
-func LoadAgent(dir string) (*AgentHome, *identity.Credentials, error) {
+// credentials, of RoleAgent.
+func LoadAgent(dir string) (*AgentHome, *identity.Wallet, error) {
 	h, err := loadHome(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := identity.LoadDir(dir, identity.RoleAgent)
-	return h, c, err
+	w, err := identity.OpenWallet(dir, identity.RoleAgent)
+	return h, w, err
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func TestJoinOverTLS(t *testing.T) {
 	h := newZone(t, "a", func(o *InitOptions) { o.Names = []string{"first.example"} })
 	h.opts.Plain = false
 	r := h.run()
-	assert.Contains(t, r.creds.api.Cert.Leaf.DNSNames, "first.example")
+	assert.Contains(t, r.apiCredentials().Cert.Leaf.DNSNames, "first.example")
 
 	dir := filepath.Join(t.TempDir(), "node-2")
 	listen := anyPorts()
@@ -33,26 +34,26 @@ func TestJoinOverTLS(t *testing.T) {
 	require.NoError(t, JoinNode(t.Context(), JoinOptions{
 		Dir: dir, Token: r.joinToken(api.JoinNode, "node-2"), Listen: listen, Names: []string{"berth.example", "192.0.2.7"}, Now: time.Now,
 	}))
-	creds, err := loadCredentials(dir)
+	creds, err := openWallet(dir)
 	require.NoError(t, err)
-	leaf := creds.api.Cert.Leaf
+	leaf := creds.Get(identity.RoleAPI).Cert.Leaf
 	assert.Equal(t, []string{"localhost", "berth.example"}, leaf.DNSNames)
 	var ips []string
 	for _, ip := range leaf.IPAddresses {
 		ips = append(ips, ip.String())
 	}
 	assert.Equal(t, []string{"127.0.0.1", "192.0.2.7", "127.0.0.2"}, ips)
-	assert.Equal(t, identity.Subject{Zone: r.rec.Zone, Role: identity.RoleNode, ID: "node-2"}, creds.node.Subject)
-	assert.Empty(t, creds.node.Cert.Leaf.DNSNames, "only the public API has names")
+	assert.Equal(t, identity.Subject{Zone: r.rec.Zone, Role: identity.RoleNode, ID: "node-2"}, creds.Get(identity.RoleNode).Subject)
+	assert.Empty(t, creds.Get(identity.RoleNode).Cert.Leaf.DNSNames, "only the public API has names")
 	keks, err := readKEKs(dir, nil)
 	require.NoError(t, err)
 	assert.Equal(t, r.keys.KEKs(), keks)
 
 	agent := r.joinedAgent("agent-1")
-	home, cred, err := LoadAgent(agent)
+	home, wallet, err := LoadAgent(agent)
 	require.NoError(t, err)
 	assert.Equal(t, &AgentHome{Zone: r.rec.Zone, Agent: "agent-1", Addresses: []string{r.Addresses().Agent}}, home)
-	assert.Equal(t, identity.Subject{Zone: r.rec.Zone, Role: identity.RoleAgent, ID: "agent-1"}, cred.Subject)
+	assert.Equal(t, identity.Subject{Zone: r.rec.Zone, Role: identity.RoleAgent, ID: "agent-1"}, wallet.Get(identity.RoleAgent).Subject)
 	assert.Equal(t, 0o600, int(files(t, agent)[fileAgent].Perm()))
 	assert.NoFileExists(t, filepath.Join(agent, fileKEK), "an agent opens no secret of the zone")
 
@@ -73,7 +74,7 @@ func TestJoinOverTLS(t *testing.T) {
 // withPinOf returns a token that pins the authority of another zone.
 func withPinOf(t *testing.T, r *running, token string) string {
 	t.Helper()
-	return altered(t, token, func(j *identity.JoinToken) { j.CA = identity.PinOf(r.creds.api.CA.Raw) })
+	return altered(t, token, func(j *identity.JoinToken) { j.CA = identity.PinOf(r.apiCredentials().CA.Raw) })
 }
 
 // altered returns a token that somebody has changed.
@@ -153,7 +154,7 @@ func TestARemovedNodeIsRefused(t *testing.T) {
 	home.opts.Timing = patient // a busy machine must not depose anybody
 	first := home.run()
 	second := first.adopt("node-2")
-	thief := second.creds.node // as anybody has it who finds the disk
+	thief := second.nodeCredentials() // as anybody has it who finds the disk
 	open := map[string]net.Conn{}
 	for _, alpn := range []string{api.ALPNRaft, api.ALPNHTTP, api.ALPNGossip} {
 		open[alpn] = first.dialled(thief, alpn)
@@ -199,7 +200,7 @@ func TestACertificateIsNoMembership(t *testing.T) {
 	stranger := r.certified(identity.RoleNode, "node-9")
 	m := api.Node{ID: "node-9", NodeAddr: "127.0.0.1:9"}
 	r.refusesNode(stranger)
-	assert.Equal(t, http.StatusForbidden, r.announces(r.creds.node, m), "it speaks for another node")
+	assert.Equal(t, http.StatusForbidden, r.announces(r.nodeCredentials(), m), "it speaks for another node")
 	refusedAs(t, api.CodeForbidden, r.AdmitNode(t.Context(), api.Node{ID: "node-9", NodeAddr: m.NodeAddr}))
 
 	_ = r.joinToken(api.JoinNode, "node-9") // and nobody has used it
@@ -223,7 +224,7 @@ func TestRemovedNodes(t *testing.T) {
 
 	require.NoError(t, first.RemoveMember(t.Context(), "node-2"))
 	assert.Equal(t, []api.NodeID{"node-1"}, first.members())
-	first.refusesNode(second.creds.node)
+	first.refusesNode(second.nodeCredentials())
 	require.NoError(t, second.stop())
 
 	again := first.adopt("node-2")
@@ -264,10 +265,12 @@ func TestAPINames(t *testing.T) {
 func TestAnnouncingWhatIsKnownWritesNothing(t *testing.T) {
 	nodes := threeNodes(t, "root")
 	leader, follower := nodes[0], nodes[1]
-	leader.until("all are known", func(v *state.State) bool { return len(v.Nodes()) == len(nodes) })
+	leader.until("all are known, and when their certificates end", func(v *state.State) bool {
+		return len(v.Nodes()) == len(nodes) && !slices.ContainsFunc(v.Nodes(), func(m *api.Node) bool { return m.Expires == 0 })
+	})
 	before := leader.store.View().Index()
 	members := leader.store.Members()
-	assert.Equal(t, http.StatusNoContent, leader.announces(follower.creds.node, follower.nodeRecord()))
+	assert.Equal(t, http.StatusNoContent, leader.announces(follower.nodeCredentials(), follower.nodeRecord()))
 	assert.Equal(t, before, leader.store.View().Index())
 	assert.Equal(t, members, leader.store.Members())
 }

@@ -51,8 +51,8 @@ func TestLinkPinsBothAuthorities(t *testing.T) {
 
 	down, up := parent.linkTo(child), child.linkTo(parent)
 	assert.Equal(t, down.ID, up.ID)
-	assert.Equal(t, child.creds.node.CA.Raw, down.CA)
-	assert.Equal(t, parent.creds.node.CA.Raw, up.CA)
+	assert.Equal(t, child.nodeCredentials().CA.Raw, down.CA)
+	assert.Equal(t, parent.nodeCredentials().CA.Raw, up.CA)
 	assert.Equal(t, []string{child.Addresses().Gateway}, down.Endpoints)
 	assert.Equal(t, []string{parent.Addresses().Gateway}, up.Endpoints)
 	assert.Equal(t, []any{"east", api.LinkChild, int64(7), int64(3)}, []any{down.Name, down.Role, down.Offset, down.Scale})
@@ -67,7 +67,7 @@ func TestAParentHasThePinnedAuthority(t *testing.T) {
 	t.Parallel()
 	parent, child, third := newZone(t, "p").run(), newZone(t, "c").run(), newZone(t, "t").run()
 	_, err := child.Link(t.Context(), altered(t, parent.linkToken("c"), func(j *identity.JoinToken) {
-		j.CA = identity.PinOf(third.creds.node.CA.Raw)
+		j.CA = identity.PinOf(third.nodeCredentials().CA.Raw)
 	}), "parent")
 	refusedAs(t, api.CodeUnavailable, err)
 	assert.Empty(t, parent.view().Links())
@@ -119,7 +119,7 @@ func TestGatewaysOfALinkAreFollowed(t *testing.T) {
 
 // enrolsWith sends an enrolment over a connection of this zone.
 func (r *running) enrolsWith(parent *running, e *api.Enrolment) error {
-	conf := identity.PinTLS(r.gatewayCredentials, api.ALPNEnrol, identity.PinOf(parent.creds.node.CA.Raw),
+	conf := identity.PinTLS(r.gatewayCredentials, api.ALPNEnrol, identity.PinOf(parent.nodeCredentials().CA.Raw),
 		identity.Subject{Zone: parent.rec.Zone, Role: identity.RoleGateway}, time.Now)
 	rt := &http.Transport{DialTLSContext: dialTLS(tcp{}, conf), DisableKeepAlives: true}
 	_, err := client.Enrol(r.t.Context(), rt, time.Now, []string{parent.Addresses().Gateway}, e)
@@ -128,7 +128,7 @@ func (r *running) enrolsWith(parent *running, e *api.Enrolment) error {
 
 func (r *running) enrolment(token string) *api.Enrolment {
 	return &api.Enrolment{
-		Token: token, Zone: r.rec.Zone, Name: r.rec.ZoneName, CA: r.creds.node.CA.Raw,
+		Token: token, Zone: r.rec.Zone, Name: r.rec.ZoneName, CA: r.nodeCredentials().CA.Raw,
 		Endpoints: []string{r.Addresses().Gateway}, KeyCheck: []byte("x"),
 	}
 }
@@ -141,8 +141,8 @@ func TestAZoneEnrolsItselfAlone(t *testing.T) {
 	token := parent.linkToken("c")
 	for name, lie := range map[string]func(*api.Enrolment){
 		"another zone":      func(e *api.Enrolment) { e.Zone = other.rec.Zone },
-		"another authority": func(e *api.Enrolment) { e.CA = other.creds.node.CA.Raw },
-		"both":              func(e *api.Enrolment) { e.Zone, e.CA = other.rec.Zone, other.creds.node.CA.Raw },
+		"another authority": func(e *api.Enrolment) { e.CA = other.nodeCredentials().CA.Raw },
+		"both":              func(e *api.Enrolment) { e.Zone, e.CA = other.rec.Zone, other.nodeCredentials().CA.Raw },
 	} {
 		e := child.enrolment(token)
 		lie(e)

@@ -360,17 +360,17 @@ func (n *Node) gatewayTLS() *tls.Config {
 
 func (n *Node) nodeTLS() *tls.Config {
 	return identity.ServerTLS(n.nodeCredentials, []string{api.ALPNRaft, api.ALPNHTTP, api.ALPNGossip},
-		identity.AdmitOwn(n.creds.node.CA.Raw, identity.RoleNode), n.now)
+		identity.AdmitOwn(n.nodeCredentials().CA.Raw, identity.RoleNode), n.now)
 }
 
 func (n *Node) agentTLS() *tls.Config {
 	return identity.ServerTLS(n.nodeCredentials, []string{api.ALPNHTTP},
-		identity.AdmitOwn(n.creds.node.CA.Raw, identity.RoleAgent), n.now)
+		identity.AdmitOwn(n.nodeCredentials().CA.Raw, identity.RoleAgent), n.now)
 }
 
 // toNode is the TLS configuration for dialling another node of this zone: id, or any for "".
 func (n *Node) toNode(alpn string, id api.NodeID) *tls.Config {
-	return identity.ClientTLS(n.nodeCredentials, alpn, n.creds.node.CA.Raw,
+	return identity.ClientTLS(n.nodeCredentials, alpn, n.nodeCredentials().CA.Raw,
 		identity.Subject{Zone: n.rec.Zone, Role: identity.RoleNode, ID: string(id)}, n.now)
 }
 
@@ -380,6 +380,6 @@ func (n *Node) toZone(l *api.Link, alpn string) *tls.Config {
 		identity.Subject{Zone: l.Zone, Role: identity.RoleGateway}, n.now)
 }
 
-func (n *Node) nodeCredentials() *identity.Credentials    { return n.creds.node }
-func (n *Node) gatewayCredentials() *identity.Credentials { return n.creds.gateway }
-func (n *Node) apiCredentials() *identity.Credentials     { return n.creds.api }
+func (n *Node) nodeCredentials() *identity.Credentials    { return n.wallet.Get(identity.RoleNode) }
+func (n *Node) gatewayCredentials() *identity.Credentials { return n.wallet.Get(identity.RoleGateway) }
+func (n *Node) apiCredentials() *identity.Credentials     { return n.wallet.Get(identity.RoleAPI) }

@@ -22,7 +22,7 @@ func TestListenersRefuseStrangers(t *testing.T) {
 	t.Parallel()
 	r, other := newZone(t, "a").run(), newZone(t, "b").run()
 	node, gateway := r.certified(identity.RoleNode, "node-1"), r.certified(identity.RoleGateway, "node-2")
-	agent, public := r.certified(identity.RoleAgent, "agent-1"), r.creds.api
+	agent, public := r.certified(identity.RoleAgent, "agent-1"), r.apiCredentials()
 	a := r.Addresses()
 	for name, l := range map[string]struct {
 		addr       string
@@ -34,7 +34,7 @@ func TestListenersRefuseStrangers(t *testing.T) {
 	}{
 		"node": {
 			a.Node, identity.RoleNode, api.ALPNHTTP, node,
-			[]*identity.Credentials{agent, gateway, public, other.creds.node, r.certified(identity.RoleNode, "node-2")},
+			[]*identity.Credentials{agent, gateway, public, other.nodeCredentials(), r.certified(identity.RoleNode, "node-2")},
 			[]string{api.ALPNEnrol, "h2"},
 		},
 		"agent": {
@@ -44,7 +44,7 @@ func TestListenersRefuseStrangers(t *testing.T) {
 		},
 		"gateway": {
 			a.Gateway, identity.RoleGateway, api.ALPNEnrol, gateway,
-			[]*identity.Credentials{node, agent, public, other.creds.node},
+			[]*identity.Credentials{node, agent, public, other.nodeCredentials()},
 			[]string{api.ALPNRaft, "h2"},
 		},
 	} {
@@ -75,8 +75,8 @@ func TestListenersRefuseStrangers(t *testing.T) {
 		})
 	}
 	t.Run("a gateway that is not linked", func(t *testing.T) {
-		dialled(t, a.Gateway, as(r.dialAs(other.creds.gateway, identity.RoleGateway, api.ALPNHTTP)))
-		dialled(t, a.Gateway, as(r.dialAs(other.creds.gateway, identity.RoleGateway, api.ALPNGossip)))
+		dialled(t, a.Gateway, as(r.dialAs(other.gatewayCredentials(), identity.RoleGateway, api.ALPNHTTP)))
+		dialled(t, a.Gateway, as(r.dialAs(other.gatewayCredentials(), identity.RoleGateway, api.ALPNGossip)))
 	})
 }
 
@@ -103,27 +103,27 @@ func TestAGateHasSoManyPlaces(t *testing.T) {
 	t.Parallel()
 	const places = 3
 	h := newZone(t, "a")
-	creds, err := loadCredentials(h.opts.Dir)
+	creds, err := openWallet(h.opts.Dir)
 	require.NoError(t, err)
-	get := func() *identity.Credentials { return creds.node }
+	get := func() *identity.Credentials { return creds.Get(identity.RoleNode) }
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	g := newGate(ln, identity.ServerTLS(get, []string{api.ALPNHTTP},
-		identity.AdmitOwn(creds.node.CA.Raw, identity.RoleNode), time.Now), 0, quiet)
+		identity.AdmitOwn(creds.Get(identity.RoleNode).CA.Raw, identity.RoleNode), time.Now), 0, quiet)
 	require.Equal(t, ConnsMax, g.places.all)
 	g.places = newPlaces(places, places)
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	go func() { defer close(gone); g.acceptConns(ctx) }()
 
-	conf := identity.ClientTLS(get, api.ALPNHTTP, creds.node.CA.Raw, identity.Subject{Zone: creds.node.Subject.Zone, Role: identity.RoleNode}, time.Now)
+	conf := identity.ClientTLS(get, api.ALPNHTTP, creds.Get(identity.RoleNode).CA.Raw, identity.Subject{Zone: creds.Get(identity.RoleNode).Subject.Zone, Role: identity.RoleNode}, time.Now)
 	enters := func() (inside net.Conn) {
 		c, err := dialTLS(tcp{}, conf)(t.Context(), "tcp", ln.Addr().String())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		inside, err = g.roomFor(api.ALPNHTTP).Accept()
 		require.NoError(t, err)
-		assert.Equal(t, creds.node.Subject, inside.(*conn).peer.Subject)
+		assert.Equal(t, creds.Get(identity.RoleNode).Subject, inside.(*conn).peer.Subject)
 		return inside
 	}
 	var inside []net.Conn

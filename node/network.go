@@ -89,7 +89,7 @@ func (n *Node) tapConn(alpn string, dialled bool, c net.Conn) net.Conn {
 	if n.opts.Tap == nil {
 		return c
 	}
-	return n.opts.Tap(Crossing{alpn, dialled, n.creds.gateway.Cert.Certificate}, c)
+	return n.opts.Tap(Crossing{alpn, dialled, n.gatewayCredentials().Cert.Certificate}, c)
 }
 
 // dialNode returns a dialer to other nodes of this zone, whichever is at an address.

@@ -90,7 +90,7 @@ type Node struct {
 	net        Network
 	log        *slog.Logger
 	now        func() time.Time
-	creds      *credentials
+	wallet     *identity.Wallet
 	keys       *federation.Keys
 	store      *raftstore.Store
 	zone       *zone.Zone
@@ -144,7 +144,7 @@ func Open(o Options) (n *Node, err error) {
 		return nil, err
 	}
 	n = &Node{dir: o.Dir, rec: rec, opts: o, net: networkOr(o.Net), now: o.Now, log: slog.New(requestid.NewHandler(o.Log.Handler())).With("zone", rec.ZoneName, "node", rec.Node)}
-	if n.creds, err = loadCredentials(o.Dir); err != nil {
+	if n.wallet, err = openWallet(o.Dir); err != nil {
 		return nil, err
 	}
 	keks, err := readKEKs(o.Dir, o.DiskKey)
@@ -371,7 +371,7 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(gatewayGate.roomFor(api.ALPNEnrol), stripNodeHeaders(n.enrolment))
 	serving(n.nodeGate.roomFor(api.ALPNHTTP), n.onlyMembers(n.fromNodes()))
 	serving(agentGate.roomFor(api.ALPNHTTP), agents.New(agents.Config{
-		Zone: n.zone, Fleet: n.fleet, Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now, Refusals: n.refusals,
+		Zone: n.zone, Fleet: n.fleet, Renew: n.renewAgent, Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now, Refusals: n.refusals,
 	}))
 	serving(placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })
@@ -382,6 +382,7 @@ func (n *Node) Run(ctx context.Context) error {
 	base.Go(func() { n.pools.acceptConns(core, n.nodeGate.roomFor(api.ALPNGossip)) })
 	doors.Go(func() { n.store.Leading(ctx, n.runLeader) })
 	doors.Go(func() { n.announceSelf(ctx) })
+	doors.Go(func() { n.renewCertificates(ctx) })
 	doors.Go(func() { n.federation.FollowKEK(ctx) })
 	doors.Go(func() { n.reportUses(ctx) })
 	doors.Go(func() {
@@ -406,7 +407,7 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) adminDoor() http.Handler {
 	h := admin.New(admin.Config{
 		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
-		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Refusals: n.refusals.Counts, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
+		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Refusals: n.refusals.Counts, Certificates: n.certificateEnds, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
 	})
 	if n.opts.Admin != nil {
 		h = n.opts.Admin(h)
@@ -497,9 +498,13 @@ func (n *Node) foundZone(ctx context.Context) error {
 // nodeRecord returns this node's record in its zone.
 func (n *Node) nodeRecord() api.Node {
 	a := n.rec.Advertise
-	return api.Node{
+	m := api.Node{
 		ID: n.rec.Node, NodeAddr: a.Node, APIAddr: a.API, GatewayAddr: a.Gateway, AgentAddr: a.Agent, Version: n.opts.Version, Form: cmp.Or(n.opts.Form, api.FormNewest),
 	}
+	if n.view().Zone != "" && n.store.Form() >= api.FormFifth { // an earlier release cannot read it
+		m.Expires = api.InstantOf(n.wallet.FirstEnd())
+	}
+	return m
 }
 
 // Announcements of nodes.
@@ -522,15 +527,22 @@ func (n *Node) announceSelf(ctx context.Context) {
 				continue
 			}
 		}
-		if !n.leading.Load() {
-			for _, addr := range n.otherNodes() {
-				if err := n.announceTo(ctx, addr); err == nil {
-					break
-				}
-			}
-		}
+		_ = n.announceOnce(ctx) // the loop goes on until the record is right
 		backoff.Sleep(ctx, announceEvery)
 	}
+}
+
+// announceOnce has the zone record this node as it is now.
+func (n *Node) announceOnce(ctx context.Context) (err error) {
+	if n.leading.Load() {
+		return n.federation.RecordNode(ctx, n.nodeRecord())
+	}
+	for _, addr := range n.otherNodes() {
+		if err = n.announceTo(ctx, addr); err == nil {
+			break
+		}
+	}
+	return err
 }
 
 func (n *Node) otherNodes() []string {

@@ -155,13 +155,13 @@ func TestAHandlerMayHaveItsOwnPace(t *testing.T) {
 // stop are cut off, and pauses are not.
 func TestPaceOfHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		creds, err := loadCredentials(newZone(t, "a").opts.Dir)
+		creds, err := openWallet(newZone(t, "a").opts.Dir)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ln := pipes{make(chan net.Conn), make(chan struct{})}
 		done, told := make(chan error, 1), make(chan error, 1)
 		go func() {
-			done <- serveHTTP(ctx, tls.NewListener(ln, identity.APITLS(func() *identity.Credentials { return creds.api }, time.Now)),
+			done <- serveHTTP(ctx, tls.NewListener(ln, identity.APITLS(func() *identity.Credentials { return creds.Get(identity.RoleAPI) }, time.Now)),
 				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					for range 2 {
 						_, err := w.Write([]byte("a"))
@@ -173,7 +173,7 @@ func TestPaceOfHTTP2(t *testing.T) {
 				}), quiet)
 		}()
 		roots := x509.NewCertPool()
-		roots.AddCert(creds.api.CA)
+		roots.AddCert(creds.Get(identity.RoleAPI).CA)
 		client := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
 			mine, theirs := net.Pipe()
 			ln.conns <- theirs

@@ -93,7 +93,7 @@ func TestABackupIsForThoseWithTheKey(t *testing.T) {
 // runsAgent runs an agent with hosts until the test ends.
 func (r *running) runsAgent(id string, hosts int) {
 	r.t.Helper()
-	home, creds, err := LoadAgent(r.joinedAgent(id))
+	home, wallet, err := LoadAgent(r.joinedAgent(id))
 	require.NoError(r.t, err)
 	var list []agent.Host
 	drv := fake.New(fake.Options{})
@@ -103,7 +103,7 @@ func (r *running) runsAgent(id string, hosts int) {
 	a, err := agent.New(agent.Config{
 		Addresses: home.Addresses, Hosts: list, Log: quiet, Now: time.Now, Rand: rand.Float64,
 		Wait: 100 * time.Millisecond, // it learns that its hosts are forgotten when its question is answered
-		TLS: identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw,
+		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.CA(),
 			identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, time.Now),
 	})
 	require.NoError(r.t, err)

@@ -22,6 +22,7 @@ func TestWhatIsAudited(t *testing.T) {
 		{c: command.NodePut{}, admin: true, agent: true, link: true, alone: true},
 		{c: command.KEKUse{}, admin: true, agent: true, link: true, alone: true},
 		{c: command.LinkWriteOff{}, admin: true, agent: true, link: true, alone: true},
+		{c: command.AgentRenew{}, admin: true, agent: true, link: true, alone: true},
 		{c: command.HostsPut{}, agent: true},
 		{c: command.InstanceReport{}},
 		{c: command.LinkSet{}, admin: true, link: true},

@@ -149,7 +149,7 @@ func (p *place) serveAs(name, prefix string, hosts int) {
 	p.own = append(p.own, Canary{Kind: "directory of an agent", Text: dir})
 	_, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: time.Now})
 	require.NoError(t, err)
-	home, creds, err := node.LoadAgent(dir)
+	home, wallet, err := node.LoadAgent(dir)
 	require.NoError(t, err)
 	drv := fake.New(fake.Options{FailStart: func(_ api.HostID, w api.Workload) error {
 		if strings.HasPrefix(w.Name, "doomed") {
@@ -163,7 +163,7 @@ func (p *place) serveAs(name, prefix string, hosts int) {
 	}
 	a, err := agent.New(agent.Config{
 		Addresses: home.Addresses, Hosts: list, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Float64,
-		TLS: identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw,
+		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.CA(),
 			identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, time.Now),
 	})
 	require.NoError(t, err)

@@ -172,9 +172,9 @@ func (z *zone) joined(name string, terms api.AgentTerms) (*node.AgentHome, *iden
 	require.NoError(t, err)
 	_, err = node.JoinAgent(z.w.ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: time.Now})
 	require.NoError(t, err)
-	home, creds, err := node.LoadAgent(dir)
+	home, wallet, err := node.LoadAgent(dir)
 	require.NoError(t, err)
-	return home, creds
+	return home, wallet.Get(identity.RoleAgent)
 }
 
 // serve runs an honest agent with so many hosts, and waits until they are up.

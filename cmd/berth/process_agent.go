@@ -81,7 +81,7 @@ func (a *agentFlags) runAgent(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	home, creds, err := a.joinOrOpenHome(ctx)
+	home, wallet, err := a.joinOrOpenHome(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (a *agentFlags) runAgent(ctx context.Context, e *env) error {
 	conf := agent.Config{
 		Addresses: home.Addresses, Hosts: hosts, Dir: filepath.Join(a.dir, "state"), Log: log, Now: readClock, Rand: rand.Float64,
 		Keep: func(addresses []string) error { return node.KeepAddresses(a.dir, addresses) },
-		TLS:  identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw, want, readClock),
+		TLS:  identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.CA(), want, readClock), Wallet: wallet,
 	}
 	equipAgent(&conf)
 	ag, err := agent.New(conf)
@@ -106,10 +106,10 @@ func (a *agentFlags) runAgent(ctx context.Context, e *env) error {
 
 // joinOrOpenHome returns the addresses and credentials of the agent, which joins its zone
 // first if it never has.
-func (a *agentFlags) joinOrOpenHome(ctx context.Context) (*node.AgentHome, *identity.Credentials, error) {
-	home, creds, err := node.LoadAgent(a.dir)
+func (a *agentFlags) joinOrOpenHome(ctx context.Context) (*node.AgentHome, *identity.Wallet, error) {
+	home, wallet, err := node.LoadAgent(a.dir)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return home, creds, err
+		return home, wallet, err
 	}
 	token, err := readSecret(a.join)
 	if err != nil {

@@ -34,6 +34,8 @@ type Config struct {
 	Watching func() Watching
 	// Admission returns what this process does to admit boots; nil for nothing.
 	Admission func() Admission
+	// Certificates returns when the certificate of each role ends; nil for nothing.
+	Certificates func() map[string]time.Time
 	// Refused returns how many calls this process has refused by their rate; nil for nothing.
 	Refused func() map[rates.Class]uint64
 	// Refusals returns whom this process has not authenticated, and changes that it has not allowed; nil for nothing.
@@ -96,6 +98,7 @@ var (
 	readable  = prometheus.NewDesc("berth_form_readable", "Newest form that all nodes of the zone read.", nil, nil)
 	stateSize = prometheus.NewDesc("berth_state_bytes", "Estimated size of the replicated state in a backup.", nil, nil)
 	kekDue    = prometheus.NewDesc("berth_kek_due", "1 if a removed node has the key-encryption key in use.", nil, nil)
+	certEnds  = prometheus.NewDesc("berth_certificate_expiry_seconds", "Time until a certificate of this node ends, by its role.", []string{"role"}, nil)
 	leads     = prometheus.NewDesc("berth_leader", "1 if this node leads its zone.", nil, nil)
 	hosts     = prometheus.NewDesc("berth_hosts", "Hosts by state.", []string{"state"}, nil)
 	instances = prometheus.NewDesc("berth_instances", "Instances known here by status.", []string{"status"}, nil)
@@ -124,7 +127,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, written, readable, stateSize, kekDue, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag, tooOften, strangers, forbidden} {
+	for _, d := range []*prometheus.Desc{index, term, written, readable, stateSize, kekDue, certEnds, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag, tooOften, strangers, forbidden} {
 		ch <- d
 	}
 	for _, d := range slices.Concat(preemptDescs, bindingDescs, admissionDescs, linkDescs) {
@@ -159,6 +162,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.collectWatching(ch, v, gauge)
 	c.collectAdmission(ch)
 	c.collectRefused(ch)
+	c.collectCertificates(gauge)
 	c.collectLeases(ch, v, gauge)
 	gauge(requeued, float64(v.CountRequeued()))
 	gauge(undecided, float64(len(v.UndecidedBoots())))
@@ -168,6 +172,16 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for class, t := range v.Hosts().Totals() {
 		gauge(free, float64(t.Free), string(class))
 		gauge(total, float64(t.Total), string(class))
+	}
+}
+
+// collectCertificates collects how long the certificates of this node are still valid.
+func (c *collector) collectCertificates(gauge func(d *prometheus.Desc, v float64, labels ...string)) {
+	if c.Certificates == nil {
+		return
+	}
+	for role, end := range c.Certificates() {
+		gauge(certEnds, end.Sub(c.Now().Time()).Seconds(), role)
 	}
 }
 

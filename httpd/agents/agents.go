@@ -28,6 +28,7 @@ const registerMax = 16 << 20
 type Config struct {
 	Zone   *zone.Zone
 	Fleet  *fleet.Fleet
+	Renew  func(ctx context.Context, id api.AgentID, q *api.AgentRenew) (*api.AgentRenewed, error)
 	Agent  func(r *http.Request) (api.AgentID, bool) // the authenticated agent
 	Leader func() (addr string, self bool)           // agent listener of the leader, "" if there is none
 	Log    *slog.Logger
@@ -66,6 +67,7 @@ func (d *agentDoor) listRoutes() []route {
 		// An agent ignores the orders of a leader of an older term.
 		{post(api.PathAgentWork, api.ReadLocal), serveCall(d, api.BodyMaxBytes, d.Fleet.Work)},
 		{post(api.PathAgentReport, api.ReadLog), serveCall(d, api.ZoneBodyMaxBytes, d.Fleet.Report)},
+		{post(api.PathAgentRenew, api.ReadLog), serveCall(d, api.BodyMaxBytes, d.Renew)},
 	}
 }
 

@@ -166,7 +166,7 @@ func agentOf(a fleet.Agent) rest.Agent {
 		out.Seen = api.InstantOf(a.Seen)
 	}
 	if a.Recorded && a.Joined != a.Revoked {
-		out.Joined, out.Expires = a.Joined, a.Joined.Add(identity.LeafTTL)
+		out.Joined, out.Expires = a.Joined, a.Issued().Add(identity.LeafTTL)
 	}
 	return out
 }

@@ -104,6 +104,7 @@ func (RoleSet) forMembers()      {}
 func (RoleDelete) forMembers()   {}
 func (JoinPut) forMembers()      {}
 func (JoinUse) forMembers()      {}
+func (AgentRenew) forMembers()   {}
 func (FlavorPut) forMembers()    {}
 func (FlavorDelete) forMembers() {}
 func (EpochAdd) forMembers()     {}

@@ -94,6 +94,7 @@ const (
 	KindRoleSet         Kind = 72
 	KindRoleDelete      Kind = 73
 	KindLinkWriteOff    Kind = 74
+	KindAgentRenew      Kind = 75
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -125,6 +126,7 @@ var since = map[Kind]api.Form{
 	KindRoleSet:       api.FormFifth,
 	KindRoleDelete:    api.FormFifth,
 	KindLinkWriteOff:  api.FormFifth,
+	KindAgentRenew:    api.FormFifth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -315,4 +317,5 @@ var readers = map[Kind]func(b []byte, form api.Form, after Command) (Command, er
 	KindRoleSet:         reader[RoleSet],
 	KindRoleDelete:      reader[RoleDelete],
 	KindLinkWriteOff:    reader[LinkWriteOff],
+	KindAgentRenew:      reader[AgentRenew],
 }

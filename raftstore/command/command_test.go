@@ -96,10 +96,11 @@ var kinds = []command.Command{
 	command.RoleSet{},
 	command.RoleDelete{},
 	command.LinkWriteOff{},
+	command.AgentRenew{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindLinkWriteOff)
+const kindMax = int(command.KindAgentRenew)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

@@ -91,6 +91,14 @@ type AgentRevoke struct {
 	ID api.AgentID `cbor:"2,keyasint"`
 }
 
+// AgentRenew records that an agent gets a new certificate, whose time of issue is that of the
+// entry. It is refused if the certificate that the agent has shown is one of those that were revoked.
+type AgentRenew struct {
+	Stamp
+	ID     api.AgentID `cbor:"2,keyasint"`
+	Issued api.Instant `cbor:"3,keyasint"` // the certificate that it has shown
+}
+
 // FlavorPut adds a flavor, or replaces it when Replace is set.
 type FlavorPut struct {
 	Stamp
@@ -302,6 +310,9 @@ func (JoinUse) Kind() Kind { return KindJoinUse }
 
 // Kind implements Command.
 func (AgentRevoke) Kind() Kind { return KindAgentRevoke }
+
+// Kind implements Command.
+func (AgentRenew) Kind() Kind { return KindAgentRenew }
 
 // Kind implements Command.
 func (FlavorPut) Kind() Kind { return KindFlavorPut }

@@ -76,6 +76,8 @@ func (s *membersBook) apply(c command.ForMembers) Result {
 		return s.joinPut(c)
 	case command.JoinUse:
 		return s.joinUse(c.ID, c.Hash, c.Want)
+	case command.AgentRenew:
+		return s.agentRenew(c)
 	case command.FlavorPut:
 		return s.flavorPut(c)
 	case command.FlavorDelete:
@@ -293,7 +295,7 @@ func (s *membersBook) pruneTokens(c command.Prune) {
 	for _, k := range firstKeys(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before }) {
 		s.tokens.Delete(k)
 	}
-	for _, k := range firstKeys(&s.agents, c.Limit, func(a *api.Agent) bool { return max(a.Joined, a.Revoked).Add(s.limits.agentAge) < c.Before }) {
+	for _, k := range firstKeys(&s.agents, c.Limit, func(a *api.Agent) bool { return max(a.Issued(), a.Revoked).Add(s.limits.agentAge) < c.Before }) {
 		s.agents.Delete(k)
 	}
 }

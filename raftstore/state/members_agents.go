@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/raftstore/command"
 )
 
 // agentJoins records an agent that joins with a token, on the token's terms. It is nothing for
@@ -26,6 +27,24 @@ func (s *membersBook) agentJoins(t *api.JoinToken) Result {
 		return refuseWith(api.CodeOverloaded, "the zone keeps %d agents, which is the limit", s.limits.agents)
 	}
 	s.agents.Set(t.Name, a)
+	return Result{}
+}
+
+// agentRenew records that an agent gets a new certificate. One that joined in an earlier release
+// gets its record with that.
+func (s *membersBook) agentRenew(c command.AgentRenew) Result {
+	a := api.Agent{ID: c.ID, Joined: min(c.Issued, s.now)}
+	old, known := s.agents.Get(string(c.ID))
+	switch {
+	case known && old.Refuses(c.Issued):
+		return refuseWith(api.CodeForbidden, "agent %q was revoked; it may join with a new token", string(c.ID))
+	case known:
+		a = *old
+	case s.agents.Len() >= s.limits.agents:
+		return refuseWith(api.CodeOverloaded, "the zone keeps %d agents, which is the limit", s.limits.agents)
+	}
+	a.Renewed = s.now
+	s.agents.Set(string(c.ID), &a)
 	return Result{}
 }
 

@@ -145,3 +145,44 @@ func TestAgentsAreForgotten(t *testing.T) {
 	assert.Empty(t, w.s.Agents())
 	w.ok(command.AgentRevoke{Stamp: w.stamp(), ID: "a2"})
 }
+
+// TestAnAgentIsRenewed: its record says since when its newest certificate is valid, and is kept as long as that.
+// A certificate that was revoked renews nothing, nor does a renewal lift a revocation.
+func TestAnAgentIsRenewed(t *testing.T) {
+	newest := &limitsOf[len(limitsOf)-1].limits
+	w := newWorld(t)
+	w.form = api.FormFifth
+	renew := func(id api.AgentID, issued api.Instant) command.AgentRenew {
+		return command.AgentRenew{Stamp: w.stamp(), ID: id, Issued: issued}
+	}
+	joins(w, "a1", &api.AgentTerms{HostsMax: 2})
+	was, _ := w.s.Agent("a1")
+	w.now = w.now.Add(300 * 24 * time.Hour)
+	c := renew("a1", was.Joined)
+	w.ok(c)
+	a, _ := w.s.Agent("a1")
+	assert.Equal(t, &api.Agent{ID: "a1", Joined: was.Joined, Terms: was.Terms, Renewed: c.At}, a)
+	assert.Equal(t, c.At, a.Issued())
+	w.ok(command.Prune{Stamp: w.stamp(), Before: was.Joined.Add(newest.agentAge + time.Hour), Limit: 10})
+	saved, ok := loaded(t, saved(t, w.s)).Agent("a1")
+	require.True(t, ok, "its certificate is valid")
+	assert.Equal(t, a, saved)
+
+	w.ok(command.AgentRevoke{Stamp: w.stamp(), ID: "a1"})
+	w.now = w.now.Add(time.Hour)
+	for _, issued := range []api.Instant{was.Joined, a.Renewed} {
+		w.refused(api.CodeForbidden, renew("a1", issued))
+	}
+	joins(w, "a1", nil)
+	w.refused(api.CodeForbidden, renew("a1", a.Renewed))
+	a, _ = w.s.Agent("a1")
+	assert.Zero(t, a.Renewed, "it has another certificate now")
+	w.ok(renew("a1", a.Joined))
+
+	w.ok(renew("a2", was.Joined))
+	a, _ = w.s.Agent("a2")
+	assert.Equal(t, was.Joined, a.Joined, "one of an earlier release")
+	newest.agents = 2
+	t.Cleanup(func() { newest.agents = api.AgentsMax })
+	w.refused(api.CodeOverloaded, renew("a3", was.Joined))
+}

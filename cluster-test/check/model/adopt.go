@@ -13,7 +13,7 @@ import (
 var adopted = []command.Kind{
 	command.KindTokenPut, command.KindTokenDelete, command.KindJoinPut, command.KindJoinUse, command.KindFlavorPut,
 	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
-	command.KindAgentRevoke, command.KindKEKUse, command.KindTokensUsed, command.KindRoleSet, command.KindRoleDelete, command.KindRestore,
+	command.KindAgentRevoke, command.KindAgentRenew, command.KindKEKUse, command.KindTokensUsed, command.KindRoleSet, command.KindRoleDelete, command.KindRestore,
 	command.KindQuotaSet, command.KindQuotaDelete,
 }
 

@@ -1,0 +1,96 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"berth/api"
+	"berth/httpd/refusals"
+	"berth/httpd/wire"
+	"berth/identity"
+	"berth/internal/codec"
+)
+
+// pathRenew is where nodes ask the leader for new certificates.
+const pathRenew = "/node/renew"
+
+// renewal asks for new certificates. That of the connection identifies the node.
+type renewal struct {
+	CSR   []byte   `cbor:"1,keyasint"` // in DER, for the key of all three
+	Names []string `cbor:"2,keyasint"` // in the certificate of the public API
+}
+
+// renewCertificates renews this node's certificates when they are due, until ctx ends.
+func (n *Node) renewCertificates(ctx context.Context) {
+	n.wallet.RenewWhenDue(ctx, identity.Renewal{
+		Ask: n.askCertificates, Now: n.now, Log: n.log,
+		Renewed: func(ctx context.Context) { _ = n.announceOnce(ctx) }, // otherwise announceSelf will
+	})
+}
+
+// askCertificates has the zone issue new certificates to this node, by role.
+func (n *Node) askCertificates(ctx context.Context, csr []byte) (map[string][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	ask := renewal{csr, identity.APIHosts(n.apiCredentials().Cert.Leaf)}
+	if n.leading.Load() {
+		return n.federation.RenewNode(ctx, n.rec.Node, identity.IssuedAt(n.nodeCredentials().Cert.Leaf), ask.CSR, ask.Names)
+	}
+	_, addr := n.store.Leader()
+	if addr == "" {
+		return nil, errNotLeader
+	}
+	b, err := n.askNode(ctx, addr, pathRenew, ask)
+	if err != nil {
+		return nil, err
+	}
+	var certs map[string][]byte
+	if err = codec.Unmarshal(b, &certs); err != nil {
+		return nil, fmt.Errorf("reading new certificates: %w", err)
+	}
+	return certs, nil
+}
+
+// handleRenewal is the leader's side.
+func (n *Node) handleRenewal(w http.ResponseWriter, r *http.Request) {
+	who, _ := peerOf(r.Context()) // onlyMembers has checked it
+	var ask renewal
+	err := wire.ReadCBOR(r, api.BodyMaxBytes, &ask)
+	var certs map[string][]byte
+	switch {
+	case err != nil:
+	case !n.leading.Load():
+		err = errNotLeader // it will ask another: only its own certificate identifies it
+	default:
+		certs, err = n.federation.RenewNode(r.Context(), api.NodeID(who.ID), who.issued, ask.CSR, ask.Names)
+	}
+	if err != nil {
+		if api.CodeOf(err) == api.CodeForbidden {
+			n.refusals.NoteAuthorization(refusals.Node)
+		}
+		wire.Refuse(w, r, err)
+		return
+	}
+	wire.CBOR(w, r, http.StatusOK, certs)
+}
+
+// renewAgent issues a new certificate to an agent of the zone, for the agents' handler.
+func (n *Node) renewAgent(ctx context.Context, id api.AgentID, q *api.AgentRenew) (*api.AgentRenewed, error) {
+	who, _ := peerOf(ctx) // agentOf has checked it
+	der, err := n.federation.RenewAgent(ctx, id, who.issued, q.CSR)
+	if err != nil {
+		return nil, err
+	}
+	return &api.AgentRenewed{Term: n.store.Term(), Certificate: der}, nil
+}
+
+// certificateEnds returns when the certificate of each role ends.
+func (n *Node) certificateEnds() map[string]time.Time {
+	out := map[string]time.Time{}
+	for role, end := range n.wallet.Ends() {
+		out[string(role)] = end
+	}
+	return out
+}
