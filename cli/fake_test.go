@@ -240,7 +240,7 @@ var canned = map[string]string{
 	"GET /hosts/h1":                     `{"host": ` + cannedHost + `}`,
 	"PUT /hosts/h1":                     `{"host": ` + cannedHost + `}`,
 	"DELETE /hosts/h1":                  "",
-	"GET /operator/members":             `{"members": [{"id": "n1", "node_addr": "10.0.0.1:7602", "api_addr": "10.0.0.1:7600", "gateway_addr": "10.0.0.1:7601", "agent_addr": "10.0.0.1:7603", "version": "v1.2.3", "joined": "2026-06-01T12:00:00.000Z", "voter": true, "leader": true, "alive": "alive", "state_bytes": 734003200}]}`,
+	"GET /operator/members":             `{"members": [{"id": "n1", "node_addr": "10.0.0.1:7602", "api_addr": "10.0.0.1:7600", "gateway_addr": "10.0.0.1:7601", "agent_addr": "10.0.0.1:7603", "version": "v1.2.3", "joined": "2026-06-01T12:00:00.000Z", "voter": true, "leader": true, "alive": "alive", "expires": "2027-06-01T12:00:00.000Z", "state_bytes": 734003200}]}`,
 	"GET /operator/agents":              `{"agents": [{"id": "rack1", "hosts": 3, "first_seen": "2026-06-01T12:00:00.000Z", "last_seen": "2026-06-02T12:00:00.000Z", "joined": "2026-06-01T12:00:00.000Z", "expires": "2027-06-01T12:00:00.000Z", "revoked": false, "host_prefix": "rack1-", "hosts_max": 40, "host_capacity": {"VCPU": 128}, "disabled": true}, {"id": "rack2", "hosts": 1, "first_seen": "2026-06-01T12:00:00.000Z", "revoked": true}]}`,
 	"DELETE /operator/agents/rack1":     "",
 	"GET /operator/tokens":              `{"tokens": [{"id": "0123456789abcdef", "user_id": "ada", "project_id": "web", "roles": ["member", "reader"], "created": "2026-06-01T12:00:00.000Z", "expires": null}]}`,

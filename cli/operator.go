@@ -19,11 +19,12 @@ func operatorCommand(e *env) *cobra.Command {
 		&cobra.Command{
 			Use:     "members",
 			Short:   "List the nodes of the zone",
+			Long:    "List the nodes of the zone. EXPIRES is when the first certificate of a node ends; a running node renews all of its own\nafter two thirds of their life.",
 			Example: "  berth operator members",
 			Args:    exactArgs(),
 			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-				return listAll(ctx, e, "members", onePage(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED|STATE", func(n rest.Member) []any {
-					return []any{n.ID, showBool(n.Voter), showBool(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joinTime(n), fmt.Sprintf("%d MiB", n.StateBytes>>20)}
+				return listAll(ctx, e, "members", onePage(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED|EXPIRES|STATE", func(n rest.Member) []any {
+					return []any{n.ID, showBool(n.Voter), showBool(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joinTime(n), showKnown(n.Expires), fmt.Sprintf("%d MiB", n.StateBytes>>20)}
 				}))
 			}),
 		},

@@ -19,14 +19,15 @@ type Member struct {
 	Joined      api.Instant `json:"joined,omitzero"` // absent while it is joining
 	Voter       bool        `json:"voter"`
 	Leader      bool        `json:"leader"`
-	Alive       string      `json:"alive,omitempty"` // alive, suspect or dead; from the zone's own gossip
+	Alive       string      `json:"alive,omitempty"`  // alive, suspect or dead; from the zone's own gossip
+	Expires     api.Instant `json:"expires,omitzero"` // the first of its certificates; absent until all nodes run a release that records it
 
 	StateBytes int64 `json:"state_bytes"` // estimated size in a backup of the state of the zone, which all its nodes have
 }
 
 // MemberOf returns the body of a node of a zone whose state has a size.
 func MemberOf(n api.Node, stateBytes int64) Member {
-	return Member{n.ID, n.NodeAddr, n.APIAddr, n.GatewayAddr, n.AgentAddr, n.Version, n.Joined, n.Voter, n.Leader, n.Alive, stateBytes}
+	return Member{n.ID, n.NodeAddr, n.APIAddr, n.GatewayAddr, n.AgentAddr, n.Version, n.Joined, n.Voter, n.Leader, n.Alive, n.Expires, stateBytes}
 }
 
 // Token is a bearer token, without its secret.
