@@ -30,10 +30,11 @@ type QueuedID struct {
 	Name  string // of one boot it is the same whenever it is booted again
 }
 
-// groupIn returns the index of the group of an instance by its name, as records have it.
+// groupIn returns the index of the group of an instance by its name, as records have it; -1 if its
+// hold named another.
 func groupIn(r *api.Request, i *Instance) int {
 	name := i.Hold.Request.Groups[i.Group].Name
-	return max(0, slices.IndexFunc(r.Groups, func(g api.Group) bool { return g.Name == name }))
+	return slices.IndexFunc(r.Groups, func(g api.Group) bool { return g.Name == name })
 }
 
 // queueGone queues an instance that is gone, if it is to be booted again.
@@ -51,7 +52,7 @@ func (m *Model) queueGone(id api.InstanceID, end api.Instant) {
 		q = &Queued{Since: m.Now, Next: m.Now}
 		m.Queue[b.ID] = q
 	}
-	q.IDs = append(q.IDs, QueuedID{groupIn(&b.Request, i), id, i.Hold.Names[id]})
+	q.IDs = append(q.IDs, QueuedID{max(0, groupIn(&b.Request, i)), id, i.Hold.Names[id]})
 	q.Until = max(q.Until, end)
 	m.noteQueue(b.ID)
 }
@@ -190,8 +191,10 @@ func (m *Model) nextBoot(from *Boot, q *Queued, c command.Requeue) *Boot {
 	has, all := map[int]int{}, 0
 	for _, i := range m.Instances {
 		if i.Hold.Boot == from && i.Status != api.StatusDeleting && i.Status != api.StatusDeleted {
-			has[groupIn(&from.Request, i)]++
 			all++
+			if g := groupIn(&from.Request, i); g >= 0 {
+				has[g]++
+			}
 		}
 	}
 	least, sum := from.Least-all, 0
