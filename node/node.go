@@ -39,6 +39,7 @@ import (
 	"berth/internal/backoff"
 	"berth/internal/crash"
 	"berth/internal/requestid"
+	"berth/internal/turns"
 	"berth/raftstore"
 	"berth/webhook"
 	"berth/zone"
@@ -71,6 +72,10 @@ type Options struct {
 
 	// Rates are the calls that one party may make in a second; nil for rates.Defaults.
 	Rates rates.Rates
+
+	// Share is how much of what the node may do at once it should do now, from 0 to 1, while several projects have work; nil
+	// for all of it. See turns.Pressure.
+	Share func() float64
 
 	// For tests; all nil in production.
 	Net    Network           // in place of TCP
@@ -112,6 +117,7 @@ type Node struct {
 	rates     *rates.Limiter
 	uses      *door.Uses
 	refusals  *refusals.Counter
+	turns     *turns.Turns // of calls of the public API
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
 	heard         atomic.Pointer[time.Time]     // when a leader was last known; at first when the node was opened
@@ -200,7 +206,7 @@ func (n *Node) buildZone() error {
 	})
 	n.zone = zone.New(zone.Config{Store: n.store, Now: n.now, Log: n.log, Crash: n.opts.Crash})
 	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys})
-	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p})
+	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p, Share: n.opts.Share})
 	n.fleet = fleet.New(n.zone, n.estimator)
 	n.buildWatching()
 	n.leases = leases.New(n.zone, n.estimator, n.fleet).WithCheck(n.checks)
@@ -208,11 +214,12 @@ func (n *Node) buildZone() error {
 		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.estimator.Digest, Keys: n.keys, Nodes: n,
 		Enrol: n.sendEnrolment, Alive: p.livenessOf, Now: n.now, Log: n.log,
 	})
-	n.rates, n.uses = rates.New(n.opts.Rates), door.NewUses()
+	n.rates, n.uses, n.turns = rates.New(n.opts.Rates), door.NewUses(), door.NewTurns(n.now, n.opts.Share)
 	leads := n.leading.Load
 	common := door.Config{
 		Zone: n.zone, Tokens: tokens{}, Leader: leads, Forward: n.forwardTo(doorAPI),
 		Now: n.now, Log: n.log, Insecure: n.opts.Insecure, Admitted: noteKnown, Cut: n.cutOff, Uses: n.uses, Rates: n.rates, Address: addressOf, Refusals: n.refusals,
+		Turns: n.turns,
 	}
 	n.api = n.requireCurrent(doorAPI, splitDialects(
 		native.New(native.Config{
@@ -407,7 +414,7 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) adminDoor() http.Handler {
 	h := admin.New(admin.Config{
 		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
-		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Refusals: n.refusals.Counts, Certificates: n.certificateEnds, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
+		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Waiting: n.turns.Waiting, Share: n.opts.Share, Refusals: n.refusals.Counts, Certificates: n.certificateEnds, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
 	})
 	if n.opts.Admin != nil {
 		h = n.opts.Admin(h)

@@ -30,9 +30,9 @@ const (
 	crowdAsks    = api.CountMax // instances of one boot of it: the root and all below have room for a tenth
 	crowdEvery   = 50           // boots of it, of which one is so large
 
-	crowdHolds      = 5 * time.Second // one try of an attack
-	crowdHoldsShort = time.Second
-	crowdPace       = 500 * time.Millisecond // between two bytes that a slow caller sends or reads
+	crowdHolds   = time.Second            // a short crowd
+	crowdArrives = 5 * time.Second        // in which the others come, one after the other
+	crowdPace    = 500 * time.Millisecond // between two bytes that a slow caller sends or reads
 
 	// crowdMemory is how much memory the process may have while there is a crowd: with five zones
 	// and the crowd itself, which is more than the node that is attacked has.
@@ -52,9 +52,9 @@ func crowd() party {
 		name: "crowd", budget: size{state: 192 << 20, log: 1 << 30, index: 200_000}, lanes: kinds + 1, triesMin: 1, memory: crowdMemory, unjudged: true,
 		attacks: func(t *testing.T, p *phase) []attack {
 			t.Helper()
-			c := &crowdCalls{phase: p, size: crowdFew, holds: crowdHoldsShort, workers: crowdWorkers / 4}
+			c := &crowdCalls{phase: p, size: crowdFew, until: time.Now(), workers: crowdWorkers / 4}
 			if *forFlag > 0 {
-				c.size, c.holds, c.workers = crowdSize, crowdHolds, crowdWorkers
+				c.size, c.until, c.workers = crowdSize, time.Now().Add(*forFlag), crowdWorkers
 				openFiles(t, crowdFiles)
 			}
 			p.root.allow(horde, map[quota.Item]int64{quota.Boots: 1000, quota.Records: 50_000, quota.Instances: 2 * crowdAsks})
@@ -86,7 +86,7 @@ func openFiles(t *testing.T, n uint64) {
 type crowdCalls struct {
 	*phase
 	size    int           // connections at once
-	holds   time.Duration // one try
+	until   time.Time // when a long crowd goes
 	workers int
 	token   string
 	member  *caller
@@ -128,13 +128,23 @@ func (c *crowdCalls) addr() string {
 	return fmt.Sprintf("127.1.%d.%d", n>>8&0xff, 1+n&0xfe)
 }
 
+// staying returns a context that ends when the crowd goes.
+func (c *crowdCalls) staying() (context.Context, context.CancelFunc) {
+	if *forFlag == 0 {
+		return context.WithTimeout(c.ctx, crowdHolds)
+	}
+	return context.WithDeadline(c.ctx, c.until)
+}
+
 // hold keeps so many connections of a kind open for a while: one that is hung up on is made again.
 func (c *crowdCalls) hold(r *record, k crowdKind, n int) error {
-	ctx, cancel := context.WithTimeout(c.ctx, c.holds)
+	ctx, cancel := c.staying()
 	defer cancel()
+	arrives := min(crowdArrives, *forFlag)
 	var wg sync.WaitGroup
-	for range n {
+	for i := range n {
 		wg.Go(func() {
+			pauseFor(ctx, time.Duration(i)*arrives/time.Duration(n))
 			for ctx.Err() == nil {
 				conn, err := from(c.addr())(ctx, k.to(c.root))
 				if err != nil {
@@ -223,7 +233,7 @@ func (c *crowdCalls) idle(ctx context.Context, r *record, conn net.Conn, token s
 // askForTooMuch boots ten times what there is room for, all or nothing, and boots one instance and
 // releases it, from many callers that do not wait.
 func (c *crowdCalls) askForTooMuch(_ context.Context, r *record) error {
-	ctx, cancel := context.WithTimeout(c.ctx, c.holds)
+	ctx, cancel := c.staying()
 	defer cancel()
 	var wg sync.WaitGroup
 	var had error

@@ -26,6 +26,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/identity"
+	"berth/internal/turns"
 	"berth/node"
 	"berth/quota"
 )
@@ -52,6 +53,7 @@ type world struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
+	pressure                        *turns.Pressure
 	crown, root, west, thief, cheat *zone
 
 	silence  *lies           // of crown, which decides nothing
@@ -73,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.TempDir() // so that all of them are removed after the nodes have ended
 	ctx, stop := context.WithCancel(context.Background())
-	w := &world{t: t, ctx: ctx, stop: stop, lies: map[*zone]*lies{}, silence: newLies()}
+	w := &world{pressure: turns.NewPressure(time.Now), t: t, ctx: ctx, stop: stop, lies: map[*zone]*lies{}, silence: newLies()}
 	t.Cleanup(func() {
 		stop()
 		w.wg.Wait()
@@ -138,7 +140,7 @@ func (z *zone) run(tap node.Tap) {
 	w := z.w
 	w.t.Helper()
 	n, err := node.Open(node.Options{
-		Dir: z.dir, Plain: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Tap: tap,
+		Dir: z.dir, Plain: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Tap: tap, Share: w.pressure.Share,
 		Fatal: func(err error) { assert.NoError(w.t, err) },
 	})
 	require.NoError(w.t, err)

@@ -14,6 +14,7 @@ import (
 	"berth/costs"
 	"berth/httpd/rates"
 	"berth/internal/durable"
+	"berth/internal/turns"
 	"berth/node"
 	"berth/raftstore"
 )
@@ -203,6 +204,7 @@ with exit code 9. The zone continues without it.`,
 				return err
 			}
 			o.Log, o.Now, o.Version = log, readClock, version
+			o.Share = turns.NewPressure(readClock).Share
 			o.Fatal = func(err error) {
 				lastWords(log, err)
 				os.Exit(cli.ExitBroken)

@@ -38,6 +38,10 @@ type Config struct {
 	Certificates func() map[string]time.Time
 	// Refused returns how many calls this process has refused by their rate; nil for nothing.
 	Refused func() map[rates.Class]uint64
+	// Waiting returns how many calls wait for their turn, and Share how much of what this process may do at once it
+	// does while several projects have work; nil for not shown.
+	Waiting func() int
+	Share   func() float64
 	// Refusals returns whom this process has not authenticated, and changes that it has not allowed; nil for nothing.
 	Refusals func() refusals.Counts
 }
@@ -113,6 +117,8 @@ var (
 	leased    = prometheus.NewDesc("berth_leases", "Leases of this zone by status.", []string{"status"}, nil)
 	happened  = prometheus.NewDesc("berth_lease_events_total", "Events of leases that have happened, since this process started.", []string{"event"}, nil)
 	tooOften  = prometheus.NewDesc("berth_calls_refused_total", "Calls that this process has refused because a party made too many of their class in a second.", []string{"class"}, nil)
+	waiting   = prometheus.NewDesc("berth_calls_waiting", "Calls that wait for their turn.", nil, nil)
+	share     = prometheus.NewDesc("berth_work_share", "How much of what this process may do at once it does while several projects have work; less if work waits for processors.", nil, nil)
 	strangers = prometheus.NewDesc("berth_authentication_refusals_total", "Callers that this process could not authenticate, by listener and reason.", []string{"listener", "reason"}, nil)
 	forbidden = prometheus.NewDesc("berth_authorization_refusals_total", "Changes that this process has refused because their caller may not make them, by listener.", []string{"listener"}, nil)
 	late      = prometheus.NewDesc("berth_lease_lag_seconds", "How late the oldest event of a lease or end of a window is that has not begun.", nil, nil)
@@ -127,7 +133,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, written, readable, stateSize, kekDue, certEnds, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag, tooOften, strangers, forbidden} {
+	for _, d := range []*prometheus.Desc{index, term, written, readable, stateSize, kekDue, certEnds, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag, tooOften, waiting, share, strangers, forbidden} {
 		ch <- d
 	}
 	for _, d := range slices.Concat(preemptDescs, bindingDescs, admissionDescs, linkDescs) {
@@ -162,6 +168,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.collectWatching(ch, v, gauge)
 	c.collectAdmission(ch)
 	c.collectRefused(ch)
+	if c.Waiting != nil {
+		gauge(waiting, float64(c.Waiting()))
+	}
+	if c.Share != nil {
+		gauge(share, c.Share())
+	}
 	c.collectCertificates(gauge)
 	c.collectLeases(ch, v, gauge)
 	gauge(requeued, float64(v.CountRequeued()))

@@ -79,6 +79,8 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 			}
 		},
 		Refused: func() map[rates.Class]uint64 { return map[rates.Class]uint64{rates.Writes: 5, rates.Joins: 0} },
+		Waiting: func() int { return 6 },
+		Share:   func() float64 { return 0.5 },
 		Watching: func() Watching {
 			return Watching{
 				Delivered: 7, Failed: 2, Lag: 90 * time.Second, Streams: 3,
@@ -132,6 +134,7 @@ func TestMetrics(t *testing.T) {
 		"berth_bindings_ended_total maintenance": 0, "berth_bindings_ended_total away": 0, "berth_bindings_ended_total unfit": 0,
 		"berth_bindings_ended_total operator":                        0,
 		`berth_authentication_refusals_total agent",reason="revoked`: 3, "berth_authorization_refusals_total api": 4,
+		"berth_calls_waiting": 6, "berth_work_share": 0.5,
 		"berth_calls_refused_total writes": 5, "berth_calls_refused_total joins": 0,
 		"berth_leases TERMINATING": 0, "berth_leases TERMINATED": 0, "berth_leases DELETING": 0, "berth_leases ERROR": 0,
 	}, got)

@@ -17,6 +17,7 @@ import (
 	"berth/api"
 	"berth/httpd/rates"
 	"berth/httpd/refusals"
+	"berth/internal/turns"
 	"berth/raftstore/state"
 	"berth/zone"
 )
@@ -48,6 +49,8 @@ type Config struct {
 	// request came from, "" if another node has passed it on.
 	Rates   *rates.Limiter
 	Address func(r *http.Request) string
+	// Turns lets so many calls be worked on at once; nil for any number. See NewTurns.
+	Turns *turns.Turns
 	// Refusals counts callers without a valid token, and changes that callers may not make; nil for nothing.
 	Refusals *refusals.Counter
 }

@@ -2,12 +2,14 @@ package door
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"strconv"
 	"time"
 
 	"berth/api"
 	"berth/httpd/rates"
+	"berth/internal/turns"
 )
 
 // ClassOf returns the class of a call of the public API. role is the lowest that may make it.
@@ -45,9 +47,46 @@ func (d *Door) PaceBy(class func(r *http.Request) rates.Class) func(http.Handler
 				d.Refuse(w, r, TooOften(w, over))
 				return
 			}
+			turn, err := d.takeTurn(r, class(r))
+			if err != nil {
+				w.Header().Set("Retry-After", "1")
+				d.Refuse(w, r, err)
+				return
+			}
+			defer turn.Leave()
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// Limits of the turns of calls.
+const (
+	callsAtOnce = 256                   // of all projects together, on one node
+	callLasts   = 20 * time.Millisecond // after which a call waits for others, or is many: it takes no room from then on
+	turnWait    = 10 * time.Second      // for a turn
+)
+
+// NewTurns returns the turns of calls of one node. share is how much of what may be done at once should be done
+// now, while several projects make calls; nil for all.
+func NewTurns(now func() time.Time, share func() float64) *turns.Turns {
+	return turns.New(turns.Config{AtOnce: callsAtOnce, Lasts: callLasts, Share: share, Now: now})
+}
+
+// takeTurn waits for the turn of a call. Projects have their turns one after the other, for each class by itself, so that
+// one with many calls does not delay the others, nor its own releases. Calls of admins, and of callers without a project, do
+// not wait.
+func (d *Door) takeTurn(r *http.Request, class rates.Class) (*turns.Turn, error) {
+	project := Caller(r).Project
+	if d.Turns == nil || project == "" || class != rates.Reads && class != rates.Writes && class != rates.Releases {
+		return nil, nil //nolint:nilnil // it needs none
+	}
+	ctx, stop := context.WithTimeout(r.Context(), turnWait)
+	defer stop()
+	turn, ok := d.Turns.Take(ctx, string(class)+" "+string(project))
+	if !ok {
+		return nil, api.Errorf(api.CodeOverloaded, "the zone has more to do than it can, and this call has waited for %s; try again later", turnWait)
+	}
+	return turn, nil
 }
 
 // PaceMethods is Pace for a dialect whose calls have the class that their method says.

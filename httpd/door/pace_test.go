@@ -3,7 +3,10 @@ package door
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -11,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/rates"
+	"berth/internal/turns"
 )
 
 // paced returns a world with rates, in which a header of a request says where it comes from.
@@ -133,4 +137,62 @@ func TestHowLongToWait(t *testing.T) {
 		})
 		assert.Equal(t, want, ask(h, get("/")).Header().Get("Retry-After"), "%s", wait)
 	}
+}
+
+// TestCallsHaveTurns: when a node does all that it may do at once, the calls of a project wait for each other, those of others,
+// of another class and of admins go first, and one that has waited for too long is refused.
+func TestCallsHaveTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Turns = turns.New(turns.Config{AtOnce: callsAtOnce, Now: time.Now}) // which last as long as their calls
+		over := make(chan struct{})
+		var began atomic.Int32
+		work := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { began.Add(1); <-over })
+		serve := func(class rates.Class, h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+			return ask(w.Authenticate(w.Pace(class)(h)), r)
+		}
+		for range callsAtOnce {
+			go serve(rates.Writes, work, bearer("member:s"))
+		}
+		synctest.Wait()
+		require.EqualValues(t, callsAtOnce, began.Load())
+		first := time.Now()
+		late := serve(rates.Writes, work, bearer("member:s"))
+		assert.Equal(t, turnWait, time.Since(first))
+		assert.Equal(t, http.StatusTooManyRequests, late.Code)
+		assert.Equal(t, "1", late.Header().Get("Retry-After"))
+		assert.Contains(t, late.Body.String(), "has waited for 10s")
+		quick := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+		assert.Equal(t, http.StatusOK, serve(rates.Admins, quick, bearer("member:s")).Code)
+		order := make(chan rates.Class, 3)
+		for _, class := range []rates.Class{rates.Writes, rates.Writes, rates.Releases} {
+			go serve(class, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { order <- class }), bearer("member:s"))
+			synctest.Wait()
+		}
+		close(over)
+		synctest.Wait()
+		assert.Equal(t, rates.Writes, <-order)
+		assert.Equal(t, rates.Releases, <-order)
+		assert.Equal(t, rates.Writes, <-order)
+	})
+}
+
+// TestCallsThatLast keep no others out.
+func TestCallsThatLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Turns = NewTurns(time.Now, nil)
+		over := make(chan struct{})
+		var began atomic.Int32
+		h := w.Authenticate(w.Pace(rates.Reads)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { began.Add(1); <-over })))
+		for range callsAtOnce + 1 {
+			go ask(h, bearer("member:s"))
+		}
+		synctest.Wait()
+		assert.EqualValues(t, callsAtOnce, began.Load())
+		time.Sleep(callLasts)
+		synctest.Wait()
+		assert.EqualValues(t, callsAtOnce+1, began.Load())
+		close(over)
+	})
 }

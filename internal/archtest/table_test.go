@@ -7,7 +7,7 @@ import "strings"
 // that folder.
 var layers = [][]string{
 	{"api"},
-	{"api/rest", "internal/actor", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/goruntime", "internal/requestid", "internal/sysinfo", "internal/watch"},
+	{"api/rest", "internal/actor", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/goruntime", "internal/requestid", "internal/sysinfo", "internal/turns", "internal/watch"},
 	{"internal/script"},
 	{"binding", "capacity", "lease", "lease/recur", "preempt", "quota"},
 	{"filters/query", "capacity/queue"},

@@ -11,6 +11,7 @@ import (
 	"berth/api"
 	"berth/buildplan"
 	"berth/internal/backoff"
+	"berth/internal/turns"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/estimate"
@@ -32,6 +33,7 @@ const (
 type run struct {
 	s       *Saga
 	owner   owner
+	turn    *turns.Turn // in which it works; nil if it does not rest
 	want    *want
 	first   *estimate.Plan       // the plan it came with
 	attempt int                  // attempts so far
@@ -157,9 +159,10 @@ func (r *run) tryHold(ctx context.Context, req *api.Request, plan *estimate.Plan
 
 // rest waits, and lets others be worked on meanwhile.
 func (r *run) rest(ctx context.Context, d time.Duration) {
-	r.s.working.leave()
-	backoff.Sleep(ctx, d)
-	r.s.working.take(r.want.request.Project)
+	r.turn.Leave()
+	if backoff.Sleep(ctx, d) {
+		r.turn.Again(ctx) // without one, ctx has ended
+	}
 }
 
 // planRemaining plans the missing instances, without the children that are asked last

@@ -201,9 +201,12 @@ func (s *Saga) bootsLoop() zone.Loop {
 	return zone.LoopOf(bootsWaiting, state.DueBoots, (*state.State).UndecidedBoots, (*state.State).UndecidedBoot, func(b *state.Boot) []zone.Job {
 		o := bootOwner{b.Request.Project, b.Request.Reservation}
 		return []zone.Job{{Key: b.ID(), Call: b.Call, Run: func(ctx context.Context) error {
-			s.working.take(o.project)
-			defer s.working.leave()
-			return s.settleOwner(ctx, o)
+			turn, ok := s.working.Take(ctx, string(o.project))
+			if !ok {
+				return ctx.Err()
+			}
+			defer turn.Leave()
+			return s.settleOwner(ctx, o, turn)
 		}}}
 	})
 }

@@ -26,6 +26,8 @@ const (
 	// followIdleMax is how many answers in a row without news are followed at once. That an instance was
 	// made is none, and that it runs comes right after it.
 	followIdleMax = 4
+	// followIdlePause is the pause after the next one; it doubles with each.
+	followIdlePause = 5 * time.Millisecond
 	// followNoteEvery is the interval for logging the next index when there was no
 	// news.
 	followNoteEvery = 10 * time.Second
@@ -76,7 +78,7 @@ func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 		now := s.zone.Now()
 		wait := f.pay(now, followCost(ch))
 		if f.countIdle(news) > followIdleMax && now.Sub(began) < followWait {
-			wait = max(wait, retryPause-now.Sub(began))
+			wait = max(wait, backoff.Double(followIdlePause, retryPause, f.idle-followIdleMax-1)-now.Sub(began))
 		}
 		if wait > 0 {
 			backoff.Sleep(ctx, wait)

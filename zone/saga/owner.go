@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/internal/crash"
+	"berth/internal/turns"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -47,7 +48,7 @@ type want struct {
 // settleOwner takes an undecided owner to its decision: attempts of select and hold,
 // then commit if enough is held, else abort. What an earlier leader left
 // undecided is aborted first.
-func (s *Saga) settleOwner(ctx context.Context, o owner) error {
+func (s *Saga) settleOwner(ctx context.Context, o owner, turn *turns.Turn) error {
 	// The view in which it was due may be older than the end of an earlier run.
 	w, ok := o.find(s.zone.View())
 	if !ok {
@@ -66,6 +67,7 @@ func (s *Saga) settleOwner(ctx context.Context, o owner) error {
 		return err
 	}
 	r := newRun(s, o, w)
+	r.turn = turn
 	if w.fixed {
 		first, ok := s.plans.takePlan(planKey(&w.request, w.instances))
 		if !ok {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/turns"
 	"berth/zone"
 	"berth/zone/estimate"
 )
@@ -45,6 +46,9 @@ type Config struct {
 	Estimator *estimate.Estimator
 	Peers     Peers
 	Digests   zone.Digests
+	// Share is how much of what may be done at once should be done now, from 0 to 1, while several projects
+	// have work; nil for all.
+	Share func() float64
 }
 
 // Saga conducts the holds of one zone on one node. Its methods may be called
@@ -60,13 +64,14 @@ type Saga struct {
 	tells     joint[*tell] // decisions that are due at the same time
 	asks      joint[*ask]  // holds that are asked of a child at the same time
 
-	working *turns // of boots that are worked on
+	working *turns.Turns // of boots that are worked on
 }
 
 // New returns a saga. Nothing runs until Lead is called.
 func New(c Config) *Saga {
 	return &Saga{
 		zone: c.Zone, estimator: c.Estimator, peers: c.Peers, digests: c.Digests,
-		plans: plans{of: map[string]*estimate.Plan{}}, working: newTurns(bootsAtOnce),
+		plans:   plans{of: map[string]*estimate.Plan{}},
+		working: turns.New(turns.Config{AtOnce: bootsAtOnce, Share: c.Share, Now: c.Zone.Now}),
 	}
 }

@@ -1,0 +1,159 @@
+// Package turns shares what one process can do at once between the parties that ask for it: so many pieces of work run at a
+// time, and those that wait have their turns by party, so that one with much work does not delay the others. It knows nothing
+// of the work, and decides nothing about capacity.
+package turns
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// mixedFor is for how long the processors are shared after two parties have taken turns one after the other. A party alone has
+// nobody to leave room for, and its work costs less the more of it is done at once.
+const mixedFor = time.Second
+
+// Config is what turns are made of.
+type Config struct {
+	AtOnce int            // turns that are taken at a time, at the most; at least 1
+	Lasts  time.Duration  // after which a turn ends though its work goes on; 0 for never
+	Share  func() float64 // of AtOnce that may be taken while several parties have work, from 0 to 1; nil for all
+	Now    func() time.Time
+}
+
+// Turns are the turns of one kind of work. Its methods may be called concurrently.
+type Turns struct {
+	conf Config
+
+	mu      sync.Mutex // guards what follows
+	taken   int
+	last    string                     // the party of the newest turn
+	mixed   time.Time                  // when a party asked for a turn after another one
+	next    []string                   // parties that wait, in the order of their turns
+	waiting map[string][]chan struct{} // what each waits for, in order of arrival; none is empty
+}
+
+// New returns turns of which none is taken.
+func New(c Config) *Turns { return &Turns{conf: c, waiting: map[string][]chan struct{}{}} }
+
+// Take waits for a turn of a party until ctx ends, and then returns false. Otherwise the caller calls Leave when its work has
+// ended.
+func (t *Turns) Take(ctx context.Context, party string) (*Turn, bool) {
+	turn := &Turn{turns: t, party: party}
+	return turn, turn.Again(ctx)
+}
+
+// Waiting returns how many pieces of work wait for a turn.
+func (t *Turns) Waiting() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, of := range t.waiting {
+		n += len(of)
+	}
+	return n
+}
+
+// enter queues a piece of work of a party, and returns what is closed when it has its turn.
+func (t *Turns) enter(party string) (turn chan struct{}) {
+	turn = make(chan struct{})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if party != t.last {
+		t.last, t.mixed = party, t.conf.Now()
+	}
+	if len(t.waiting[party]) == 0 {
+		t.next = append(t.next, party)
+	}
+	t.waiting[party] = append(t.waiting[party], turn)
+	t.startNext()
+	return turn
+}
+
+// endTurn ends a turn, and begins the next.
+func (t *Turns) endTurn() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.taken--
+	t.startNext()
+}
+
+// withdraw takes work out that waits. It returns false if it has its turn.
+func (t *Turns) withdraw(party string, turn chan struct{}) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.Index(t.waiting[party], turn)
+	if i < 0 {
+		return false
+	}
+	t.keepWaiting(party, slices.Delete(t.waiting[party], i, i+1))
+	if _, waits := t.waiting[party]; !waits {
+		t.next = slices.DeleteFunc(t.next, func(p string) bool { return p == party })
+	}
+	return true
+}
+
+// startNext gives free turns to the parties that wait, one after the other. The caller holds the lock.
+func (t *Turns) startNext() {
+	for len(t.next) > 0 && t.taken < t.atOnce() {
+		p := t.next[0]
+		t.next = t.next[1:]
+		of := t.waiting[p]
+		t.taken++
+		close(of[0])
+		if t.keepWaiting(p, of[1:]); len(of) > 1 {
+			t.next = append(t.next, p)
+		}
+	}
+}
+
+// keepWaiting sets what a party waits for. The caller holds the lock.
+func (t *Turns) keepWaiting(party string, turns []chan struct{}) {
+	if len(turns) == 0 {
+		delete(t.waiting, party)
+		return
+	}
+	t.waiting[party] = turns
+}
+
+// atOnce returns how many turns may be taken now. The caller holds the lock.
+func (t *Turns) atOnce() int {
+	if t.conf.Share == nil || t.conf.Now().Sub(t.mixed) >= mixedFor {
+		return t.conf.AtOnce
+	}
+	return max(1, int(t.conf.Share()*float64(t.conf.AtOnce)))
+}
+
+// Turn is one turn of a party, or those that one piece of work has one after the other. Leave may be called at any time, Again by
+// one goroutine.
+type Turn struct {
+	turns *Turns
+	party string
+	leave func() // ends it; nil before the first
+}
+
+// Leave ends the turn, if it has not ended. A nil Turn has.
+func (t *Turn) Leave() {
+	if t != nil && t.leave != nil {
+		t.leave()
+	}
+}
+
+// Again waits for another turn until ctx ends, and then returns false. The one before has ended.
+func (t *Turn) Again(ctx context.Context) bool {
+	came := t.turns.enter(t.party)
+	select {
+	case <-came:
+	case <-ctx.Done():
+		if t.turns.withdraw(t.party, came) {
+			return false
+		}
+	}
+	end := sync.OnceFunc(t.turns.endTurn)
+	t.leave = end
+	if d := t.turns.conf.Lasts; d > 0 {
+		timer := time.AfterFunc(d, end)
+		t.leave = func() { timer.Stop(); end() }
+	}
+	return true
+}

@@ -1,0 +1,135 @@
+package turns
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// take starts pieces of work that wait for a turn, one after the other, and returns which have had theirs, in order. The
+// first letter of a name is its party.
+func take(t *Turns, names ...string) (had *[]string, began map[string]*Turn) {
+	had, began = new([]string), map[string]*Turn{}
+	for _, name := range names {
+		go func() {
+			turn, _ := t.Take(context.Background(), name[:1])
+			*had, began[name] = append(*had, name), turn // one after the other: each is waited for
+		}()
+		synctest.Wait()
+	}
+	return had, began
+}
+
+// idle checks that nothing is taken, waits or is kept of those who did.
+func (t *Turns) idle(tb testing.TB) {
+	tb.Helper()
+	assert.Zero(tb, t.taken)
+	assert.Empty(tb, t.next)
+	assert.Empty(tb, t.waiting)
+	assert.Zero(tb, t.Waiting())
+}
+
+// TestTurnsAreFair: each party that waits has its turn, however much work of another came before, and the
+// work of one party begins in order.
+func TestTurnsAreFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(Config{AtOnce: 2, Now: time.Now})
+		had, began := take(w, "a1", "a2", "a3", "a4", "a5", "b1", "b2", "c1")
+		assert.Equal(t, []string{"a1", "a2"}, *had, "two at once")
+		assert.Equal(t, 6, w.Waiting())
+		order := []string{"a1", "a2", "a3", "b1", "c1", "a4", "b2", "a5"}
+		for _, name := range order {
+			began[name].Leave()
+			began[name].Leave() // which ends nothing more
+			synctest.Wait()
+		}
+		assert.Equal(t, order, *had)
+		w.idle(t)
+	})
+}
+
+// TestATurnEnds though its work goes on, so that work which waits for others keeps nobody out; and work that rests has
+// another turn.
+func TestATurnEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lasts = 20 * time.Millisecond
+		w := New(Config{AtOnce: 1, Lasts: lasts, Now: time.Now})
+		had, began := take(w, "a1", "b1")
+		time.Sleep(lasts - 1)
+		synctest.Wait()
+		assert.Equal(t, []string{"a1"}, *had)
+		time.Sleep(1)
+		synctest.Wait()
+		assert.Equal(t, []string{"a1", "b1"}, *had)
+		began["a1"].Leave() // it has ended
+		assert.Equal(t, 1, w.taken)
+		began["b1"].Leave()
+		time.Sleep(lasts)
+		w.idle(t)
+		require.True(t, began["a1"].Again(t.Context()))
+		assert.Equal(t, 1, w.taken)
+		began["a1"].Leave()
+		w.idle(t)
+	})
+}
+
+// TestNobodyWaitsInVain: work that is given up takes no turn, wherever it waited.
+func TestNobodyWaitsInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(Config{AtOnce: 1, Now: time.Now})
+		_, began := take(w, "a1")
+		ctx, giveUp := context.WithCancel(t.Context())
+		for _, party := range []string{"a", "b", "b"} {
+			go func() {
+				turn, ok := w.Take(ctx, party)
+				assert.False(t, ok)
+				turn.Leave()
+			}()
+		}
+		synctest.Wait()
+		had, more := take(w, "b3")
+		giveUp()
+		synctest.Wait()
+		assert.Equal(t, 1, w.Waiting())
+		began["a1"].Leave()
+		synctest.Wait()
+		assert.Equal(t, []string{"b3"}, *had)
+		more["b3"].Leave()
+		w.idle(t)
+		(*Turn)(nil).Leave()
+	})
+}
+
+// TestAShareIsForSeveral: under pressure, several parties have less at once, and at least one turn; one alone has all.
+func TestAShareIsForSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		share := 0.5
+		w := New(Config{AtOnce: 4, Share: func() float64 { return share }, Now: time.Now})
+		time.Sleep(mixedFor) // the first party is another than none
+		take(w, "a0")
+		time.Sleep(mixedFor)
+		had, began := take(w, "a1", "a2", "a3", "a4", "b1")
+		assert.Equal(t, []string{"a1", "a2", "a3"}, *had, "a party alone")
+		began["a1"].Leave()
+		synctest.Wait()
+		assert.Len(t, *had, 3, "three are more than half of four")
+		began["a2"].Leave()
+		synctest.Wait()
+		assert.Len(t, *had, 3, "and two are half")
+		began["a3"].Leave()
+		synctest.Wait()
+		assert.Equal(t, []string{"a4"}, (*had)[3:])
+		share = 0
+		began["a4"].Leave()
+		synctest.Wait()
+		assert.Len(t, *had, 4, "one turn is taken already")
+		share = 1
+		more, _ := take(w, "b2")
+		assert.Equal(t, []string{"b1"}, (*had)[4:])
+		assert.Equal(t, []string{"b2"}, *more)
+	})
+}
