@@ -85,7 +85,7 @@ func openFiles(t *testing.T, n uint64) {
 // crowdCalls are the calls of a crowd.
 type crowdCalls struct {
 	*phase
-	size    int           // connections at once
+	size    int       // connections at once
 	until   time.Time // when a long crowd goes
 	workers int
 	token   string
