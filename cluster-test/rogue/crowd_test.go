@@ -49,7 +49,7 @@ const horde = "horde"
 func crowd() party {
 	kinds := len(crowdKinds(nil))
 	return party{
-		name: "crowd", budget: size{state: 192 << 20, log: 1 << 30, index: 200_000}, lanes: kinds + 1, triesMin: 1, memory: crowdMemory, unjudged: true,
+		name: "crowd", budget: size{state: 192 << 20, log: 1 << 30, index: 200_000}, lanes: kinds + 1, triesMin: 1, memory: crowdMemory,
 		attacks: func(t *testing.T, p *phase) []attack {
 			t.Helper()
 			c := &crowdCalls{phase: p, size: crowdFew, until: time.Now(), workers: crowdWorkers / 4}

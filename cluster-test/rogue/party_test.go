@@ -30,7 +30,6 @@ type party struct {
 	lanes    int   // attacks at once; 0 for lanes
 	triesMin int   // of each attack and lane; 0 for triesMin
 	memory   int64 // what this process may have with it; 0 for any
-	unjudged bool  // latencies of others are logged alone: it takes the processors that they need, in this process
 }
 
 // attack is something that a party tries again and again. It returns an error if it gained what
