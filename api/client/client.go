@@ -26,6 +26,7 @@ import (
 // Limits of a Client.
 const (
 	TimeoutDefault  = 15 * time.Second // of one attempt, in addition to an intended wait
+	dialTimeout     = 5 * time.Second  // of one connection
 	snapshotTimeout = 10 * time.Minute // of moving a snapshot in either direction
 	AnswerMaxBytes  = 16 << 20         // of one answer; a select of CountMax instances fits
 	AttemptsMax     = 6                // attempts of one call that may be repeated
@@ -39,7 +40,9 @@ var planBodyMaxBytes = api.BodyMaxBytes + base64.StdEncoding.EncodedLen(api.Blob
 
 // Config configures the zone that a Client calls.
 type Config struct {
-	Addr    string        // https://host:port of any node; http:// only for a loopback address
+	// Addr is https://host:port of any node; http:// only for a loopback address. Several addresses of nodes of
+	// one zone, at most AddrsMax, stand behind each other with commas: when one does not answer, the next is tried.
+	Addr    string
 	Token   string        // bearer token; "" sends none
 	CACert  []byte        // PEM of the CA to trust instead of the system's; not together with HTTP
 	Timeout time.Duration // of one attempt; 0 means TimeoutDefault
@@ -49,7 +52,7 @@ type Config struct {
 
 // Client calls one zone. It is safe for concurrent use.
 type Client struct {
-	base    string // scheme://host[:port][/prefix], without a slash at the end
+	nodes   *nodes // where to call
 	token   string
 	timeout time.Duration
 	http    *http.Client
@@ -78,14 +81,14 @@ func (c *Client) InProject(p api.ProjectID) *Client {
 // New returns a Client, and an invalid-input error for an address or a CA
 // certificate that cannot be used. It does not call the zone.
 func New(cfg Config) (*Client, error) {
-	base, err := parseAddr(cfg.Addr)
+	n, err := parseNodes(cfg.Addr)
 	if err != nil {
 		return nil, err
 	}
 	if strings.ContainsAny(cfg.Token, "\r\n") {
 		return nil, api.Errorf(api.CodeInvalid, "the token must be one line")
 	}
-	c := &Client{base: base, token: cfg.Token, timeout: cfg.Timeout, http: cfg.HTTP}
+	c := &Client{nodes: n, token: cfg.Token, timeout: cfg.Timeout, http: cfg.HTTP}
 	if c.timeout <= 0 {
 		c.timeout = TimeoutDefault
 	}
@@ -104,7 +107,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true,
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true,
 			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
 			MaxIdleConnsPerHost: cfg.Idle,
 		},
@@ -115,26 +118,6 @@ func New(cfg Config) (*Client, error) {
 
 // Close closes connections that are idle.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
-
-// parseAddr returns addr without a slash at the end. A token must not be sent in clear
-// text, so plain HTTP is only for loopback addresses, where berth dev listens.
-func parseAddr(addr string) (string, error) {
-	u, err := url.Parse(addr)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", api.Errorf(api.CodeInvalid, "the address must look like https://host:7600")
-	}
-	switch u.Scheme {
-	case "https":
-	case "http":
-		ip := net.ParseIP(u.Hostname())
-		if u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return "", api.Errorf(api.CodeInvalid, "plain http is for this machine alone; use https://%s", u.Host)
-		}
-	default:
-		return "", api.Errorf(api.CodeInvalid, "the address must begin with https://")
-	}
-	return strings.TrimSuffix(u.String(), "/"), nil
-}
 
 // call is one call of the API.
 type call struct {
@@ -183,14 +166,18 @@ func (c *Client) doCall(ctx context.Context, q call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, err := c.targetURL(q)
+	target, err := c.targetOf(q)
 	if err != nil {
 		return nil, err
 	}
 	var pause pauses
 	lost := false // an attempt may have succeeded, with its answer lost
 	for attempt := 1; ; attempt++ {
-		answer, err := c.attemptOnce(ctx, q, target, body)
+		var answer Answer
+		err := c.nodes.ask(func(node string) (err error) {
+			answer, err = c.attemptOnce(ctx, q, node, target, body)
+			return err
+		})
 		switch {
 		case err == nil:
 			if see, ok := ctx.Value(answerKey{}).(func(Answer)); ok {
@@ -232,10 +219,9 @@ func encodeBody(q call) ([]byte, error) {
 	return body, nil
 }
 
-// targetURL returns the URL of q.
-func (c *Client) targetURL(q call) (string, error) {
+// targetOf returns the URL of q at any node, without the address of the node.
+func (c *Client) targetOf(q call) (string, error) {
 	var b strings.Builder
-	b.WriteString(c.base)
 	for _, s := range q.path {
 		if s == "" || s == "." || s == ".." {
 			return "", api.Errorf(api.CodeInvalid, "%q cannot be a name or an id", s)
@@ -264,11 +250,11 @@ func (c *Client) targetURL(q call) (string, error) {
 	return b.String(), nil
 }
 
-// attemptOnce makes one attempt.
-func (c *Client) attemptOnce(ctx context.Context, q call, target string, body []byte) (Answer, error) {
+// attemptOnce makes one attempt at one node.
+func (c *Client) attemptOnce(ctx context.Context, q call, node, target string, body []byte) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout+min(q.wait, api.WaitMax)+q.patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, q.method, target, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, q.method, node+target, bytes.NewReader(body))
 	if err != nil {
 		return Answer{}, api.Wrap(api.CodeInvalid, q.op, "the request cannot be made", err)
 	}
@@ -284,13 +270,13 @@ func (c *Client) attemptOnce(ctx context.Context, q call, target string, body []
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return Answer{}, c.unreachedError(ctx, q.op, err)
+		return Answer{}, unreachedError(ctx, node, q.op, err)
 	}
 	defer func() { _ = res.Body.Close() }() // read to its end, or given up
 	most := cmp.Or(q.most, AnswerMaxBytes)
 	got, err := io.ReadAll(io.LimitReader(res.Body, int64(most)+1))
 	if err != nil {
-		return Answer{}, c.unreachedError(ctx, q.op, err)
+		return Answer{}, unreachedError(ctx, node, q.op, err)
 	}
 	if len(got) > most {
 		return Answer{}, api.Wrap(api.CodeTooLarge, q.op, "the answer is longer than "+strconv.Itoa(most)+" bytes", nil)

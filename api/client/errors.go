@@ -87,18 +87,18 @@ type distrustError struct{ error }
 // Unwrap returns the cause.
 func (d distrustError) Unwrap() error { return d.error }
 
-// unreachedError returns the error of a call without a complete answer.
-func (c *Client) unreachedError(ctx context.Context, op string, err error) *api.Error {
+// unreachedError returns the error of a call of a node without a complete answer.
+func unreachedError(ctx context.Context, node, op string, err error) *api.Error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // without the URL, whose query may be too detailed for a log
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return api.Wrap(api.CodeUnavailable, op, c.base+" shows a certificate that is not trusted: "+err.Error(), distrustError{err})
+		return api.Wrap(api.CodeUnavailable, op, node+" shows a certificate that is not trusted: "+err.Error(), distrustError{err})
 	}
 	if end := ctx.Err(); end != nil {
-		return api.Wrap(api.CodeTimeout, op, "no answer from "+c.base+" in time", end)
+		return api.Wrap(api.CodeTimeout, op, "no answer from "+node+" in time", end)
 	}
-	return api.Wrap(api.CodeUnavailable, op, "no answer from "+c.base+": "+err.Error(), err)
+	return api.Wrap(api.CodeUnavailable, op, "no answer from "+node+": "+err.Error(), err)
 }
 
 // isPassing reports whether a repeat of the call may succeed after err.

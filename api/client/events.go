@@ -45,7 +45,7 @@ type EventsQuery struct {
 // not be read to its end.
 func (c *Client) Events(ctx context.Context, q EventsQuery) iter.Seq2[rest.Event, error] {
 	return func(yield func(rest.Event, error) bool) {
-		s := &eventStream{c: c, query: q, bases: []string{c.base}, after: q.After, yield: yield}
+		s := &eventStream{c: c, query: q, bases: c.nodes.inTurn(), after: q.After, yield: yield}
 		for _, base := range q.Nodes {
 			parsed, err := parseAddr(base)
 			if err != nil {
@@ -90,7 +90,7 @@ func (s *eventStream) endWith(ctx context.Context) error {
 	if s.query.Follow {
 		return nil
 	}
-	return s.c.unreachedError(ctx, "client.Events", context.Cause(ctx))
+	return unreachedError(ctx, s.bases[0], "client.Events", context.Cause(ctx))
 }
 
 // eventStream is a sequence of streams that go on behind each other.
@@ -109,13 +109,12 @@ func (s *eventStream) readOnce(ctx context.Context) (done bool, err error) {
 	defer cancel(nil)
 	silence := time.AfterFunc(s.c.timeout, func() { cancel(errSilent) })
 	defer silence.Stop()
-	node := *s.c
-	node.base = s.bases[0]
-	target, err := node.targetURL(s.call())
+	node := s.bases[0]
+	target, err := s.c.targetOf(s.call())
 	if err != nil {
 		return false, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, node+target, http.NoBody)
 	if err != nil {
 		return false, api.Wrap(api.CodeInvalid, op, "the request cannot be made", err)
 	}
@@ -126,7 +125,7 @@ func (s *eventStream) readOnce(ctx context.Context) (done bool, err error) {
 	}
 	res, err := s.c.http.Do(req)
 	if err != nil {
-		return false, node.unreachedError(ctx, op, err)
+		return false, unreachedError(ctx, node, op, err)
 	}
 	defer func() { _ = res.Body.Close() }() // read to its end, or given up
 	if res.StatusCode/100 != 2 {
@@ -138,7 +137,7 @@ func (s *eventStream) readOnce(ctx context.Context) (done bool, err error) {
 	case stopped, err == nil && !s.query.Follow:
 		return true, nil
 	case err != nil && api.CodeOf(err) == api.CodeInternal:
-		return false, node.unreachedError(ctx, op, err)
+		return false, unreachedError(ctx, node, op, err)
 	}
 	return false, err
 }

@@ -54,8 +54,21 @@ func (c *Client) restoreFrom(ctx context.Context, r io.Reader, query url.Values)
 
 // streamCall makes a call whose body, in one direction, is a snapshot.
 func (c *Client) streamCall(ctx context.Context, op, route string, query url.Values, body io.Reader) (*http.Response, error) {
+	if body != nil {
+		body = struct{ io.Reader }{body} // so that a node that hears nothing leaves it open for the next one
+	}
+	var res *http.Response
+	err := c.nodes.ask(func(node string) (err error) {
+		res, err = c.streamCallTo(ctx, node, op, route, query, body)
+		return err
+	})
+	return res, err
+}
+
+// streamCallTo is streamCall at one node.
+func (c *Client) streamCallTo(ctx context.Context, node, op, route string, query url.Values, body io.Reader) (*http.Response, error) {
 	to := rest.Find(route)
-	req, err := http.NewRequestWithContext(ctx, to.Method, c.base+to.Path, body)
+	req, err := http.NewRequestWithContext(ctx, to.Method, node+to.Path, body)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, op, "the request cannot be made", err)
 	}
@@ -67,7 +80,7 @@ func (c *Client) streamCall(ctx context.Context, op, route string, query url.Val
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unreachedError(ctx, op, err)
+		return nil, unreachedError(ctx, node, op, err)
 	}
 	if res.StatusCode/100 == 2 {
 		return res, nil
@@ -75,7 +88,7 @@ func (c *Client) streamCall(ctx context.Context, op, route string, query url.Val
 	defer func() { _ = res.Body.Close() }() // nothing more is read of it
 	told, err := io.ReadAll(io.LimitReader(res.Body, AnswerMaxBytes))
 	if err != nil {
-		return nil, c.unreachedError(ctx, op, err)
+		return nil, unreachedError(ctx, node, op, err)
 	}
 	return nil, readRefusal(op, res, told)
 }
