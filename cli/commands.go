@@ -17,5 +17,5 @@ func operateCommands(e *env) []*cobra.Command {
 
 // otherCommands returns the rest.
 func otherCommands(e *env) []*cobra.Command {
-	return []*cobra.Command{versionCommand(e), completionCommand(e)}
+	return []*cobra.Command{loginCommand(e), contextCommand(e), versionCommand(e), completionCommand(e)}
 }

@@ -187,7 +187,7 @@ func ReportError(w io.Writer, err error) int {
 	}
 	sentence, hint := err.Error(), ""
 	if e, ok := errors.AsType[*api.Error](err); ok {
-		sentence, hint = sentenceOf(e), hints[e.Code]
+		sentence, hint = sentenceOf(e), cmp.Or(hintOfCall(e), hints[e.Code])
 		if e.Code == api.CodeInternal && client.RequestIDOf(e) == "" {
 			hint = "" // there is no request id to give
 		}
@@ -203,6 +203,19 @@ func ReportError(w io.Writer, err error) int {
 		printText(w, "  hint: %s\n", stripControls(hint))
 	}
 	return code
+}
+
+// hintOfCall returns the next step for a call that has not reached a zone, "" for another.
+func hintOfCall(err error) string {
+	switch {
+	case client.Untrusted(err):
+		return "name the certificate of the zone's CA with --cacert or BERTH_CACERT: berth init writes it to ca.pem"
+	case client.WrongScheme(err):
+		return "check whether --addr, or BERTH_ADDR, must begin with https:// or with http://"
+	case client.Unheard(err):
+		return "check the address, and whether the node runs; give several nodes with commas, and the next one is called: --addr A,B"
+	}
+	return ""
 }
 
 // sentenceOf returns the sentence of e with its code and request id.

@@ -2,17 +2,11 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"berth/api/client"
@@ -36,14 +30,32 @@ The file is $XDG_CONFIG_HOME/berth/config.yaml, or ~/.config/berth/config.yaml:
   token: berth_...
   cacert: /etc/berth/ca.pem
 
+Several addresses of nodes of one zone stand behind each other with commas: when one does
+not answer, the next is called.
+
+Who works with several zones saves the settings of each as a context, with "berth login" or
+"berth context add". In the file they are below the key contexts, and the key context names
+the one in use:
+
+  context: west
+  contexts:
+    west:
+      addr: https://10.0.0.5:7600,https://10.0.0.6:7600
+      token: berth_...
+    east:
+      addr: https://10.1.0.5:7600
+
+BERTH_CONTEXT names another one, and what the environment has of the settings themselves goes
+before it. With --context NAME, nothing of the environment counts: it may be of another zone.
+
 A file with a token must be readable only by its owner (chmod 600). --token gives the
 token itself; that is unsafe, because every user of the machine can see command lines.
 `
 
 // connection holds the flags about the zone to call.
 type connection struct {
-	addr, token, tokenFile, caCert string
-	linearizable                   bool
+	addr, context, token, tokenFile, caCert string
+	linearizable                            bool
 }
 
 // settingKeys are the keys of the file; in the environment they are in upper case with
@@ -53,7 +65,8 @@ var settingKeys = []string{"addr", "token", "cacert"}
 // callerFlags adds the flags of commands that call a zone.
 func (e *env) callerFlags(c *cobra.Command) {
 	f := c.PersistentFlags()
-	f.StringVar(&e.conn.addr, "addr", "", "address of any node of the zone (default "+addrDefault+")")
+	f.StringVar(&e.conn.addr, "addr", "", "address of any node of the zone, or several with commas (default "+addrDefault+")")
+	f.StringVar(&e.conn.context, "context", "", "name of saved settings; see: berth context --help")
 	f.StringVar(&e.conn.token, "token", "", "bearer token; unsafe, other users can see it: prefer --token-file")
 	f.StringVar(&e.conn.tokenFile, "token-file", "", "file with the bearer token, - for standard input")
 	f.StringVar(&e.conn.caCert, "cacert", "", "file with the PEM certificate of the zone's CA")
@@ -66,6 +79,7 @@ func (e *env) callerFlags(c *cobra.Command) {
 func callerCommands(e *env, cmds ...*cobra.Command) []*cobra.Command {
 	for _, c := range cmds {
 		e.callerFlags(c)
+		mustFlag(c.RegisterFlagCompletionFunc("context", e.completeContext))
 		mustFlag(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	}
 	return cmds
@@ -90,65 +104,56 @@ func (e *env) clientConfig() (client.Config, error) {
 	if err != nil {
 		return client.Config{}, err
 	}
-	e.calling = cmp.Or(s["addr"], addrDefault)
-	cfg := client.Config{Addr: e.calling, Token: strings.TrimSpace(s["token"])}
+	e.calling = s["addr"]
+	return configOf(s)
+}
+
+// configOf returns the configuration of a client for the zone of some settings.
+func configOf(s map[string]string) (client.Config, error) {
+	cfg := client.Config{Addr: s["addr"], Token: strings.TrimSpace(s["token"])}
 	if path := s["cacert"]; path != "" {
+		var err error
 		if cfg.CACert, err = os.ReadFile(path); err != nil {
-			return cfg, exitError(exitUsage, "see: berth help settings", "reading the CA certificate: %w", err)
+			return cfg, exitError(exitUsage, seeSettings, "reading the CA certificate: %w", err)
 		}
 	}
 	return cfg, nil
 }
 
-// readSettings returns the settings by key, from the file, the environment and the
-// flags; later ones win.
+// envContext is the variable that names a context.
+const envContext = "BERTH_CONTEXT"
+
+// seeSettings is the hint of errors about settings.
+const seeSettings = "see: berth help settings"
+
+// readSettings returns the settings by key: those of the flags, and else those of the context that --context
+// names, or of the environment, and of the context that it names, of the one in use, or of the file by itself. A
+// context is never mixed with what the file has for another zone, nor one that is named with the environment: that
+// may have the token of another zone.
 func (e *env) readSettings() (map[string]string, error) {
-	s, err := e.settingsFile()
+	f, err := e.readSettingsFile()
 	if err != nil {
 		return nil, err
+	}
+	saved, environ := f.own, e.getenv
+	if e.conn.context != "" {
+		environ = func(string) string { return "" }
+	}
+	if name := cmp.Or(e.conn.context, e.getenv(envContext), f.current); name != "" {
+		if saved, err = f.find(name); err != nil {
+			return nil, err
+		}
 	}
 	token, err := e.tokenFlag()
 	if err != nil {
 		return nil, err
 	}
 	flags := map[string]string{"addr": e.conn.addr, "token": token, "cacert": e.conn.caCert}
-	for _, key := range settingKeys {
-		s[key] = cmp.Or(flags[key], e.getenv("BERTH_"+strings.ToUpper(key)), s[key])
-	}
-	return s, nil
-}
-
-// settingsFile reads the file. A missing file is not an error; an unknown key is.
-func (e *env) settingsFile() (map[string]string, error) {
 	s := map[string]string{}
-	dir := e.getenv("XDG_CONFIG_HOME")
-	if home := e.getenv("HOME"); dir == "" && home != "" {
-		dir = filepath.Join(home, ".config")
+	for _, key := range settingKeys {
+		s[key] = cmp.Or(flags[key], environ("BERTH_"+strings.ToUpper(key)), saved[key])
 	}
-	if dir == "" {
-		return s, nil
-	}
-	path := filepath.Join(dir, "berth", "config.yaml")
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
-	}
-	var given map[string]any
-	if err == nil {
-		err = yaml.Unmarshal(text, &given)
-	}
-	if err != nil { // without quoting the wrong line, which may hold the token
-		return nil, exitError(exitUsage, "see: berth help settings", "reading %s: %s", path, yaml.FormatError(err, false, false))
-	}
-	flattenSettings(s, "", given)
-	if info, err := os.Stat(path); err == nil && s["token"] != "" && info.Mode().Perm()&0o077 != 0 {
-		return nil, exitError(exitUsage, "chmod 600 "+path, "%s holds a token, and other users can read it", path)
-	}
-	for _, key := range slices.Sorted(maps.Keys(s)) {
-		if !slices.Contains(settingKeys, key) {
-			return nil, exitError(exitUsage, "see: berth help settings", "%s: unknown setting %q", path, key)
-		}
-	}
+	s["addr"] = cmp.Or(s["addr"], addrDefault)
 	return s, nil
 }
 

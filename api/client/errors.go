@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"berth/api"
@@ -73,12 +74,43 @@ func readRefusal(op string, res *http.Response, body []byte) *api.Error {
 		}
 		return api.Wrap(told.Error.Code, op, told.Error.Message, cause)
 	}
+	if strings.Contains(string(body), httpToTLS) {
+		return api.Wrap(api.CodeUnavailable, op, "the node wants TLS, and was called without", schemeError{cause})
+	}
 	code, known := codes[res.StatusCode]
 	if !known {
 		code = api.CodeInternal
 	}
 	return api.Wrap(code, op, fmt.Sprintf("the answer was %d %s, and not from a zone of Berth",
 		res.StatusCode, http.StatusText(res.StatusCode)), cause)
+}
+
+// What Go's server says to who calls it without TLS, and its client of a server without TLS.
+const (
+	httpToTLS = "Client sent an HTTP request to an HTTPS server"
+	tlsToHTTP = "server gave HTTP response to HTTPS client"
+)
+
+// schemeError marks an error of a call with the wrong scheme.
+type schemeError struct{ error }
+
+// Unwrap returns the cause.
+func (s schemeError) Unwrap() error { return s.error }
+
+// Unheard reports whether the call that failed with err has reached no node.
+func Unheard(err error) bool { return isDeaf(err) }
+
+// Untrusted reports whether the call that failed with err was not made because the certificate of the node is not
+// trusted.
+func Untrusted(err error) bool {
+	_, ok := errors.AsType[distrustError](err)
+	return ok
+}
+
+// WrongScheme reports whether the call that failed with err was made with http for https, or with https for http.
+func WrongScheme(err error) bool {
+	_, ok := errors.AsType[schemeError](err)
+	return ok
 }
 
 // distrustError marks an error about certificates: a repeat would fail in the same way.
@@ -95,6 +127,9 @@ func unreachedError(ctx context.Context, node, op string, err error) *api.Error 
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return api.Wrap(api.CodeUnavailable, op, node+" shows a certificate that is not trusted: "+err.Error(), distrustError{err})
 	}
+	if strings.Contains(err.Error(), tlsToHTTP) {
+		return api.Wrap(api.CodeUnavailable, op, node+" has no TLS", schemeError{err})
+	}
 	if end := ctx.Err(); end != nil {
 		return api.Wrap(api.CodeTimeout, op, "no answer from "+node+" in time", end)
 	}
@@ -103,7 +138,7 @@ func unreachedError(ctx context.Context, node, op string, err error) *api.Error 
 
 // isPassing reports whether a repeat of the call may succeed after err.
 func isPassing(err error) bool {
-	if _, ok := errors.AsType[distrustError](err); ok {
+	if Untrusted(err) || WrongScheme(err) {
 		return false
 	}
 	code := api.CodeOf(err)
