@@ -37,6 +37,7 @@ type env struct {
 	out, errOut io.Writer // data, and everything else
 	getenv      func(string) string
 	inTTY       bool // a person can confirm
+	outTTY      bool // what was written can be replaced
 	errTTY      bool // a line on errOut can be overwritten
 	version     string
 	processes   []*cobra.Command
@@ -45,12 +46,14 @@ type env struct {
 
 	conn      connection
 	calling   string // address of the zone, once there is a client
-	format    string // table, json, yaml
+	format    string // one of formats
+	jq        string // what to print of answers, "" for all
+	list      listing
 	noHeaders bool
 }
 
 func newEnv(getenv func(string) string, in io.Reader, out, errOut io.Writer) *env {
-	return &env{in: in, out: out, errOut: errOut, getenv: getenv, inTTY: isTerminal(in), errTTY: isTerminal(errOut)}
+	return &env{in: in, out: out, errOut: errOut, getenv: getenv, inTTY: isTerminal(in), outTTY: isTerminal(out), errTTY: isTerminal(errOut)}
 }
 
 // isTerminal reports whether f is a terminal.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,15 +18,19 @@ import (
 // The ways to print.
 const (
 	formatTable = "table"
+	formatWide  = "wide" // a table with more columns
+	formatName  = "name" // the first column of a list alone
+	formatCSV   = "csv"
 	formatJSON  = "json"
 	formatYAML  = "yaml"
 )
 
-var formats = []string{formatTable, formatJSON, formatYAML}
+var formats = []string{formatTable, formatWide, formatName, formatCSV, formatJSON, formatYAML}
 
 // table holds rows of text under a header, or without a header a list of names and
 // values.
 type table struct {
+	wide   int    // of the columns, how many at the end are for formatWide and formatCSV alone
 	title  string // a line above it; printed only together with the header
 	header []string
 	rows   [][]string
@@ -56,14 +61,20 @@ func stripControls(s string) string {
 
 // checkFormat refuses an unknown output format.
 func (e *env) checkFormat() error {
+	if e.jq != "" && e.format != formatTable && e.format != formatJSON {
+		return exitError(exitUsage, "", "--jq and --output %s cannot be given together", e.format)
+	}
 	if !slices.Contains(formats, e.format) {
 		return exitError(exitUsage, "use one of: "+strings.Join(formats, ", "), "unknown output format %q", e.format)
 	}
-	return nil
+	return e.checkQuery()
 }
 
 // printAnswer writes the body of an answer in the chosen format; show returns its tables.
 func (e *env) printAnswer(body []byte, show func() []table) error {
+	if e.jq != "" {
+		return e.printQuery(body)
+	}
 	switch e.format {
 	case formatJSON:
 		var b bytes.Buffer
@@ -103,10 +114,19 @@ func (e *env) noteTables(ts ...table) error {
 
 // spellTables returns tables as text, with an empty line between them.
 func (e *env) spellTables(ts []table) ([]byte, error) {
+	switch e.format {
+	case formatCSV:
+		return e.spellCSV(ts)
+	case formatName:
+		return spellNames(ts), nil
+	}
 	var b bytes.Buffer
 	for i, t := range ts {
 		if i > 0 {
 			b.WriteByte('\n')
+		}
+		if e.format != formatWide {
+			t = t.narrow()
 		}
 		if t.title != "" && !e.noHeaders {
 			printText(&b, "%s\n", t.title)
@@ -123,6 +143,53 @@ func (e *env) spellTables(ts []table) ([]byte, error) {
 		}
 	}
 	return trimLines(b.Bytes()), nil
+}
+
+// narrow returns t without the columns that only formatWide has.
+func (t table) narrow() table {
+	if t.wide == 0 {
+		return t
+	}
+	t.header = t.header[:len(t.header)-t.wide]
+	t.rows = slices.Clone(t.rows)
+	for i, r := range t.rows {
+		t.rows[i] = r[:len(r)-t.wide]
+	}
+	return t
+}
+
+// spellCSV returns tables as CSV (RFC 4180), with an empty line between them.
+func (e *env) spellCSV(ts []table) ([]byte, error) {
+	var b bytes.Buffer
+	for i, t := range ts {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		w := csv.NewWriter(&b)
+		if t.header != nil && !e.noHeaders {
+			_ = w.Write(t.header) // what fails is told at the end
+		}
+		if err := w.WriteAll(t.rows); err != nil {
+			return nil, fmt.Errorf("printing CSV: %w", err)
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// spellNames returns the first column of the first table if it is a list, and else its first value.
+func spellNames(ts []table) []byte {
+	var b bytes.Buffer
+	switch {
+	case len(ts) == 0 || len(ts[0].rows) == 0:
+	case ts[0].header == nil:
+		first := ts[0].rows[0]
+		printText(&b, "%s\n", first[len(first)-1])
+	default:
+		for _, r := range ts[0].rows {
+			printText(&b, "%s\n", r[0])
+		}
+	}
+	return b.Bytes()
 }
 
 // trimLines removes spaces at the ends of lines.

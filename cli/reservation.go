@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,19 +21,44 @@ func reservationCommand(e *env) *cobra.Command {
 
 func reservationList(e *env) *cobra.Command {
 	var w whose
+	var q client.ReservationQuery
+	var in string
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List the reservations of your project",
-		Example: "  berth reservation list\n  berth reservation list -o json\n  berth reservation list --project web",
+		Short:   "List the reservations of your project, the newest first",
+		Example: "  berth reservation list\n  berth reservation list --state FAILED --limit 10\n  berth reservation list --all-projects -o wide\n  berth reservation list --project web --jq '.boots[].reservation_id'",
 		Args:    exactArgs(),
-		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			return listAll(ctx, e, "boots", w.clientFor(c).Reservations, tableOf("RESERVATION|NAME|STATE|ACTIVE|FLAVOR|CREATED", func(b rest.Boot) []any {
-				return []any{b.Reservation, b.Name, b.State, fmt.Sprintf("%d/%d", b.Instances[api.StatusActive], b.MaxCount), b.Flavor, showInstant(b.Created)}
-			}))
-		}),
 	}
+	cmd.RunE = e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		if q.AllProjects && w.project != "" {
+			return usageError(cmd, "give --project or --all-projects, not both")
+		}
+		q.State, e.list.usual = api.BootState(strings.ToUpper(in)), "-created"
+		return listAll(ctx, e, "boots", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Boot], error) {
+			return w.clientFor(c).FindReservations(ctx, q, o)
+		}, reservationRows(q.AllProjects))
+	})
 	w.addFlag(cmd)
+	f := cmd.Flags()
+	f.StringVar(&in, "state", "", "only reservations in this state, such as ACTIVE or FAILED")
+	f.BoolVar(&q.AllProjects, "all-projects", false, "reservations of all projects (admins)")
 	return cmd
+}
+
+// reservationRows returns the table of reservations, with their projects if there are several.
+func reservationRows(projects bool) func([]rest.Boot) []table {
+	header, wide := "RESERVATION|NAME|STATE|ACTIVE|FLAVOR|CREATED", "PROJECT|USER|UPDATED|REQUEST|REASON"
+	if projects {
+		header, wide = "RESERVATION|PROJECT|NAME|STATE|ACTIVE|FLAVOR|CREATED", strings.TrimPrefix(wide, "PROJECT|")
+	}
+	return wideTableOf(header, wide, func(b rest.Boot) []any {
+		cells := []any{b.Name, b.State, fmt.Sprintf("%d/%d", b.Instances[api.StatusActive], b.MaxCount), b.Flavor, showInstant(b.Created)}
+		more := []any{b.User, showInstant(b.Updated), b.Request, b.Reason}
+		if projects {
+			return slices.Concat([]any{b.Reservation, b.Project}, cells, more)
+		}
+		return slices.Concat([]any{b.Reservation}, cells, []any{b.Project}, more)
+	})
 }
 
 func reservationShow(e *env) *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,15 +40,15 @@ func serverList(e *env) *cobra.Command {
 		}
 		q.Flavor = api.FlavorID(flavor)
 		q.Reservation, q.Status = api.ReservationID(reservation), api.Status(strings.ToUpper(status))
-		rows := tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", func(s rest.Server) []any {
-			return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, showInstant(s.Created)}
-		})
+		rows := serverRows(q.AllProjects)
+		e.list.usual = "-created"
 		if q.Status == api.StatusError {
 			rows = tableOf("ID|NAME|STATUS|FAULT|ZONE|FLAVOR|RESERVATION|CREATED", func(s rest.Server) []any {
 				return []any{s.ID, s.Name, shownStatus(s), s.Fault, s.Zone, s.Flavor, s.Reservation, showInstant(s.Created)}
 			})
 		}
 		if q.Preemptible {
+			e.list.usual = ""
 			rows = tableOf("ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|WHY|ROOM UNTIL|MUST LEAVE", func(s rest.Server) []any {
 				return []any{s.ID, s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, s.By, shownUntil(s), shownDeadline(s)}
 			})
@@ -71,6 +72,22 @@ func serverList(e *env) *cobra.Command {
 	e.flagNames(c, "flavor", flavorNames)
 	e.flagNames(c, "host", hostNames)
 	return c
+}
+
+// serverRows returns the table of servers, with their projects if there are several.
+func serverRows(projects bool) func([]rest.Server) []table {
+	header, wide := "ID|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", "PROJECT|USER|HOST|UPDATED|FAULT"
+	if projects {
+		header, wide = "ID|PROJECT|NAME|STATUS|ZONE|FLAVOR|RESERVATION|CREATED", strings.TrimPrefix(wide, "PROJECT|")
+	}
+	return wideTableOf(header, wide, func(s rest.Server) []any {
+		cells := []any{s.Name, shownStatus(s), s.Zone, s.Flavor, s.Reservation, showInstant(s.Created)}
+		more := []any{s.User, s.Host, showInstant(s.Updated), s.Fault}
+		if projects {
+			return slices.Concat([]any{s.ID, s.Project}, cells, more)
+		}
+		return slices.Concat([]any{s.ID}, cells, []any{s.Project}, more)
+	})
 }
 
 func serverShow(e *env) *cobra.Command {

@@ -71,7 +71,7 @@ func showAnswer[T any](ctx context.Context, e *env, call func(context.Context) (
 	return e.printAnswer(body, func() []table { return tables(v) })
 }
 
-// listAll prints all pages of a list, whose items are under key in the answers.
+// listAll prints all pages of a list, whose items are under key in the answers, as the flags of listing want it.
 func listAll[T any](
 	ctx context.Context, e *env, key string,
 	fetch func(context.Context, client.ListOptions) (client.Page[T], error), tables func([]T) []table,
@@ -80,6 +80,8 @@ func listAll[T any](
 	var raw []json.RawMessage
 	var body []byte
 	ctx = client.WithAnswer(ctx, func(a client.Answer) { body = a.Body })
+	as := &e.list
+	joined := as.sort != "" || as.usual != "" || as.limit > 0
 	for o := (client.ListOptions{}); ; {
 		answered := e.noteWaiting()
 		p, err := fetch(ctx, o)
@@ -88,23 +90,31 @@ func listAll[T any](
 			return err
 		}
 		all = append(all, p.Items...)
-		if p.Next == "" && o.Marker == "" {
+		if p.Next == "" && o.Marker == "" && !joined {
 			break // a single page is printed as it came
 		}
+		joined = true
 		var answer map[string][]json.RawMessage
 		if err = json.Unmarshal(withoutMarker(body), &answer); err != nil {
 			return fmt.Errorf("joining the pages of a list: %w", err)
 		}
 		raw = append(raw, answer[key]...)
-		if p.Next == "" || len(all) >= pagesMax*api.PageMax {
-			if body, err = json.Marshal(map[string][]json.RawMessage{key: raw}); err != nil {
-				return fmt.Errorf("joining the pages of a list: %w", err)
-			}
+		if p.Next == "" || len(all) >= pagesMax*api.PageMax || as.sorted() == "" && as.limit > 0 && len(all) >= as.limit {
 			break
 		}
 		o.Marker = p.Next
 	}
-	return e.printAnswer(body, func() []table { return tables(all) })
+	shown := tables(all)
+	if joined {
+		raw, err := as.arrange(shown, raw)
+		if err != nil {
+			return err
+		}
+		if body, err = joinItems(key, raw); err != nil {
+			return err
+		}
+	}
+	return e.printAnswer(body, func() []table { return shown })
 }
 
 // withoutMarker returns the body of a list without next_marker.
@@ -137,6 +147,16 @@ func tableOf[T any](header string, row func(T) []any) func([]T) []table {
 			t.addRow(row(i)...)
 		}
 		return []table{t}
+	}
+}
+
+// wideTableOf is tableOf with more columns, which are shown only if they are asked for.
+func wideTableOf[T any](header, wide string, row func(T) []any) func([]T) []table {
+	narrow := tableOf(header+"|"+wide, row)
+	return func(items []T) []table {
+		ts := narrow(items)
+		ts[0].wide = 1 + strings.Count(wide, "|")
+		return ts
 	}
 }
 

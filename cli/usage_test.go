@@ -282,7 +282,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		"lease show":    leaseID + "\tnightly\n11111111-0000-4000-8000-000000000009\tearly\n",
 		"boot --within": reservationID + "\tnightly\n11111111-0000-4000-8000-000000000003\tnightly\n11111111-0000-4000-8000-000000000004\tnightly\n",
 		"provider show": "pool1\nh1-gpu0\nh1\n", "provider trait set h1": "COMPUTE_NODE\nCUSTOM_SSD\n", "resource-class delete": "CUSTOM_LICENSE\nVCPU\n",
-		"zone show west": "", "zone list -o": "table\njson\nyaml\n",
+		"zone show west": "", "zone list -o": "table\nwide\nname\ncsv\njson\nyaml\n",
 	} {
 		r := z.berth(t.Context(), append(append([]string{"__complete"}, strings.Fields(line)...), "")...)
 		got, directive, _ := strings.Cut(r.out, ":")

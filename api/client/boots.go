@@ -45,9 +45,26 @@ func bootCall(op, route string, s rest.ServerCreate, key string) call {
 // Reservations returns one page of the boots of the caller's project, or of that
 // of InProject. It may be repeated.
 func (c *Client) Reservations(ctx context.Context, o ListOptions) (Page[rest.Boot], error) {
-	q := routeCall("client.Reservations", "GET /zones/boot")
-	q.query = c.whoseQuery()
-	return callPage[rest.Boot](ctx, c, q, o)
+	return c.FindReservations(ctx, ReservationQuery{}, o)
+}
+
+// ReservationQuery selects boots.
+type ReservationQuery struct {
+	State       api.BootState // "" for any
+	AllProjects bool          // instead of those of one project; for admins
+}
+
+// FindReservations returns one page of the boots that match q. It may be repeated.
+func (c *Client) FindReservations(ctx context.Context, q ReservationQuery, o ListOptions) (Page[rest.Boot], error) {
+	k := routeCall("client.FindReservations", "GET /zones/boot")
+	k.query = c.whoseQuery()
+	if q.State != "" {
+		k.query.Set("state", string(q.State))
+	}
+	if q.AllProjects {
+		k.query.Set("all_projects", "true")
+	}
+	return callPage[rest.Boot](ctx, c, k, o)
 }
 
 // Reservation returns a boot once it has reached an outcome or wait has passed, at most

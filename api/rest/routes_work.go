@@ -42,7 +42,11 @@ var boots = []Route{
 		Help: "boots instances; returns the reservation id at once, or with `?wait=` also the boot, at its outcome or when the wait ends",
 	},
 	{
-		Method: http.MethodGet, Path: "/zones/boot", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker, project},
+		Method: http.MethodGet, Path: "/zones/boot", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{
+			{"all_projects", "true for the boots of all projects; for admins"},
+			limit, marker, project,
+			{"state", "boots in this state, such as BUILDING, ACTIVE or FAILED; other values are refused"},
+		},
 		Status: http.StatusOK, Answer: list("boots", Boot{}), Since: since,
 		Help: "the boots of the project",
 	},

@@ -156,8 +156,25 @@ func (d *dialect) listBoots(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	all, err := boolParameter(r, "all_projects")
+	switch {
+	case err != nil:
+		return err
+	case all && !door.Caller(r).Allows(api.RoleAdmin):
+		return api.Errorf(api.CodeForbidden, "all_projects needs the role admin")
+	}
+	in := api.BootState(r.URL.Query().Get("state"))
+	if in != "" && !slices.Contains(bootStates, in) {
+		return api.Errorf(api.CodeInvalid, "state must be one of %s, got %q", wordsOf(bootStates), string(in))
+	}
 	id := func(b *state.Boot) string { return string(b.Request.Reservation) }
-	page, next := ordinaryBoots(v, project, state.Page{Marker: marker, Limit: limit + 1}), ""
+	read := func(p state.Page) []*state.Boot { return v.BootsPage(project, p) }
+	if all {
+		id = func(b *state.Boot) string { return string(b.Request.Project) + "/" + string(b.Request.Reservation) }
+		read = v.AllBootsPage
+	}
+	shown := func(b *state.Boot) bool { return !b.Request.Reserves && (in == "" || b.State() == in) } // an order of a lease is shown as a lease
+	page, next := bootsPage(read, id, shown, state.Page{Marker: marker, Limit: limit + 1}), ""
 	if len(page) > limit {
 		page, next = page[:limit], id(page[limit-1])
 	}
@@ -167,14 +184,19 @@ func (d *dialect) listBoots(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// ordinaryBoots returns boots of a project by reservation id, without the orders of leases.
-func ordinaryBoots(v *state.State, project api.ProjectID, page state.Page) []*state.Boot {
+// bootStates are the possible states of a boot, in the order of its life.
+var bootStates = []api.BootState{
+	api.BootAccepted, api.BootHolding, api.BootBuilding, api.BootActive, api.BootDegraded, api.BootError, api.BootReleasing, api.BootReleased, api.BootFailed,
+}
+
+// bootsPage returns the boots of one page that are shown. read returns the boots after a marker, and id the marker of one.
+func bootsPage(read func(state.Page) []*state.Boot, id func(*state.Boot) string, shown func(*state.Boot) bool, page state.Page) []*state.Boot {
 	var out []*state.Boot
 	for {
-		found := v.BootsPage(project, page)
+		found := read(page)
 		for _, b := range found {
-			page.Marker = string(b.Request.Reservation)
-			if b.Request.Reserves {
+			page.Marker = id(b)
+			if !shown(b) {
 				continue
 			}
 			if out = append(out, b); len(out) == page.Limit {

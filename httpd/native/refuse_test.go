@@ -450,7 +450,7 @@ func TestPagesAndWaits(t *testing.T) {
 		"/servers", "/servers/detail", "/zones/boot", "/hosts", "/server-groups", "/aggregates", "/availability-zones",
 		"/operator/tokens",
 	} {
-		for _, q := range []string{"limit=0", "limit=-1", "limit=1001", "limit=x", "limit=1.0", "marker=" + strings.Repeat("x", 129)} {
+		for _, q := range []string{"limit=0", "limit=-1", "limit=1001", "limit=x", "limit=1.0", "marker=" + strings.Repeat("x", 130)} {
 			w.refused(t, call{method: "GET", target: target + "?" + q, token: admin}, api.CodeInvalid, "")
 		}
 		for _, q := range []string{"", "limit=1", "limit=1000", "marker=zzz", "marker=%00"} {

@@ -2,6 +2,7 @@ package native
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -329,4 +330,42 @@ func TestOrdersOfLeasesAreNotListed(t *testing.T) {
 	}
 	var one map[string]any
 	w.answered(t, call{method: "GET", target: "/zones/boot/r-z0", token: member}, 200, &one) // for whoever was told its id
+}
+
+// TestBootsOfAllProjects: an admin sees the boots of all projects page by page, or those of one state; nobody else does.
+func TestBootsOfAllProjects(t *testing.T) {
+	w := newWorld(t)
+	list := func(query string) (ids []string) {
+		for marker, more := "", true; more; more = marker != "" {
+			var page struct {
+				Boots []rest.Boot
+				Next  string `json:"next_marker"`
+			}
+			w.answered(t, call{method: "GET", target: "/zones/boot?" + query + "&marker=" + marker, token: admin}, 200, &page)
+			for _, b := range page.Boots {
+				ids = append(ids, string(b.Project)+"/"+string(b.Reservation)+" "+string(b.State))
+			}
+			marker = page.Next
+		}
+		return ids
+	}
+	all := list("all_projects=true")
+	assert.True(t, slices.IsSorted(all))
+	assert.Contains(t, strings.Join(all, ","), "/r-hidden ")
+	assert.Contains(t, strings.Join(all, ","), "/r-web ")
+	assert.Equal(t, all, list("all_projects=true&limit=1"))
+	var active []string
+	for _, b := range all {
+		if strings.HasSuffix(b, " ACTIVE") {
+			active = append(active, b)
+		}
+	}
+	assert.NotEmpty(t, active)
+	assert.Less(t, len(active), len(all))
+	assert.Equal(t, active, list("all_projects=true&state=ACTIVE&limit=1"))
+	w.refused(t, call{method: "GET", target: "/zones/boot?state=active", token: admin}, api.CodeInvalid, "state must be one of ACCEPTED")
+	w.refused(t, call{method: "GET", target: "/zones/boot?all_projects=x", token: admin}, api.CodeInvalid, "must be true or false")
+	for _, token := range []string{reader, member, other} {
+		w.refused(t, call{method: "GET", target: "/zones/boot?all_projects=true", token: token}, api.CodeForbidden, "needs the role admin")
+	}
 }

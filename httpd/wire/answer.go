@@ -134,6 +134,9 @@ func Wait(r *http.Request) (time.Duration, error) {
 	return d, nil
 }
 
+// markerMaxBytes bounds a marker: two names with a character between them.
+const markerMaxBytes = 2*api.NameMaxBytes + 1
+
 // Page reads ?limit= and ?marker=.
 func Page(r *http.Request) (limit int, marker string, err error) {
 	q := r.URL.Query()
@@ -146,7 +149,7 @@ func Page(r *http.Request) (limit int, marker string, err error) {
 		limit = n
 	}
 	marker = q.Get("marker")
-	if len(marker) > 2*api.NameMaxBytes {
+	if len(marker) > markerMaxBytes {
 		return 0, "", api.Errorf(api.CodeInvalid, "marker is not one that a list has returned")
 	}
 	return limit, marker, nil

@@ -227,7 +227,7 @@ func TestPage(t *testing.T) {
 	for q, want := range map[string]int{
 		"": api.PageMax, "?limit=": api.PageMax, "?limit=1": 1, "?limit=1000": 1000, "?limit=1001": 0, "?limit=0": 0,
 		"?limit=-1": 0, "?limit=x": 0, "?limit=1.5": 0, "?limit=99999999999999999999": 0,
-		"?marker=" + strings.Repeat("x", 2*api.NameMaxBytes): api.PageMax, "?marker=" + strings.Repeat("x", 2*api.NameMaxBytes+1): 0,
+		"?marker=" + strings.Repeat("x", markerMaxBytes): api.PageMax, "?marker=" + strings.Repeat("x", markerMaxBytes+1): 0,
 	} {
 		got, marker, err := Page(httptest.NewRequest(http.MethodGet, "/"+q, nil))
 		if want == 0 {

@@ -77,6 +77,7 @@ var doors = map[string][]string{
 	"go.etcd.io/bbolt":                        {"raftstore"},
 	"golang.org/x/crypto":                     {"buildplan/seal", "identity"},
 	"golang.org/x/sync":                       {"zone", "gossip", "agent", "node"},
+	"github.com/itchyny/gojq":                 {"cli"},
 	"golang.org/x/sys":                        {"internal/sysinfo", "agent/driver/process"},
 	"golang.org/x/term":                       {"cli"},
 	"gonum.org/v1/plot":                       {"bench/report"},

@@ -45,6 +45,21 @@ func (s *bootsBook) UndecidedBoot(key string) (*Boot, bool) {
 	return pickRecord(&s.undecided, &s.boots, key)
 }
 
+// AllBootsPage returns boots of all projects, by project and reservation id. The marker is those of the last one, with
+// a slash between them.
+func (s *bootsBook) AllBootsPage(page Page) []*Boot {
+	var out []*Boot
+	project, reservation, _ := strings.Cut(page.Marker, "/")
+	after := project + "\x00" + reservation
+	s.boots.Ascend(after, func(k string, b *Boot) bool {
+		if k != after {
+			out = append(out, b)
+		}
+		return len(out) < page.Limit
+	})
+	return out
+}
+
 // BootsPage returns boots of a project by reservation id.
 func (s *bootsBook) BootsPage(p api.ProjectID, page Page) []*Boot {
 	var out []*Boot
