@@ -44,6 +44,7 @@ func operatorCommand(e *env) *cobra.Command {
 		},
 		nounCommand("snapshot", "Save and restore the whole state of the zone", snapshotSave(e), snapshotRestore(e)),
 		operatorLog(e),
+		operatorRecover(e),
 		operatorAudit(e),
 		nounCommand("config", "See and change the settings of the zone", configShow(e), configSet(e)),
 		nounCommand("keyring", "Manage the keys that seal plans", &cobra.Command{

@@ -87,7 +87,7 @@ with all fields, and byte fields only their length.`,
 }
 
 // callerOnly are the flags that only verbs which call a zone take.
-var callerOnly = []string{"addr", "token", "token-file", "cacert", "linearizable"}
+var callerOnly = []string{"addr", "context", "jq", "token", "token-file", "cacert", "linearizable"}
 
 // hideCallerFlags leaves the flags of callers out of the help of c.
 func hideCallerFlags(c *cobra.Command) {

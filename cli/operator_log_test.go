@@ -159,3 +159,24 @@ func TestLogShowsNoBytes(t *testing.T) {
 	assert.Equal(t, "Prune, NodePut x2", commandNames([]command.Command{command.Prune{}, command.NodePut{}, command.NodePut{}}))
 	assert.Equal(t, "n1=h:1, n2=h:2 (no vote)", membersText([]raftstore.Member{{ID: "n1", Addr: "h:1", Voter: true}, {ID: "n2", Addr: "h:2"}}))
 }
+
+// TestOperatorRecover refuses what needs no recovery, and says why. How a zone is recovered is shown with processes.
+func TestOperatorRecover(t *testing.T) {
+	recoverZone := func(args ...string) result {
+		return berth(t.Context(), nil, "", append([]string{"operator", "recover"}, args...)...)
+	}
+	dir, _ := stoppedNode(t, func(dir string) {
+		r := recoverZone("--dir", dir, "--yes")
+		assert.Equal(t, exitConflict, r.exit)
+		assert.Contains(t, r.errOut, "hint: stop the node first")
+	})
+	r := recoverZone("--dir", dir, "--yes")
+	assert.Equal(t, exitConflict, r.exit)
+	assert.Contains(t, r.errOut, "MEMBER")
+	assert.Contains(t, r.errOut, "goes on")
+	assert.Contains(t, r.errOut, "is the only voter of its zone already; start it")
+	assert.Equal(t, exitNotFound, recoverZone("--dir", t.TempDir(), "--yes").exit)
+	assert.Equal(t, exitUsage, recoverZone("--yes").exit)
+	assert.Equal(t, exitUsage, recoverZone("--dir", dir, "--context", "x").exit)
+	assert.Equal(t, exitUsage, recoverZone("--dir", dir, "-o", "xml").exit)
+}
