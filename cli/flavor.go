@@ -131,7 +131,7 @@ func (s *shape) setStandard(c *cobra.Command, r api.Resources) error {
 		if !c.Flags().Changed(size.flag) {
 			continue
 		}
-		n, ok := parseSize(size.text, size.mib)
+		n, ok := ParseSize(size.text, size.mib)
 		if !ok && size.text != "0" {
 			return usageError(c, "--%s must be a whole number of %s, such as 2G, got %q", size.flag, size.unit, size.text)
 		}

@@ -217,13 +217,13 @@ func (w *roomWish) readSizes(c *cobra.Command, r *rest.ReservationSpec) error {
 	if w.vcpus < 1 {
 		return usageError(c, "--vcpus must be 1 or more, got %d", w.vcpus)
 	}
-	ram, ok := parseSize(w.ram, 1)
+	ram, ok := ParseSize(w.ram, 1)
 	if !ok {
 		return usageError(c, "--ram must be a size such as 512M or 2G, got %q", w.ram)
 	}
 	var disk int64
 	if w.disk != "" {
-		if disk, ok = parseSize(w.disk, 1<<10); !ok {
+		if disk, ok = ParseSize(w.disk, 1<<10); !ok {
 			return usageError(c, "--disk must be a size such as 10G, got %q", w.disk)
 		}
 	}

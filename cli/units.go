@@ -13,10 +13,10 @@ import (
 // mebibytes has the size of the units that --ram and --disk may end with.
 var mebibytes = map[byte]float64{'M': 1, 'G': 1 << 10, 'T': 1 << 20}
 
-// parseSize reads a size such as "512M", "0.5G" or "1T" and returns it in units of
+// ParseSize reads a size such as "512M", "0.5G" or "1T" and returns it in units of
 // unitMiB mebibytes; a bare number counts those units. Units are powers of 1024. The
 // result must be a whole number, 1 to api.AmountMax.
-func parseSize(text string, unitMiB float64) (int64, bool) {
+func ParseSize(text string, unitMiB float64) (int64, bool) {
 	digits := strings.TrimSuffix(strings.TrimSuffix(text, "B"), "i")
 	factor := 1.0
 	if n := len(digits); n > 0 {

@@ -314,23 +314,23 @@ func TestSizes(t *testing.T) {
 		"512": 512, "512M": 512, "512MiB": 512, "512MB": 512, "0.5G": 512, "1.5G": 1536, "2GiB": 2048, "1T": 1 << 20, "1": 1, ".5G": 512,
 		"68719476736": api.AmountMax,
 	} {
-		got, ok := parseSize(text, 1)
+		got, ok := ParseSize(text, 1)
 		assert.True(t, ok, text)
 		assert.Equal(t, mib, got, text)
 	}
 	for _, text := range []string{
 		"", "M", "0", "-1", "-1G", "0.3G", "1K", "1e3", "0x10", "Inf", "NaN", "5iB", "5B", "1 G", "1_0", "68719476737", "1G2",
 	} {
-		_, ok := parseSize(text, 1)
+		_, ok := ParseSize(text, 1)
 		assert.False(t, ok, text)
 	}
-	gib, ok := parseSize("10", 1<<10)
+	gib, ok := ParseSize("10", 1<<10)
 	assert.True(t, ok)
 	assert.Equal(t, int64(10), gib)
-	gib, ok = parseSize("1T", 1<<10)
+	gib, ok = ParseSize("1T", 1<<10)
 	assert.True(t, ok)
 	assert.Equal(t, int64(1024), gib)
-	_, ok = parseSize("512M", 1<<10)
+	_, ok = ParseSize("512M", 1<<10)
 	assert.False(t, ok, "half a GiB is no disk")
 }
 

@@ -51,13 +51,13 @@ func TestErrorsOfProcessesHaveNoHintsOfCalls(t *testing.T) {
 	const usage, notFound = 2, 3
 	dir := t.TempDir()
 	for line, want := range map[string]int{
-		"node --dir " + dir:                      notFound,
-		"node --dir " + dir + " --log-level x":   usage,
-		"agent --dir " + dir:                     usage,
-		"init --dir " + dir + " --name ''":       usage,
-		"dev --zones " + dir + "/none.yaml":      usage,
-		"demo --log-format x":                    usage,
-		"node --dir x --join-file " + dir + "/t": usage,
+		"node --dir " + dir:                    notFound,
+		"node --dir " + dir + " --log-level x": usage,
+		"agent --dir " + dir:                   usage,
+		"init --dir " + dir + " --name ''":            usage,
+		"dev --zones " + dir + "/none.yaml":           usage,
+		"demo --log-format x":                         usage,
+		"node --dir x --join-file " + dir + "/t":      usage,
 	} {
 		exit, _, errOut := berth(t, strings.Fields(line)...)
 		assert.Equal(t, want, exit, line)
@@ -66,6 +66,27 @@ func TestErrorsOfProcessesHaveNoHintsOfCalls(t *testing.T) {
 	exit, _, errOut := berth(t, "node", "more")
 	assert.Equal(t, usage, exit)
 	assert.Contains(t, errOut, "berth node --help")
+}
+
+// TestCapsOfInstancesAreChecked before an agent uses up its token.
+func TestCapsOfInstancesAreChecked(t *testing.T) {
+	const other = "is not the directory of an agent"
+	for flag, want := range map[string]string{
+		"--output-max 1M":    other,
+		"--output-max 1T":    other,
+		"--output-max 0":     "--output-max must be a size",
+		"--output-max 1.5M":  "--output-max must be a size",
+		"--output-max 1025G": "--output-max must be a size",
+		"--disk-every 1s":    other,
+		"--disk-every 1h":    other,
+		"--disk-every 0":     "--disk-every must be 1s to 1h",
+		"--disk-every 999ms": "--disk-every must be 1s to 1h",
+		"--disk-every 1h1ns": "--disk-every must be 1s to 1h",
+	} {
+		exit, _, errOut := berth(t, strings.Fields("agent --dir "+t.TempDir()+" "+flag)...)
+		assert.Equal(t, 2, exit, flag)
+		assert.Contains(t, errOut, want, flag)
+	}
 }
 
 func TestAFileOfZonesThatStandsForGigabytesIsRefused(t *testing.T) {

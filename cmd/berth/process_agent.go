@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,8 @@ import (
 type agentFlags struct {
 	dir, join, driver, name, shape, reserve, pool, prefix string
 	hosts                                                 int
-	cgroup, user, users                                   string
+	cgroup, user, users, outputMax                        string
+	diskEvery                                             time.Duration
 	attributes, traits                                    []string
 	logs                                                  logFlags
 }
@@ -69,6 +71,8 @@ The first time, an agent joins with a token of "berth join-token create --kind a
 	f.StringArrayVar(&a.traits, "trait", nil, "trait of the hosts, such as CUSTOM_SSD; may be repeated")
 	f.StringVar(&a.user, "user", "", "`USER` as whom instances run, which keeps them from the agent's key; needs an agent that runs as root (process driver)")
 	f.StringVar(&a.users, "users", "", "`FIRST-LAST`: numbers of users of which each instance gets one for itself, which keeps instances from each other too; needs an agent that runs as root (process driver)")
+	f.StringVar(&a.outputMax, "output-max", "64M", "`SIZE` of what is kept of each output of an instance, 1M to 1T; a bare number is MiB (process driver)")
+	f.DurationVar(&a.diskEvery, "disk-every", process.DiskDefault, "time between two looks at whether instances have more in their folders than their DISK_GB, 1s to 1h (process driver)")
 	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits, empty for none (process driver)")
 	a.logs.addFlags(c, "info")
 	cli.RequireFlags(c, "dir")
@@ -80,6 +84,9 @@ func (a *agentFlags) runAgent(ctx context.Context, e *env) error {
 	log, err := a.logs.newLogger(e)
 	if err != nil {
 		return err
+	}
+	if _, err = a.checkCaps(); err != nil {
+		return err // before a token is used up
 	}
 	home, wallet, err := a.joinOrOpenHome(ctx)
 	if err != nil {
@@ -166,6 +173,18 @@ func (a *agentFlags) simulatedHosts() ([]api.AgentHost, error) {
 	return agent.FakeHosts(a.prefix, a.hosts, shape), nil
 }
 
+// checkCaps checks what limits the output and the disk of instances, and returns the output in bytes.
+func (a *agentFlags) checkCaps() (output int64, err error) {
+	output, ok := cli.ParseSize(a.outputMax, 1)
+	if !ok || output > process.OutputMost>>20 {
+		return 0, api.Errorf(api.CodeInvalid, "--output-max must be a size such as 64M, 1M to 1T, not %q", a.outputMax)
+	}
+	if a.diskEvery < process.DiskLeast || a.diskEvery > process.DiskMost {
+		return 0, api.Errorf(api.CodeInvalid, "--disk-every must be %v to %v, not %v", process.DiskLeast, process.DiskMost, a.diskEvery)
+	}
+	return output << 20, nil
+}
+
 // machineHosts describes this machine and opens the process driver on it.
 func (a *agentFlags) machineHosts(ctx context.Context, log *slog.Logger) ([]api.AgentHost, driver.Driver, func(), error) {
 	name := a.name
@@ -185,11 +204,17 @@ func (a *agentFlags) machineHosts(ctx context.Context, log *slog.Logger) ([]api.
 			reserve[c] = v.Total
 		}
 	}
+	output, err := a.checkCaps()
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	h, err := agent.Machine(name, a.dir, reserve)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	conf := process.Config{Dir: filepath.Join(a.dir, "instances"), Cgroup: a.cgroup, Log: log}
+	conf := process.Config{
+		Dir: filepath.Join(a.dir, "instances"), Cgroup: a.cgroup, OutputMax: output, DiskEvery: a.diskEvery, Log: log,
+	}
 	if a.user != "" {
 		if conf.User, err = process.FindUser(a.user); err != nil {
 			return nil, nil, nil, err

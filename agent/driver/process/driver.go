@@ -11,6 +11,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,6 +65,9 @@ type Config struct {
 	User   *Identity     // as whom all commands run; nil for the agent's own user, or for one of Users
 	Users  *UserRange    // each instance runs as one that no other has; nil for User
 	Log    *slog.Logger  // required
+
+	OutputMax int64         // bytes to keep of each of an instance's outputs, OutputLeast to OutputMost; 0 for OutputDefault
+	DiskEvery time.Duration // between two looks at what instances have on disk, DiskLeast to DiskMost; 0 for DiskDefault
 }
 
 // Driver runs processes. Use Open, and Close at the end.
@@ -91,7 +95,7 @@ type Driver struct {
 }
 
 // instance is one instance that is not forgotten. record is guarded by the
-// driver's mutex; the rest, except asked, is set once.
+// driver's mutex; the rest is set once, unless it says otherwise.
 type instance struct {
 	record
 	pidfd    *os.File      // nil if it had ended before it was found
@@ -99,6 +103,8 @@ type instance struct {
 	cmd      *exec.Cmd     // nil if it is not our child
 	gone     chan struct{} // closed when its process has ended and record has the outcome
 	asked    bool          // a notice has asked it to end; only calls with its turn use it
+	verdict  string        // why the driver has killed it, if it has; guarded like record
+	folder   sync.Mutex    // held while its output is trimmed or its folder is removed
 
 	volumes []api.InstanceID // attached; guarded like record
 }
@@ -114,8 +120,14 @@ func Open(ctx context.Context, conf Config) (*Driver, error) {
 	if conf.Cgroup != "" && !api.ValidName(conf.Cgroup) {
 		return nil, api.CheckName("control group", conf.Cgroup)
 	}
-	if conf.Grace == 0 {
-		conf.Grace = GraceDefault
+	conf.Grace = cmp.Or(conf.Grace, GraceDefault)
+	conf.OutputMax = cmp.Or(conf.OutputMax, OutputDefault)
+	conf.DiskEvery = cmp.Or(conf.DiskEvery, DiskDefault)
+	if conf.OutputMax < OutputLeast || conf.OutputMax > OutputMost {
+		return nil, api.Errorf(api.CodeInvalid, "the output that is kept of an instance must be %d to %d bytes, not %d", OutputLeast, int64(OutputMost), conf.OutputMax)
+	}
+	if conf.DiskEvery < DiskLeast || conf.DiskEvery > DiskMost {
+		return nil, api.Errorf(api.CodeInvalid, "the time between two looks at what instances have on disk must be %v to %v, not %v", DiskLeast, DiskMost, conf.DiskEvery)
 	}
 	d := &Driver{
 		conf: conf, shell: shell, changed: make(chan struct{}, 1), closed: make(chan struct{}),
@@ -168,7 +180,12 @@ func (d *Driver) openFolder(ctx context.Context) error {
 	d.groups = findGroups(string(mountinfo), d.conf.Cgroup)
 	d.groups.owner = ownerOf(folder)
 	d.watches.Go(d.runTether)
-	return d.adoptAll(ctx)
+	if err = d.adoptAll(ctx); err != nil {
+		return err
+	}
+	d.watches.Go(d.runTrims)
+	d.watches.Go(d.runDiskLooks)
+	return nil
 }
 
 // lockFolder locks the folder. A child that an agent was starting when it was killed

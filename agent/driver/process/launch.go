@@ -115,7 +115,7 @@ func checkCommand(command []string) error {
 func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Workload) (*instance, error) {
 	i := &instance{gone: make(chan struct{}), record: record{
 		Instance: w.Instance, Host: host, Name: w.Name, Flavor: w.Flavor, Boot: d.boot, Status: api.StatusActive,
-		Fenced: w.Fence > 0,
+		Fenced: w.Fence > 0, DiskGB: w.Resources[api.DiskGB],
 	}}
 	if err := checkCommand(w.Command); err != nil {
 		return i, err

@@ -31,9 +31,10 @@ type record struct {
 	Boot     string         `json:"boot_id,omitempty"`
 	Status   api.Status     `json:"status"`
 	Fault    string         `json:"fault,omitempty"`
-	UID      uint32         `json:"uid,omitempty"`    // the user that it alone runs as, whose group has the same number; 0 if it has none for itself
-	Fenced   bool           `json:"fenced,omitempty"` // it must not outlive its driver
-	Volume   bool           `json:"volume,omitempty"` // it is a volume: its work folder, and no process
+	UID      uint32         `json:"uid,omitempty"`     // the user that it alone runs as, whose group has the same number; 0 if it has none for itself
+	Fenced   bool           `json:"fenced,omitempty"`  // it must not outlive its driver
+	DiskGB   int64          `json:"disk_gb,omitempty"` // what its work folder may hold; 0 for any amount
+	Volume   bool           `json:"volume,omitempty"`  // it is a volume: its work folder, and no process
 }
 
 // loadRecord reads the record of an instance; fs.ErrNotExist if it has none.

@@ -67,6 +67,8 @@ func (d *Driver) stopInstance(ctx context.Context, id api.InstanceID, first unix
 			return err
 		}
 	}
+	i.folder.Lock()
+	defer i.folder.Unlock()
 	if err := d.forgetInstance(id); err != nil {
 		return err
 	}

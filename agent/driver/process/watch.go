@@ -23,6 +23,11 @@ func (d *Driver) watchProcess(i *instance) {
 	r := i.record
 	d.mu.Unlock()
 	r.Status, r.Fault = d.outcomeOf(i, r)
+	d.mu.Lock()
+	if i.verdict != "" {
+		r.Status, r.Fault = api.StatusError, i.verdict
+	}
+	d.mu.Unlock()
 	_ = i.pidfd.Close() // a driver that closes may have done so already
 	i.closeFenceEnd()
 	if r.Fenced && d.isClosing() {

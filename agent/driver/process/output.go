@@ -1,0 +1,125 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/api"
+)
+
+// Limits of Config.OutputMax, in bytes.
+const (
+	OutputLeast   = 1 << 20
+	OutputDefault = 64 << 20
+	OutputMost    = 1 << 40
+)
+
+// Two looks at the output of all instances begin at least trimEvery apart.
+const trimEvery = 100 * time.Millisecond
+
+// earlierPart is what the name of a file of output ends with if it has what came before.
+const earlierPart = ".1"
+
+// runTrims holds the output of the instances to its limit until the driver is closed.
+func (d *Driver) runTrims() {
+	t := time.NewTicker(trimEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			d.trimAll()
+		case <-d.closed:
+			return
+		}
+	}
+}
+
+// trimAll trims the output of all instances once, also of those that have ended: what they had
+// left is found in the next look after that.
+func (d *Driver) trimAll() {
+	for _, i := range d.listCommands() {
+		if !i.folder.TryLock() { // it is being removed, which may take long
+			continue
+		}
+		for _, name := range []string{stdoutFile, stderrFile} {
+			if err := d.trimOutput(i.Instance, name); err != nil {
+				d.conf.Log.Warn("output of an instance cannot be kept", "instance", i.Instance, "file", name, "err", err)
+			}
+		}
+		i.folder.Unlock()
+	}
+}
+
+// listCommands returns the instances that run a command or have run one, by id.
+func (d *Driver) listCommands() (out []*instance) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, i := range d.all {
+		if !i.Volume {
+			out = append(out, i)
+		}
+	}
+	slices.SortFunc(out, func(a, b *instance) int { return strings.Compare(string(a.Instance), string(b.Instance)) })
+	return out
+}
+
+// trimOutput empties a file of output that has more than half of what it may have. Its newest half
+// becomes the earlier part, in place of the one before. The command continues to write to the
+// file, at its end; what it writes between the copy and the cut is lost. A file that is not there
+// is left alone. If there is no room for an earlier part, there is none, and the file is
+// emptied all the same.
+func (d *Driver) trimOutput(id api.InstanceID, name string) error {
+	half := d.conf.OutputMax / 2
+	var s unix.Stat_t
+	// A command may reserve blocks beyond the end, and a file system does so for it.
+	if err := unix.Lstat(filepath.Join(d.conf.Dir, string(id), name), &s); err != nil || s.Size <= half && s.Blocks*blockBytes <= d.conf.OutputMax {
+		return nil
+	}
+	folder, err := d.root.Open(string(id))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }() // nothing was written through it
+	f, err := openIn(folder, name, unix.O_RDWR|unix.O_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	err = keepEarlier(folder, f, name+earlierPart, s.Size, half)
+	return errors.Join(err, f.Truncate(0), f.Close())
+}
+
+// keepEarlier copies the last half of a file with size bytes, and at most as much again that has
+// come meanwhile, to a new one.
+func keepEarlier(folder, f *os.File, name string, size, half int64) (err error) {
+	if err := unix.Unlinkat(int(folder.Fd()), name, 0); err != nil && !isNotExist(err) {
+		return fmt.Errorf("removing the earlier part: %w", err)
+	}
+	to, err := openIn(folder, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Seek(max(0, size-half), io.SeekStart); err == nil {
+		_, err = io.Copy(to, io.LimitReader(f, 2*half))
+	}
+	if err = errors.Join(err, to.Close()); err != nil {
+		return errors.Join(fmt.Errorf("keeping the earlier part: %w", err), unix.Unlinkat(int(folder.Fd()), name, 0))
+	}
+	return nil
+}
+
+// openIn opens a name in a folder, and follows no link. A new file is for its owner only.
+func openIn(folder *os.File, name string, flags int) (*os.File, error) {
+	fd, err := unix.Openat(int(folder.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", name, err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
