@@ -379,6 +379,7 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(n.nodeGate.roomFor(api.ALPNHTTP), n.onlyMembers(n.fromNodes()))
 	serving(agentGate.roomFor(api.ALPNHTTP), agents.New(agents.Config{
 		Zone: n.zone, Fleet: n.fleet, Renew: n.renewAgent, Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now, Refusals: n.refusals,
+		Insecure: n.opts.Insecure,
 	}))
 	serving(placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })

@@ -210,7 +210,7 @@ with exit code 9. The zone continues without it.`,
 				os.Exit(cli.ExitBroken)
 			}
 			if o.Insecure {
-				log.Warn("tokens are not required: every caller is an administrator")
+				log.Warn("tokens are not required: every caller is an administrator; hosts that run commands are refused while this node leads")
 			}
 			equip(&o)
 			n, err := node.Open(o)

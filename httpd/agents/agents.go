@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -17,6 +18,7 @@ import (
 	"berth/httpd/refusals"
 	"berth/httpd/wire"
 	"berth/internal/actor"
+	"berth/raftstore/state"
 	"berth/zone"
 	"berth/zone/fleet"
 )
@@ -26,14 +28,15 @@ const registerMax = 16 << 20
 
 // Config holds what the handler needs.
 type Config struct {
-	Zone   *zone.Zone
-	Fleet  *fleet.Fleet
-	Renew  func(ctx context.Context, id api.AgentID, q *api.AgentRenew) (*api.AgentRenewed, error)
-	Agent  func(r *http.Request) (api.AgentID, bool) // the authenticated agent
-	Leader func() (addr string, self bool)           // agent listener of the leader, "" if there is none
-	Log    *slog.Logger
-	Rates  *rates.Limiter // of calls of one agent; nil for no limit
-	Now    func() time.Time
+	Zone     *zone.Zone
+	Fleet    *fleet.Fleet
+	Renew    func(ctx context.Context, id api.AgentID, q *api.AgentRenew) (*api.AgentRenewed, error)
+	Agent    func(r *http.Request) (api.AgentID, bool) // the authenticated agent
+	Leader   func() (addr string, self bool)           // agent listener of the leader, "" if there is none
+	Log      *slog.Logger
+	Rates    *rates.Limiter // of calls of one agent; nil for no limit
+	Now      func() time.Time
+	Insecure bool // the public API asks for no token: hosts that run commands are refused
 	// Refusals logs refusals, and counts agents that were revoked, and changes that an agent may not make; nil for
 	// nothing.
 	Refusals *refusals.Counter
@@ -63,12 +66,38 @@ func (d *agentDoor) listRoutes() []route {
 		return door.Route{Method: http.MethodPost, Path: path, Read: read}
 	}
 	return []route{
-		{post(api.PathAgentRegister, api.ReadLog), serveCall(d, registerMax, d.Fleet.RegisterHosts)},
+		{post(api.PathAgentRegister, api.ReadLog), serveCall(d, registerMax, d.registerHosts)},
 		// An agent ignores the orders of a leader of an older term.
-		{post(api.PathAgentWork, api.ReadLocal), serveCall(d, api.BodyMaxBytes, d.Fleet.Work)},
+		{post(api.PathAgentWork, api.ReadLocal), serveCall(d, api.BodyMaxBytes, d.work)},
 		{post(api.PathAgentReport, api.ReadLog), serveCall(d, api.ZoneBodyMaxBytes, d.Fleet.Report)},
 		{post(api.PathAgentRenew, api.ReadLog), serveCall(d, api.BodyMaxBytes, d.Renew)},
 	}
+}
+
+var errRunsCommands = api.Errorf(api.CodeForbidden,
+	"this node asks for no tokens (--insecure-dev): whoever reaches it could run any command on a host of the driver process, so that it has none; use tokens, or the driver fake")
+
+// registerHosts registers hosts, but none that run commands while anybody may define these.
+func (d *agentDoor) registerHosts(ctx context.Context, id api.AgentID, q *api.AgentRegister) (*api.AgentRegistered, error) {
+	for _, h := range q.Hosts {
+		needs := api.UnreportedNeeds(h.Driver)
+		if h.Needs != nil {
+			needs = *h.Needs
+		}
+		if d.Insecure && needs.Command {
+			return nil, errRunsCommands
+		}
+	}
+	return d.Fleet.RegisterHosts(ctx, id, q)
+}
+
+// work returns what is to run, but for hosts that were registered before anybody could define
+// commands.
+func (d *agentDoor) work(ctx context.Context, id api.AgentID, q *api.AgentWork) (*api.AgentWorkload, error) {
+	if d.Insecure && slices.ContainsFunc(d.Zone.View().WorkAfter(id, 0), func(h *state.Host) bool { return h.DriverNeeds().Command }) {
+		return nil, errRunsCommands
+	}
+	return d.Fleet.Work(ctx, id, q)
 }
 
 // Routes returns every call of the agent protocol with its kind of read.

@@ -32,6 +32,7 @@ type agentKey struct{}
 // world is a zone of two nodes without hosts.
 type world struct {
 	http.Handler
+	conf     Config
 	store    *memstore.Store
 	zone     *zone.Zone
 	follower bool
@@ -43,7 +44,7 @@ func newWorld(tb testing.TB) *world {
 	w := &world{store: memstore.New()}
 	log := slog.New(requestid.NewHandler(slog.NewTextHandler(&w.lines, nil)))
 	w.zone = zone.New(zone.Config{Store: w.store, Now: time.Now, Log: log})
-	w.Handler = New(Config{
+	w.conf = Config{
 		Zone: w.zone, Fleet: fleet.New(w.zone, nil), Log: log,
 		Rates: rates.New(rates.Rates{rates.Heartbeats: 1000}), Now: func() time.Time { return time.Unix(0, 0) },
 		Refusals: refusals.New(log, func() time.Time { return time.Unix(1, 0) }),
@@ -52,7 +53,8 @@ func newWorld(tb testing.TB) *world {
 			return id, ok
 		},
 		Leader: func() (string, bool) { return "10.0.0.2:4", !w.follower },
-	})
+	}
+	w.Handler = New(w.conf)
 	w.store.Must(tb, command.Init{Zone: "zone-1", Name: "root"})
 	for _, n := range []string{"1", "2"} {
 		w.store.Must(tb, command.NodePut{Node: api.Node{ID: api.NodeID(n), AgentAddr: "10.0.0." + n + ":4"}})
@@ -249,6 +251,29 @@ func TestHostsThatAreRefused(t *testing.T) {
 		edit(&r.Hosts[1])
 		t.Run(name, func(t *testing.T) { w.refused(t, "a-1", api.PathAgentRegister, r, api.CodeInvalid, "") })
 	}
+}
+
+// TestHostsThatRunCommandsNeedTokens: where anybody may define a flavor there is no host that runs its
+// command, also if it was there before.
+func TestHostsThatRunCommandsNeedTokens(t *testing.T) {
+	w := newWorld(t)
+	of := func(driver string, needs *api.Needs) api.AgentRegister {
+		h := host("h-" + driver)
+		h.Driver, h.Needs = driver, needs
+		return api.AgentRegister{Hosts: []api.AgentHost{host("h-first-" + driver), h}}
+	}
+	runs := &api.Needs{Command: true}
+	var registered api.AgentRegistered
+	w.answered(t, "agent-1", api.PathAgentRegister, of("process", runs), &registered)
+	w.answered(t, "agent-2", api.PathAgentRegister, of("fake", &api.Needs{}), &registered)
+	w.conf.Insecure = true
+	w.Handler = New(w.conf)
+	w.refused(t, "agent-1", api.PathAgentWork, api.AgentWork{}, api.CodeForbidden, "asks for no tokens")
+	w.refused(t, "agent-3", api.PathAgentRegister, of("process", nil), api.CodeForbidden, "asks for no tokens")
+	w.refused(t, "agent-3", api.PathAgentRegister, of("other", runs), api.CodeForbidden, "asks for no tokens")
+	var work api.AgentWorkload
+	w.answered(t, "agent-2", api.PathAgentWork, api.AgentWork{}, &work)
+	assert.Len(t, work.Hosts, 2)
 }
 
 func TestAFollowerSaysWhereTheLeaderIs(t *testing.T) {

@@ -195,8 +195,8 @@ func (s *stockBook) refreshCleaning() {
 	clear(s.recheck)
 }
 
-// driverNeeds returns what the host's driver needs of a flavor.
-func (h *Host) driverNeeds() api.Needs {
+// DriverNeeds returns what the host's driver needs of a flavor.
+func (h *Host) DriverNeeds() api.Needs {
 	if h.Needs != nil {
 		return *h.Needs
 	}
@@ -211,7 +211,7 @@ func (s *stockBook) specOf(h *Host) capacity.Spec {
 	seen := s.declarationsOfHost(h).merged()
 	return capacity.Spec{
 		ID: h.ID, Name: h.Name, Inventory: seen.inventory, Traits: seen.traits, Pool: h.Pool,
-		Up: h.State == api.HostUp, Enabled: h.Enabled, NeedsCommand: h.driverNeeds().Command,
+		Up: h.State == api.HostUp, Enabled: h.Enabled, NeedsCommand: h.DriverNeeds().Command,
 		Maintenance: h.Maintenance != "", Failures: h.Failures, Attributes: attributes,
 		Aggregates: seen.aggregates, AZ: s.AZOf(h.ID), Gap: h.Cleaning,
 	}

@@ -83,7 +83,7 @@ func TestWhatAWalkCounts(t *testing.T) {
 	work := filepath.Join(dir, workFolder)
 	require.NoError(t, os.Mkdir(work, 0o700))
 	put := func(path string, n int) { require.NoError(t, os.WriteFile(path, make([]byte, n), 0o600)) }
-	put(filepath.Join(dir, "outside"), 64<<20)
+	put(filepath.Join(dir, "outside"), 1<<20)
 	put(filepath.Join(work, "data"), 8192)
 	require.NoError(t, os.Symlink("/", filepath.Join(work, "root")))
 	require.NoError(t, os.Symlink(dir, filepath.Join(work, "up")))

@@ -77,6 +77,7 @@ type Driver struct {
 	setpriv string // runs a command as another user; set once, by Open
 	root    *os.Root
 	lock    *os.File
+	users   *os.File // locks conf.Users; nil without them
 	boot    string
 	groups  groups
 	changed chan struct{}
@@ -157,6 +158,11 @@ func (d *Driver) openFolder(ctx context.Context) error {
 	if err = d.separate(); err != nil {
 		return err
 	}
+	if d.conf.Users != nil {
+		if d.users, err = d.conf.Users.lockUsers(ctx); err != nil {
+			return err
+		}
+	}
 	d.unbounded = checkSizes(d.lock)
 	// Descriptors that the agent inherited must not reach instances. Kernels before 5.11
 	// cannot mark them all at once, and pass them on.
@@ -235,8 +241,10 @@ func (d *Driver) Close() error {
 	}
 	d.watches.Wait()
 	errs := []error{err}
-	if d.lock != nil {
-		errs = append(errs, d.lock.Close())
+	for _, locked := range []*os.File{d.lock, d.users} {
+		if locked != nil {
+			errs = append(errs, locked.Close())
+		}
 	}
 	if d.root != nil {
 		errs = append(errs, d.root.Close())

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -73,6 +74,26 @@ func TestRangesOfUsers(t *testing.T) {
 	}
 	_, err := Open(t.Context(), Config{Dir: t.TempDir(), User: nobody, Users: &usersOfTests, Log: slog.New(slog.DiscardHandler)})
 	assert.ErrorContains(t, err, "not both")
+}
+
+// TestRangesOfTwoAgentsDoNotOverlap: the second agent of a machine that wants a user of the first one
+// does not start, until that one has ended.
+func TestRangesOfTwoAgentsDoNotOverlap(t *testing.T) {
+	needRoot(t)
+	r := usersOfTests
+	first := openApart(t, filepath.Join(passableDir(t), "instances"), r)
+	dir := filepath.Join(passableDir(t), "instances")
+	for _, other := range []UserRange{r, {r.First, r.First}, {r.Last, r.Last + 1}, {r.First - 1, r.First}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*lockEvery)
+		_, err := Open(ctx, Config{Dir: dir, Users: &other, Log: slog.New(slog.DiscardHandler)})
+		require.ErrorContains(t, err, "another agent of this machine has some of them", "%v", other)
+		cancel()
+	}
+	for _, other := range []UserRange{{r.First - 1, r.First - 1}, {r.Last + 1, r.Last + 1}} {
+		require.NoError(t, openApart(t, dir, other).Close())
+	}
+	require.NoError(t, first.Close())
+	openApart(t, dir, r)
 }
 
 // TestInstancesAreKeptApart: each has a user that no other has. It can neither read what another
