@@ -20,6 +20,26 @@ func (p *place) admits(token string, csr []byte) (*rest.JoinAnswer, error) {
 	return p.Join(p.w.t.Context(), &rest.JoinBody{Token: token, CSR: csr, Names: []string{"berth.example"}})
 }
 
+// TestANodeIsRecordedOnce: a leader records itself in each of its terms, and writes nothing unless
+// that changes its record.
+func TestANodeIsRecordedOnce(t *testing.T) {
+	p := newWorld(t).add("a", nil)
+	p.joins("node-2")
+	known, ok := p.view().Node("node-2")
+	require.True(t, ok)
+	before, m := p.view().Index(), *known
+	p.setForward(time.Hour)
+	m.Joined = 0 // a node does not know it
+	require.NoError(t, p.RecordNode(t.Context(), m))
+	assert.Equal(t, before, p.view().Index())
+	m.Version = "next"
+	require.NoError(t, p.RecordNode(t.Context(), m))
+	assert.Equal(t, before+1, p.view().Index())
+	now, _ := p.view().Node("node-2")
+	assert.Equal(t, "next", now.Version)
+	assert.Equal(t, known.Joined, now.Joined)
+}
+
 func TestJoinGivesWhatANewcomerNeeds(t *testing.T) {
 	t.Parallel()
 	p := newWorld(t).add("a", nil)

@@ -72,8 +72,14 @@ func (f *Federation) ForgetRemoved(ctx context.Context) error {
 	return nil
 }
 
-// RecordNode records the addresses of a member. The leader records itself.
+// RecordNode records the addresses of a member, unless they are on record: a leader records itself
+// in each of its terms.
 func (f *Federation) RecordNode(ctx context.Context, m api.Node) error {
+	if known, ok := f.view().Node(m.ID); ok {
+		if m.Joined = known.Joined; *known == m {
+			return nil
+		}
+	}
 	_, err := f.zone.Propose(f.asNode(ctx, m.ID), command.NodePut{Stamp: f.zone.Stamp(), Node: m})
 	return err
 }
@@ -110,13 +116,8 @@ func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
 	if f.members.Form() < api.FormFifth {
 		m.Expires = 0
 	}
-	if known, ok := f.view().Node(m.ID); ok {
-		if m.Expires == 0 { // it has yet to learn that all nodes read that
-			m.Expires = known.Expires
-		}
-		if m.Joined = known.Joined; *known == m {
-			return nil // its record is right already, but it has not seen it yet
-		}
+	if known, ok := f.view().Node(m.ID); ok && m.Expires == 0 { // it has yet to learn that all nodes read that
+		m.Expires = known.Expires
 	}
 	return f.RecordNode(ctx, m)
 }

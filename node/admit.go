@@ -54,6 +54,9 @@ func (n *Node) onlyMembers(h http.Handler) http.Handler {
 		p, _ := peerOf(r.Context())
 		if err := n.checkMember(api.NodeID(p.ID), p.issued); err != nil {
 			n.refusals.NoteAuthorization(refusals.Node)
+			if n.leading.Load() { // others may not have heard of it yet
+				w.Header().Set(headerRemoved, p.ID)
+			}
 			wire.Refuse(w, r, err)
 			return
 		}

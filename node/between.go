@@ -35,6 +35,9 @@ func (n *Node) askNode(ctx context.Context, addr, path string, message any) ([]b
 	if b, err = io.ReadAll(io.LimitReader(res.Body, headerMaxBytes)); err != nil {
 		return nil, err
 	}
+	if res.StatusCode == http.StatusForbidden && res.Header.Get(headerRemoved) == string(n.rec.Node) {
+		return nil, errRemoved
+	}
 	if res.StatusCode != http.StatusNoContent && res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("POST %s: status %d: %s", path, res.StatusCode, b)
 	}

@@ -28,6 +28,9 @@ const (
 	headerPeer = "Berth-Peer" // "zone/pin" of the linked zone that made it
 )
 
+// headerRemoved is in the answer of a leader to a node that is no member of the zone.
+const headerRemoved = "Berth-Removed"
+
 // The handlers that a request can be forwarded to.
 const (
 	doorAPI     = "api"
@@ -163,10 +166,14 @@ func (n *Node) current() bool {
 }
 
 // requireCurrent forwards every request to the leader while this node may not answer from
-// its view.
+// its view, and refuses all of them once it was removed.
 func (n *Node) requireCurrent(door string, h http.Handler) http.Handler {
 	pass := wire.WithRequestID(n.forwardTo(door))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n.removed.Load() {
+			wire.Refuse(w, r, errRemoved)
+			return
+		}
 		arrived := r.WithContext(context.WithValue(r.Context(), arrivalKey{}, r))
 		if n.current() {
 			h.ServeHTTP(w, arrived)
@@ -188,6 +195,7 @@ const catchUp = 2 * time.Second
 
 var (
 	errNotLeader  = api.Errorf(api.CodeUnavailable, "the zone has no leader just now; try again")
+	errRemoved    = api.Errorf(api.CodeUnavailable, "this node was removed from the zone; use the address of another one")
 	errLeaderLost = api.Errorf(api.CodeTimeout, "the zone's leader was lost while it worked on this; it may have been done: repeat it with the same reservation id or Idempotency-Key")
 )
 

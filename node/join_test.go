@@ -185,6 +185,20 @@ func TestARemovedNodeIsRefused(t *testing.T) {
 	assert.Equal(t, []api.NodeID{"node-1"}, first.members())
 }
 
+// TestANodeWithALeaderIsAMember: whatever it was told before.
+func TestANodeWithALeaderIsAMember(t *testing.T) {
+	t.Parallel()
+	r := newZone(t, "a").run()
+	r.removed.Store(true)
+	status, said := r.answers(call{method: http.MethodGet, path: "/flavors", token: r.home.token})
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, said, "removed from the zone")
+	require.Eventually(t, func() bool {
+		status, _ := r.answers(call{method: http.MethodGet, path: "/flavors", token: r.home.token})
+		return status == http.StatusOK
+	}, patience, removalPoll/10)
+}
+
 func (r *running) members() (ids []api.NodeID) {
 	for _, m := range r.Members() {
 		ids = append(ids, m.ID)

@@ -66,6 +66,7 @@ type gate struct {
 	name     refusals.Listener
 	refusals *refusals.Counter
 	lost     refusals.Reason
+	tells    bool // the handler of HTTP tells a peer that check refuses, before its connection is closed
 
 	mu   sync.Mutex // guards open
 	open map[*admitted]struct{}
@@ -162,8 +163,10 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 	g.keepConn(c) // before the check: a peer that is refused later is found among the open ones
 	if err := g.checkConn(c); err != nil {
 		g.noteRefusal(ctx, raw, g.lost, err)
-		_ = c.Close() // refused
-		return
+		if !g.tells || !c.http { // else its handler refuses all, and closeRefused closes it
+			_ = c.Close() // refused
+			return
+		}
 	}
 	if !r.handConn(ctx, &conn{Conn: c, peer: peer{who, identity.PinOf(ca.Raw), c.issued}}) {
 		_ = c.Close() // the room is closed

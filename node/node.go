@@ -122,6 +122,7 @@ type Node struct {
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
 	heard         atomic.Pointer[time.Time]     // when a leader was last known; at first when the node was opened
 	shown         atomic.Uint64                 // the newest log index of an answer passed on before the view had it
+	removed       atomic.Bool                   // a leader has said so since one was last known
 	closing       chan struct{}                 // closed when Run is told to end
 
 	listeners listeners
@@ -166,7 +167,7 @@ func Open(o Options) (n *Node, err error) {
 	}
 	n.refusals = refusals.New(n.log, n.now)
 	n.nodeGate = newGate(n.listeners.node, n.nodeTLS(), o.ConnsPerAddress, n.log)
-	n.nodeGate.name, n.nodeGate.refusals, n.nodeGate.lost = refusals.Node, n.refusals, refusals.NotMember
+	n.nodeGate.name, n.nodeGate.refusals, n.nodeGate.lost, n.nodeGate.tells = refusals.Node, n.refusals, refusals.NotMember, true
 	n.nodeGate.check = func(who identity.Subject, issued time.Time) error { return n.checkMember(api.NodeID(who.ID), issued) }
 	init, err := pendingInit(o.Dir)
 	if err != nil {
@@ -390,6 +391,7 @@ func (n *Node) Run(ctx context.Context) error {
 	base.Go(func() { n.pools.acceptConns(core, n.nodeGate.roomFor(api.ALPNGossip)) })
 	doors.Go(func() { n.store.Leading(ctx, n.runLeader) })
 	doors.Go(func() { n.announceSelf(ctx) })
+	doors.Go(func() { n.watchRemoval(ctx) })
 	doors.Go(func() { n.renewCertificates(ctx) })
 	doors.Go(func() { n.federation.FollowKEK(ctx) })
 	doors.Go(func() { n.reportUses(ctx) })
@@ -415,6 +417,7 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) adminDoor() http.Handler {
 	h := admin.New(admin.Config{
 		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
+		Removed:  n.removed.Load,
 		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Waiting: n.turns.Waiting, Share: n.opts.Share, Refusals: n.refusals.Counts, Certificates: n.certificateEnds, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
 	})
 	if n.opts.Admin != nil {

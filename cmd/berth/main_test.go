@@ -51,13 +51,13 @@ func TestErrorsOfProcessesHaveNoHintsOfCalls(t *testing.T) {
 	const usage, notFound = 2, 3
 	dir := t.TempDir()
 	for line, want := range map[string]int{
-		"node --dir " + dir:                    notFound,
-		"node --dir " + dir + " --log-level x": usage,
-		"agent --dir " + dir:                   usage,
-		"init --dir " + dir + " --name ''":            usage,
-		"dev --zones " + dir + "/none.yaml":           usage,
-		"demo --log-format x":                         usage,
-		"node --dir x --join-file " + dir + "/t":      usage,
+		"node --dir " + dir:                      notFound,
+		"node --dir " + dir + " --log-level x":   usage,
+		"agent --dir " + dir:                     usage,
+		"init --dir " + dir + " --name ''":       usage,
+		"dev --zones " + dir + "/none.yaml":      usage,
+		"demo --log-format x":                    usage,
+		"node --dir x --join-file " + dir + "/t": usage,
 	} {
 		exit, _, errOut := berth(t, strings.Fields(line)...)
 		assert.Equal(t, want, exit, line)

@@ -27,9 +27,11 @@ type Config struct {
 	View   func() *state.State
 	Leader func() (id api.NodeID, self bool)
 	Ready  func() bool // this node has caught up with its zone
-	Term   func() uint64
-	Form   func() api.Form // newest form that all nodes of the zone read
-	Now    func() api.Instant
+	// Removed reports whether this node was removed from its zone; nil for a node that was not.
+	Removed func() bool
+	Term    func() uint64
+	Form    func() api.Form // newest form that all nodes of the zone read
+	Now     func() api.Instant
 	// Watching returns what this process does for those who watch events; nil for nothing.
 	Watching func() Watching
 	// Admission returns what this process does to admit boots; nil for nothing.
@@ -66,6 +68,10 @@ func New(c Config) http.Handler {
 		wire.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	r.Get("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if c.Removed != nil && c.Removed() {
+			wire.JSON(w, http.StatusServiceUnavailable, map[string]string{"status": "this node was removed from the zone"})
+			return
+		}
 		v := c.View()
 		leader, _ := c.Leader()
 		if v.Zone == "" || leader == "" || !c.Ready() {
