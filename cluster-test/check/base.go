@@ -32,8 +32,10 @@ func (r *replay) beginFrom(z *ZoneLog) error {
 }
 
 // keepPart stores an accepted part of a backup. With the last one the state must equal the
-// backup, and the model continues from it: the history before it is not checked.
-func (r *replay) keepPart(index uint64, c command.Restore) {
+// backup, and the model continues from it: the history before it is not checked. What a restore does
+// not take back is the audit log, which is followed record by record, and that a key-encryption key
+// is due: kek was in use before, and another one due if due is not 0.
+func (r *replay) keepPart(index uint64, c command.Restore, kek []byte, due uint64) {
 	if c.Offset == 0 {
 		r.backup = nil
 	}
@@ -48,6 +50,10 @@ func (r *replay) keepPart(index uint64, c command.Restore) {
 	}
 	want.Apply(index, command.Restored{Stamp: command.Stamp{At: r.m.Now}})
 	want.BeginNewHistory(c.Sum)
+	want.ContinueAudit(r.s)
+	if due > 0 || !bytes.Equal(kek, want.KEK) {
+		want.KEKDue = index
+	}
 	var is, should bytes.Buffer
 	if err := errors.Join(r.s.Save(&is), want.Save(&should)); err != nil {
 		r.addViolation(promise.Input, index, "the state cannot be saved: %v", err)
@@ -84,6 +90,9 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 			Up: h.State == api.HostUp, DownSince: h.DownSince, Enabled: h.Enabled, Generation: h.Generation,
 			Maintenance: h.Maintenance, Drain: h.Drain, Overrides: h.Overrides, Failures: h.Failures, Unserved: h.Unserved, Cleaning: h.Cleaning,
 		}
+	}
+	for _, a := range s.Agents() {
+		m.Agents[a.ID] = &model.Agent{Revoked: a.IsRevoked(), Terms: a.Terms}
 	}
 	for _, b := range s.Bindings() {
 		own := *b

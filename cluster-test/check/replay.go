@@ -110,6 +110,7 @@ func (r *replay) applyEntry(e known) bool {
 // applyCommand applies one command to all three and compares the changes.
 func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	before, found, told := r.s.Now(), len(r.all), r.s.EventsEnd()
+	kek, due := r.s.KEK, r.s.KEKDue
 	r.m.Index, r.form = index, c.Form()
 	r.noteAudit()
 	result := r.apply(r.s, index, c)
@@ -145,7 +146,7 @@ func (r *replay) applyCommand(index uint64, c command.Command) bool {
 		r.owns[b.Request.Project] = true
 	}
 	if p, ok := c.(command.Restore); ok && result.Err == nil {
-		r.keepPart(index, p)
+		r.keepPart(index, p, kek, due)
 	}
 	if now := r.s.Now(); now < before {
 		r.addViolation(promise.Time, index, "the zone's time fell from %v to %v", before, now)

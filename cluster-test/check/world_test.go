@@ -24,10 +24,12 @@ type world struct {
 	expiry  map[api.PlanID]api.Instant
 	n       int  // commands so far; makes fresh names
 	grow    bool // take fresh names for boots and instances
+
+	drawn map[command.Kind]int // commands that were applied and not refused
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{dice: rand.New(rand.NewPCG(seed, 9)), s: state.New(), now: began, expiry: map[api.PlanID]api.Instant{}}
+	w := &world{dice: rand.New(rand.NewPCG(seed, 9)), s: state.New(), now: began, expiry: map[api.PlanID]api.Instant{}, drawn: map[command.Kind]int{}}
 	w.add(command.Init{
 		Stamp: w.stamp(), Zone: "z", Name: "zone", Admin: api.Token{ID: "t", Hash: []byte{1}, Expires: api.Forever},
 		Epoch: command.Epoch{ID: []byte("e000"), Wrapped: []byte{2}}, CA: []byte{3}, CAKey: []byte{4},
@@ -76,6 +78,9 @@ func (w *world) add(cmds ...command.Command) state.Result {
 		raw = append(binary.AppendUvarint(raw, uint64(len(b))), b...)
 		w.n++
 		r = w.s.Apply(index, c)
+		if r.Err == nil {
+			w.drawn[c.Kind()]++
+		}
 	}
 	w.entries = append(w.entries, Entry{Index: index, Term: 1, Data: raw})
 	return r
@@ -93,6 +98,9 @@ func (w *world) step() {
 	}
 	if w.roll(10) == 0 {
 		cmds = append(cmds, w.lose()...)
+	}
+	if w.roll(30) == 0 {
+		cmds = append(cmds, w.parties()...)
 	}
 	if w.roll(40) == 0 { // an entry of Raft's own
 		w.entries = append(w.entries, Entry{Index: uint64(len(w.entries) + 1), Term: 1, Type: 1})
@@ -183,23 +191,28 @@ func (w *world) volumes(req *api.Request) {
 // attach draws an attachment, mostly of what is on one host, or its end.
 func (w *world) attach() command.Command {
 	page := state.Page{Limit: 40}
-	var near []*api.Instance
 	all := w.s.InstancesPage(state.InstanceQuery{Volumes: true, Page: page})
 	if len(all) == 0 {
 		return w.hold()
 	}
 	vol := pick(w, all...)
-	if w.roll(4) == 0 {
+	if w.roll(2) == 0 {
+		for _, v := range all {
+			if v.Attached != "" && w.roll(2) == 0 {
+				vol = v
+			}
+		}
 		return command.VolumeDetach{Stamp: w.stamp(), Volume: vol.ID, Instance: pick(w, "", vol.Attached, w.instance())}
 	}
-	for _, i := range w.s.OnHost(vol.Host) {
-		if i.Volume == "" && i.Tenant() == vol.Tenant() {
-			near = append(near, i)
-		}
-	}
 	to := w.instance()
-	if len(near) > 0 && w.roll(4) > 0 {
-		to = pick(w, near...).ID
+	if w.roll(4) > 0 { // one that can be attached, if there is one
+		for _, v := range all {
+			for _, i := range w.s.OnHost(v.Host) {
+				if v.Attached == "" && i.Volume == "" && i.Tenant() == v.Tenant() {
+					vol, to = v, i.ID
+				}
+			}
+		}
 	}
 	return command.VolumeAttach{Stamp: w.stamp(), Volume: vol.ID, Instance: to}
 }
@@ -231,8 +244,8 @@ func (w *world) rule(req *api.Request) {
 
 // draw returns the next command.
 func (w *world) draw() command.Command {
-	switch w.roll(35) {
-	case 32, 33:
+	switch w.roll(37) {
+	case 32, 33, 35, 36:
 		return w.attach()
 	case 31:
 		return w.binding()

@@ -100,7 +100,7 @@ func (s *State) takeUp(u *upload, form api.Form) Result {
 	from.index, from.now, from.upload, from.form = s.index, max(s.now, from.now), nil, max(s.form, from.form)
 	from.advanceTable(from.now)
 	from.BeginNewHistory(u.Sum)
-	from.continueAudit(&s.auditBook) // a restore takes back nothing of it
+	from.ContinueAudit(s) // a restore takes back nothing of it
 	from.continueKEK(&s.membersBook)
 	*s = *from
 	s.touchTopic(Everything)

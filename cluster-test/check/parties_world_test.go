@@ -1,0 +1,138 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+	"berth/quota"
+	"berth/raftstore/command"
+)
+
+// parties draws what becomes of those that are let in: roles, uses of tokens, nodes, agents, and the
+// key that wraps the zone's secrets.
+func (w *world) parties() []command.Command {
+	at := w.stamp()
+	name := pick[api.UserRole](w, "deployer", "auditor", "admin")
+	switch w.roll(14) {
+	case 10:
+		put := command.FlavorPut{Stamp: at, Flavor: api.Flavor{ID: "f1", Name: "f1", Resources: api.Resources{api.VCPU: 1}}, Replace: w.roll(3) == 0}
+		return []command.Command{put, command.FlavorDelete{Stamp: w.stamp(), ID: pick[api.FlavorID](w, "f1", "f2")}}
+	case 11:
+		if w.roll(2) == 0 {
+			return []command.Command{command.QuotaDelete{Stamp: at, Project: "p"}}
+		}
+		return []command.Command{command.QuotaSet{Stamp: at, Project: "p", Set: quota.Limits{quota.Instances: int64(40 + w.roll(1000))}}}
+	case 12:
+		by := pick(w, api.AuditActor{Kind: api.ActorToken, ID: "t"}, api.AuditActor{Kind: api.ActorLink, ID: "c1"}, api.AuditActor{Kind: api.ActorAgent, ID: "a1"})
+		return []command.Command{command.Audit{Stamp: at, Actor: by, Request: "r1", Call: "PUT /x", Count: 1}, w.operator()}
+	case 0:
+		return []command.Command{command.RoleSet{Stamp: at, Role: api.Role{Name: name, Allow: []api.RouteGroup{pick[api.RouteGroup](w, "boots:write", "leases:write")}}}}
+	case 1:
+		return []command.Command{command.RoleDelete{Stamp: at, Name: name}}
+	case 2:
+		id := pick[api.TokenID](w, "t1", "t2")
+		return []command.Command{command.TokenPut{Stamp: at, Token: api.Token{ID: id, Hash: []byte(id), Project: "p", Roles: []api.UserRole{name}, Expires: w.now + api.Instant(w.roll(500))}}}
+	case 3:
+		return []command.Command{command.TokenDelete{Stamp: at, ID: pick[api.TokenID](w, "t1", "t2")}}
+	case 4:
+		return []command.Command{command.TokensUsed{Stamp: at, Used: []api.TokenUse{
+			{ID: pick[api.TokenID](w, "t", "t1", "t2"), At: w.now - api.Instant(w.roll(100)-10)}, {ID: "none", At: w.now},
+		}}}
+	case 5:
+		return []command.Command{w.rewrap(at)}
+	case 6:
+		id := pick[api.NodeID](w, "n1", "n2", "n3")
+		if w.roll(3) == 0 {
+			return []command.Command{command.NodeRemove{Stamp: at, ID: id}}
+		}
+		return []command.Command{command.NodePut{Stamp: at, Node: api.Node{ID: id, NodeAddr: "n:1", Form: api.FormNewest}}}
+	case 7:
+		return []command.Command{command.EpochAdd{Stamp: at, Epoch: command.Epoch{ID: fmt.Appendf(nil, "e%03d", w.n), Wrapped: fmt.Appendf(nil, "w%d", w.n)}, Keep: 3}}
+	}
+	return w.agent(at)
+}
+
+// rewrap wraps all secrets of the zone by another key, or all but one.
+func (w *world) rewrap(at command.Stamp) command.KEKUse {
+	secrets := [][]byte{w.s.CAKey}
+	for _, e := range w.s.Epochs {
+		secrets = append(secrets, e.Wrapped)
+	}
+	for _, hook := range w.s.Webhooks() {
+		secrets = append(secrets, hook.Secret)
+	}
+	c := command.KEKUse{Stamp: at, ID: fmt.Appendf(nil, "k%d", w.n), Due: w.s.KEKDue}
+	for _, old := range secrets[w.roll(4)/3:] {
+		c.Secrets = append(c.Secrets, command.Rewrap{Old: old, New: append([]byte{'+'}, old...)})
+	}
+	return c
+}
+
+// agent renews the certificate of an agent, or ends one. The one that has hosts comes back at once,
+// most times, with a new token.
+func (w *world) agent(at command.Stamp) []command.Command {
+	id := pick[api.AgentID](w, "a1", "a2", "a3", "a2", "a3")
+	if w.roll(3) > 0 {
+		return []command.Command{command.AgentRenew{Stamp: at, ID: id, Issued: w.now - api.Instant(w.roll(50))}}
+	}
+	out := []command.Command{command.AgentRevoke{Stamp: at, ID: id}}
+	if w.roll(8) == 0 {
+		return out
+	}
+	token := api.JoinToken{ID: api.TokenID(fmt.Sprint("join", w.n)), Hash: []byte{1}, Kind: api.JoinAgent, Name: string(id), Expires: api.Forever}
+	out = append(out, command.JoinPut{Stamp: w.stamp(), Token: token}, command.JoinUse{Stamp: w.stamp(), ID: token.ID, Hash: token.Hash, Want: api.JoinAgent})
+	if id == "a1" {
+		for n := range 6 {
+			host := api.HostID(fmt.Sprint("h", n))
+			on := true
+			out = append(out, w.hostPut(string(host), 8), command.HostSet{Stamp: w.stamp(), ID: host, Enabled: &on})
+		}
+	}
+	return out
+}
+
+// notDrawn has the kinds that step does not draw, each with where they are drawn instead.
+var notDrawn = map[command.Kind]string{
+	command.KindLinkDelete:    "cluster-test/sim: TestSeeds; the links here are those that all else is drawn for",
+	command.KindLinkWriteOff:  "raftstore/state: TestWriteOffTried",
+	command.KindRestored:      "TestRestoredLogs: the model begins anew",
+	command.KindRestore:       "TestRestoredLogs",
+	command.KindLeaseCreate:   "raftstore/state: TestLeaseOracle; cluster-test/sim: TestSeeds",
+	command.KindLeaseSet:      "as LeaseCreate",
+	command.KindLeaseDelete:   "as LeaseCreate",
+	command.KindTick:          "as LeaseCreate",
+	command.KindSeriesCreate:  "as LeaseCreate",
+	command.KindSeriesDelete:  "as LeaseCreate",
+	command.KindLeaseEndsTold: "as LeaseCreate",
+}
+
+// TestEveryKindIsDrawn: and succeeds, but for those that are drawn elsewhere.
+func TestEveryKindIsDrawn(t *testing.T) {
+	drawn := map[command.Kind]int{}
+	for seed := range uint64(50) {
+		w := newWorld(seed)
+		w.grow = seed%2 == 0
+		for range 600 {
+			w.step()
+		}
+		for kind, n := range w.drawn {
+			drawn[kind] += n
+		}
+	}
+	kinds := 0
+	for kind := command.Kind(1); isKnown(kind); kind++ {
+		kinds++
+		_, elsewhere := notDrawn[kind]
+		assert.Equal(t, elsewhere, drawn[kind] == 0, "kind %d was drawn %d times", kind, drawn[kind])
+	}
+	assert.Greater(t, kinds, len(notDrawn))
+}
+
+func isKnown(kind command.Kind) bool {
+	_, err := command.Decode([]byte{byte(kind), byte(api.FormNewest)}, api.FormNewest)
+	return err == nil || !strings.Contains(err.Error(), "is unknown")
+}
