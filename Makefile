@@ -2,7 +2,7 @@
 # POSIX shell, git, and for race a C compiler.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint golden tidy bench bench-report bench-check demo fuzz cluster openstack sim chaos rogue preempt soak mutants mutate vulns release check
+.PHONY: help build test race lint golden tidy bench bench-report bench-check demo fuzz cluster openstack sim chaos rogue questions preempt soak mutants mutate vulns release check
 
 # What can be set on the command line.
 BENCH     ?= .
@@ -13,6 +13,7 @@ SIMTIME   ?= 60s
 CHAOSTIME ?= 60s
 ROGUETIME ?= 1m
 PREEMPTTIME ?= 10m
+QUESTIONS ?= 10000
 SCALE     ?= 1
 SEED      ?= 1
 N         ?= 200
@@ -35,7 +36,7 @@ RELEASE := $(GO) tool -modfile=tools/release/go.mod
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "Set with make TARGET NAME=VALUE: SIMTIME=$(SIMTIME) CHAOSTIME=$(CHAOSTIME) ROGUETIME=$(ROGUETIME) PREEMPTTIME=$(PREEMPTTIME) SCALE=$(SCALE) FUZZTIME=$(FUZZTIME)"
+	@echo "Set with make TARGET NAME=VALUE: SIMTIME=$(SIMTIME) CHAOSTIME=$(CHAOSTIME) ROGUETIME=$(ROGUETIME) PREEMPTTIME=$(PREEMPTTIME) QUESTIONS=$(QUESTIONS) SCALE=$(SCALE) FUZZTIME=$(FUZZTIME)"
 	@echo "  BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT) LEDGER=$(or $(LEDGER),FILE (none)) SEED=$(SEED) N=$(N) VULNDB=$(VULNDB) SIGN_KEY=$(or $(SIGN_KEY),FILE (none))"
 
 build: ## build bin/berth
@@ -105,6 +106,9 @@ chaos: ## break federations of real processes and simulated ones for about fourt
 
 rogue: ## let parties that were let in attack a federation for ROGUETIME each, and compare what others notice
 	$(GO) test -count=1 -v -timeout 0 ./cluster-test/rogue -run '^TestRogues$$' -for $(ROGUETIME)
+
+questions: ## let a parent, its admin and its member ask a zone QUESTIONS questions each about its hosts
+	$(GO) test -count=1 -v -timeout 0 ./cluster-test/leak -run '^Test(Questions|Layouts)' -questions $(QUESTIONS)
 
 preempt: ## boot preemptible instances and have leases begin over them for PREEMPTTIME
 	$(GO) test -count=1 -v -timeout 0 -tags chaos ./cluster-test/chaos -run '^TestPreemptibles$$' -preempt $(PREEMPTTIME)

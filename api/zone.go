@@ -203,7 +203,7 @@ type ZoneConfig struct {
 	// PublicAttributes are attributes of hosts that requests of other zones may ask for, beside those
 	// that every zone may.
 	PublicAttributes []string `cbor:"12,keyasint,omitempty" form:"5"`
-	// HidesLayout says that parents are shown a part of the hosts: a power of two of them.
+	// HidesLayout says that parents are shown a part of the hosts: of each kind a power of two at most.
 	HidesLayout bool `cbor:"13,keyasint,omitempty" form:"5"`
 }
 

@@ -43,6 +43,7 @@ type data struct {
 	azs       names[string]
 	columns   names[string] // attributes that have a column, at most attributeColumnsMax
 	stock     []int64       // by class: the sum of the capacity of all providers, each at most stockMax
+	layout    *layout       // nil unless it is hidden
 }
 
 // names interns: it numbers names from 0 in order of first use. The map is

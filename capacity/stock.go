@@ -11,13 +11,20 @@ import (
 const stockMax = 1 << 45
 
 // Stock returns the sum of the capacity of all providers in a class, whatever their state is and
-// whatever is claimed.
-func (t *Table) Stock(class api.ResourceClass) int64 { return t.stockOf(class) }
+// whatever is claimed. While the layout is hidden it is of the hosts that would be shown if all served, and of
+// what is no host's.
+func (t *Table) Stock(class api.ResourceClass) int64 {
+	t.refreshLayout()
+	return t.stockOf(class)
+}
 
 // Stock is Table.Stock of a view.
 func (v View) Stock(class api.ResourceClass) int64 { return v.data().stockOf(class) }
 
 func (d *data) stockOf(class api.ResourceClass) int64 {
+	if d.layout != nil {
+		return d.layout.stock[class]
+	}
 	if n := d.classes.numberOf(class); n >= 0 && n < len(d.stock) {
 		return d.stock[n]
 	}

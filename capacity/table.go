@@ -20,9 +20,10 @@ import (
 type Table struct {
 	data
 	sharers
-	epoch      uint64 // blocks of an older epoch may be seen by a view
-	stockEpoch uint64 // that the stock was copied in
-	holes      []int  // rows to use again
+	epoch       uint64 // blocks of an older epoch may be seen by a view
+	stockEpoch  uint64 // that the stock was copied in
+	layoutStale stale
+	holes       []int // rows to use again
 }
 
 // NewTable returns a table without providers, at instant 0.
@@ -32,6 +33,7 @@ func NewTable() *Table { return &Table{epoch: 1} }
 // later writes copy what they touch, once for each view taken.
 func (t *Table) View() View {
 	t.refreshReaches()
+	t.refreshLayout()
 	t.epoch++
 	d := t.data
 	d.chunks = slices.Clone(t.chunks)
@@ -55,6 +57,7 @@ func (t *Table) Put(s Spec) {
 		row = t.newRow(s.ID)
 	}
 	s = s.normal(&old)
+	t.layoutStale |= s.layoutChange(&old)
 	c, i := t.ownChunk(row)
 	t.setSpec(row, &s)
 	t.setInventory(c, i, old.Inventory, s.Inventory)
@@ -266,6 +269,7 @@ func (t *Table) Remove(id api.HostID) {
 		}
 	}
 	old := c.specs.at[i]
+	t.layoutStale |= staleKinds
 	t.applySpec(row, old, &Spec{})
 	t.updateRelations(row, old, &Spec{})
 	c.live.set(i, false)

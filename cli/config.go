@@ -58,8 +58,8 @@ only when these do not have enough; with all each one that may have room.
 
 Requests of other zones see of attributes of hosts only arch, hypervisor_type, os and the public
 ones: who may ask for an attribute finds out by trying what each host has. With --hide-layout they
-see a power of two of the hosts, and learn by no question how many there are within a factor of
-two; up to half of the hosts then serve no other zone.`
+see a power of two of the hosts of each kind, and learn by no question how many there are within a
+factor of two; up to half of alike hosts, and three quarters of others, then serve no other zone.`
 
 func configSet(e *env) *cobra.Command {
 	var tags []string

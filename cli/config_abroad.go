@@ -48,7 +48,7 @@ func addShown(t *table, z *rest.ZoneConfig) {
 	t.addRow("PUBLIC ATTRIBUTES", cmp.Or(strings.Join(z.PublicAttributes, ", "), "arch, hypervisor_type, os only"))
 	hosts := "all"
 	if z.HidesLayout {
-		hosts = "a power of two"
+		hosts = "a power of two of each kind"
 	}
 	t.addRow("HOSTS SHOWN TO PARENTS", hosts)
 }

@@ -127,7 +127,7 @@ type ZoneConfig struct {
 	// PublicAttributes are attributes of hosts that requests of other zones may ask for, beside arch,
 	// hypervisor_type and os; at most 64.
 	PublicAttributes []string `json:"public_attributes,omitempty"`
-	// HidesLayout shows requests of other zones a part of the serving hosts: a power of two of them, and more than half.
+	// HidesLayout shows requests of other zones a part of the serving hosts: of each kind a power of two at most.
 	HidesLayout bool `json:"hides_layout,omitempty"`
 }
 

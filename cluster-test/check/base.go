@@ -72,6 +72,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 	m := model.New()
 	m.Begun, m.Now, m.Zone, m.DefaultAZ, m.Cleaning = s.Zone != "", s.Now(), s.Name, s.Config.DefaultAZ, s.Config.Leases.Cleaning
 	m.Scheduler, m.Preempt = api.Scheduler{Filters: s.Config.Filters, Costs: s.Config.Costs}, s.Config.Preemptibles
+	m.Hides, m.Public = s.Config.HidesLayout, s.Config.PublicAttributes
 	for _, a := range s.Aggregates() {
 		m.Aggregates[a.ID] = &model.Aggregate{Name: a.Name, AZ: a.Metadata[api.MetaAZ], Metadata: a.Metadata, Hosts: a.Hosts}
 	}
@@ -89,6 +90,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 			OwnInventory: raw.OwnInventory, OwnTraits: raw.OwnTraits, OwnAggregates: raw.OwnAggregates,
 			Up: h.State == api.HostUp, DownSince: h.DownSince, Enabled: h.Enabled, Generation: h.Generation,
 			Maintenance: h.Maintenance, Drain: h.Drain, Overrides: h.Overrides, Failures: h.Failures, Unserved: h.Unserved, Cleaning: h.Cleaning,
+			Attributes: raw.Attributes, Commands: model.NeedsCommand(raw.Driver, raw.Needs),
 		}
 	}
 	for _, a := range s.Agents() {

@@ -395,6 +395,7 @@ func (w *world) operator() command.Command {
 	case 5:
 		return command.ConfigSet{Stamp: at, Config: api.ZoneConfig{
 			DefaultAZ: pick(w, "", "az1"), Costs: []api.CostWeight{{Name: "x"}}, Leases: api.LeaseRule{Cleaning: pick(w, 0, 5*time.Millisecond)},
+			HidesLayout: len(w.entries)%2 == 0, PublicAttributes: []string{"rack"}[:len(w.entries)/2%2],
 		}}
 	case 6:
 		costs := make([]api.CostWeight, pick(w, 1, 2, api.FiltersMax+1))

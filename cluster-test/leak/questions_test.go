@@ -21,13 +21,13 @@ import (
 	"berth/raftstore/command"
 )
 
-var questionsFlag = flag.Int("questions", 150, "questions that a parent asks a child of each size in TestQuestionsTellNoNumberOfHosts")
+var questionsFlag = flag.Int("questions", 150, "questions that each asks of a zone in TestQuestionsTellNoNumberOfHosts and TestLayoutsCannotBeToldApart")
 
 // sizes are numbers of hosts from 1 to 200, of which several lie between the same two powers of two: the first,
 // the last, and some that were drawn.
 var sizes = []int{2, 3, 8, 12, 15, 64, 101, 127, 128, 200}
 
-// slotsPerHost is how many of the smallest instances a host has room for: see serveAs.
+// slotsPerHost is how many of the smallest instances a host has room for; see serveAs.
 const slotsPerHost = 4
 
 // inquirer asks a child all that a parent may ask, and notes the answers without what is different
@@ -111,7 +111,7 @@ func (q *inquirer) digest() api.Digest {
 	require.Equal(q.t, http.StatusOK, status, string(b))
 	require.NoError(q.t, codec.Unmarshal(b, &z))
 	d := *z.Digest
-	d.Sequence, d.At = 0, 0
+	d.Zone, d.Sequence, d.At = "", 0, 0
 	b, err := codec.Marshal(d)
 	require.NoError(q.t, err)
 	q.note("%x", sha256.Sum256(b))

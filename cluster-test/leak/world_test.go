@@ -141,6 +141,12 @@ func (p *place) serve(hosts int) {
 // serveAs runs an agent of a name with so many more hosts, and waits until they are up.
 func (p *place) serveAs(name, prefix string, hosts int) {
 	p.w.t.Helper()
+	p.serveKind(name, prefix, hosts, slotsPerHost, nil)
+}
+
+// serveKind is serveAs for hosts with so many processors each, and with ids by their number; nil for any.
+func (p *place) serveKind(name, prefix string, hosts int, cpus int64, ids func(n int) api.HostID) {
+	p.w.t.Helper()
 	t, ctx := p.w.t, p.w.ctx
 	dir := t.TempDir()
 	all := len(p.node.Store().View().AllHosts()) + hosts
@@ -158,8 +164,11 @@ func (p *place) serveAs(name, prefix string, hosts int) {
 		return nil
 	}})
 	var list []agent.Host
-	for _, h := range agent.FakeHosts(prefix, hosts, agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 64}}) {
+	for _, h := range agent.FakeHosts(prefix, hosts, agent.Inventory{api.VCPU: {Total: cpus}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 64}}) {
 		list = append(list, agent.Host{AgentHost: h, Driver: drv})
+		if ids != nil { // the agent finds it registered
+			p.propose(command.HostsPut{Stamp: p.node.Zone().Stamp(), Agent: home.Agent, Hosts: []command.HostEntry{{ID: ids(len(list)), Host: h}}})
+		}
 	}
 	a, err := agent.New(agent.Config{
 		Addresses: home.Addresses, Hosts: list, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Float64,

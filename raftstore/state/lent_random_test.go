@@ -38,7 +38,11 @@ func (d *shareDice) next() (command.Command, bool) {
 		d.w.now += api.Instant(d.n(20))
 	}
 	at := d.w.stamp()
-	switch d.n(11) {
+	switch d.n(12) {
+	case 11:
+		c := d.w.s.Config
+		c.HidesLayout = d.chance(2)
+		return command.ConfigSet{Stamp: at, Config: c}, true
 	case 0:
 		percent := []int{0, 20, 40, 60, 80, 100, 100}
 		c := command.LinkSet{Stamp: at, ID: "up", ShareHeld: new(one(d.dice, percent)), ShareCommitted: new(one(d.dice, percent))}

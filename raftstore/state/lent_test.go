@@ -96,6 +96,32 @@ func TestShareOfAParent(t *testing.T) {
 	checkIndexes(t, w.s)
 }
 
+// TestShareOfAHiddenLayout: while the layout is hidden a share is of the hosts that a parent would be shown, so that who is refused at his
+// share learns no more than who is refused for want of room. So it is after a restart.
+func TestShareOfAHiddenLayout(t *testing.T) {
+	w := newLentWorld(t, 100, 50)
+	w.host("h3", 10)
+	hides := func(on bool) {
+		c := w.s.Config
+		c.HidesLayout = on
+		w.ok(command.ConfigSet{Stamp: w.stamp(), Config: c})
+	}
+	assert.Equal(t, LentClass{HeldMax: 30, CommittedMax: 15}, w.lent())
+	hides(true)
+	assert.Equal(t, LentClass{HeldMax: 20, CommittedMax: 10}, w.lent(), "2 of 3 hosts")
+	refused, why := w.takes("k1", 11)
+	assert.Equal(t, 1, refused)
+	assert.Equal(t, api.CodeOverQuota, why)
+	assert.Equal(t, int64(20), loaded(t, saved(t, w.s)).Hosts().Stock(api.VCPU))
+	assert.Equal(t, int64(20), w.s.Clone().Hosts().Stock(api.VCPU))
+	w.decides("k1", api.DecisionAbort)
+	w.host("h4", 10)
+	assert.Equal(t, LentClass{HeldMax: 40, CommittedMax: 20}, w.lent())
+	hides(false)
+	assert.Equal(t, LentClass{HeldMax: 40, CommittedMax: 20}, w.lent())
+	checkIndexes(t, w.s)
+}
+
 // TestShareThatShrinks: nothing is taken back when a share or the stock does, and nothing is added.
 func TestShareThatShrinks(t *testing.T) {
 	for name, shrink := range map[string]func(w *world){

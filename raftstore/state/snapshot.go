@@ -150,6 +150,7 @@ func LoadAhead(r io.Reader, newest api.Form, ahead Ahead) (s *State, err error) 
 	s.indexEnded()
 	s.allocateWithin()
 	s.setGenerations()
+	s.hideLayout()
 	return s, nil
 }
 

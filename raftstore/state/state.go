@@ -96,6 +96,7 @@ func (s *State) applyEntry(c command.Command) Result {
 	s.passTime(at)
 	s.moveTime(at)
 	r := s.applyCommand(c)
+	s.hideLayout()
 	s.passFacts()
 	s.beginWaiting()
 	s.passFacts()

@@ -1,8 +1,11 @@
 package state
 
 import (
+	"slices"
+
 	"berth/api"
 	"berth/capacity"
+	"berth/filters"
 	"berth/raftstore/command"
 	"berth/raftstore/state/table"
 )
@@ -105,7 +108,17 @@ func (s *stockBook) Hosts() capacity.View {
 	return s.view
 }
 
-// stockOf returns the capacity of all providers in a class, whatever their state is.
+// hideLayout makes the host table show parents what the configuration says. A repeat costs nothing.
+func (s *stockBook) hideLayout() {
+	if s.Config.HidesLayout {
+		s.hostTable.HideLayout(slices.Concat(filters.AlwaysPublic[:], s.Config.PublicAttributes))
+	} else {
+		s.hostTable.ShowLayout()
+	}
+}
+
+// stockOf returns the capacity of all providers in a class that a share is of, whatever their state is: while the
+// layout is hidden, of those that a parent is shown.
 func (s *stockBook) stockOf(class api.ResourceClass) int64 {
 	if s.hostTable != nil {
 		return s.hostTable.Stock(class)

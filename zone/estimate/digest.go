@@ -24,7 +24,7 @@ func (e *Estimator) DigestOf(v *state.State) *api.Digest {
 		Zone: v.Zone, Sequence: v.Index(), At: e.zone.Instant(), Health: "up", Tags: v.Config.Tags,
 		Classes: map[api.ResourceClass]api.ClassTotals{},
 	}
-	h := e.shownHosts(v)
+	h := v.Hosts().Shown()
 	d.Traits, d.AZs = h.Traits(), v.AZs()
 	for c, t := range h.Totals() {
 		if t.Total > 0 {

@@ -51,7 +51,6 @@ type Estimator struct {
 	holds        usual         // and of holds
 	asking       underWay      // selects for other zones under way
 	explanations explanations  // of the latest selects
-	shown        shownCache    // the hosts that parents are shown
 	searches     chan struct{} // one value for each search for room under way; holds roomSearchesMax
 	unknown      unknown       // what of the configuration was logged
 }

@@ -339,7 +339,7 @@ func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int, b *bo
 	}
 	out := buildplan.Plan{Groups: make([]buildplan.GroupPlan, len(req.Groups))}
 	for g := range out.Groups {
-		n := e.hostsFor(v, req).Len()
+		n := hostsFor(v, req).Len()
 		out.Groups[g].Refusals = api.Refusals{Considered: n}
 		if n > 0 {
 			out.Groups[g].Refusals.Filters = []api.FilterCount{{Filter: refusedZone, Hosts: n, Tier: api.TierNotAsked}}
@@ -362,7 +362,7 @@ func allowsOwnHosts(v *state.State, r *api.ZoneRule) bool {
 // Inputs returns the inputs of a plan on this zone's own hosts.
 func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
 	in := &buildplan.Inputs{
-		View: e.hostsFor(v, req), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: e.zoneCosts(v, req), Spare: sparesMax, Split: runParts,
+		View: hostsFor(v, req), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: e.zoneCosts(v, req), Spare: sparesMax, Split: runParts,
 	}
 	if req.Within != "" {
 		in.View = insideOf(v, req)

@@ -49,6 +49,7 @@ func (m *Model) hostsPut(c command.HostsPut) *Refusal {
 		h := m.Hosts[id]
 		m.noteHostReach(h, true)
 		h.Agent, h.Inventory, h.Traits = c.Agent, e.Host.Inventory, e.Host.Traits
+		h.Attributes, h.Commands = e.Host.Attributes, NeedsCommand(e.Host.Driver, e.Host.Needs)
 		h.Unserved, served[id] = false, true
 		m.learnNames(h)
 		m.bumpGeneration(h)
@@ -208,4 +209,12 @@ func (m *Model) removeProvider(h *Host) {
 	for _, a := range m.Aggregates {
 		a.Hosts = slices.DeleteFunc(slices.Clone(a.Hosts), func(id api.HostID) bool { return id == h.ID })
 	}
+}
+
+// NeedsCommand reports whether a driver runs only flavors with a command, by what its agent says of its needs.
+func NeedsCommand(driver string, needs *api.Needs) bool {
+	if needs != nil {
+		return needs.Command
+	}
+	return driver == "process"
 }

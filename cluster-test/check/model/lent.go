@@ -2,7 +2,10 @@ package model
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"berth/api"
 )
@@ -69,10 +72,7 @@ func (m *Model) LentInstants() []api.Instant {
 
 // ShareOf returns how much of a class a parent may hold, and have.
 func (m *Model) ShareOf(origin api.LinkID, class api.ResourceClass) (held, committed int64) {
-	stock := int64(0)
-	for _, h := range m.Hosts {
-		stock += capacityOf(h.Stock()[class])
-	}
+	stock := m.StockOf(class)
 	percent := func(p *int) int64 {
 		if p == nil {
 			return stock * lentPercent / 100
@@ -81,6 +81,84 @@ func (m *Model) ShareOf(origin api.LinkID, class api.ResourceClass) (held, commi
 	}
 	l := cmp.Or(m.Links[origin], &Link{})
 	return percent(l.Held), percent(l.Committed)
+}
+
+// StockOf returns the capacity of a class that shares are of. A zone that hides its layout leaves out the hosts that
+// parents would not be shown if all served.
+func (m *Model) StockOf(class api.ResourceClass) (sum int64) {
+	for _, h := range m.Hosts {
+		sum += capacityOf(h.Stock()[class])
+	}
+	if !m.Hides {
+		return sum
+	}
+	kinds, order := map[string][]*Host{}, []string(nil)
+	for _, id := range slices.Sorted(maps.Keys(m.Hosts)) {
+		if h := m.Hosts[id]; !h.Passive {
+			k := m.kindOf(h)
+			if kinds[k] == nil {
+				order = append(order, k)
+			}
+			kinds[k] = append(kinds[k], h)
+		}
+	}
+	all := 0
+	for _, hosts := range kinds {
+		all += power(len(hosts))
+	}
+	most := power(all)
+	if len(kinds) > most {
+		for _, k := range order[most:] {
+			delete(kinds, k)
+		}
+	}
+	least := func(level int) (n int) { // hosts of which no kind has more than so many, and each a power of two
+		for _, hosts := range kinds {
+			n += min(level, power(len(hosts)))
+		}
+		return n
+	}
+	level := 1
+	for least(level+1) <= most && least(level+1) > least(level) {
+		level++
+	}
+	for _, h := range m.Hosts {
+		if n := slices.Index(kinds[m.kindOf(h)], h); h.Passive || n >= 0 && n < min(level, power(len(kinds[m.kindOf(h)]))) {
+			continue
+		}
+		for _, part := range append(m.hostsBelow(h), h) {
+			sum -= capacityOf(part.Stock()[class])
+		}
+	}
+	return sum
+}
+
+// power returns the largest power of two up to n.
+func power(n int) int {
+	p := 0
+	for q := 1; q <= n; q += q {
+		p = q
+	}
+	return p
+}
+
+// kindOf returns what a parent can ask of a host, as a text.
+func (m *Model) kindOf(h *Host) string {
+	var b strings.Builder
+	stock := h.Stock()
+	for _, class := range slices.Sorted(maps.Keys(stock)) {
+		fmt.Fprint(&b, class, stock[class].Normal())
+	}
+	fmt.Fprint(&b, h.AllTraits(), h.Pool, h.Commands, m.Sets(h), m.Standing(h.ID))
+	for _, name := range append([]string{"arch", "hypervisor_type", "os"}, m.Public...) {
+		text := h.Attributes[name]
+		if own, has := h.Overrides[name]; has {
+			text = own
+		}
+		fmt.Fprintf(&b, " %q", text)
+	}
+	fmt.Fprint(&b, len(m.hostsBelow(h)), len(m.sharersOf(h)))
+	return b.String()
 }
 
 // mayLend reports whether the share of a parent has room for a claim, in place of the one that it keeps, at

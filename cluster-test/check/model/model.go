@@ -33,6 +33,8 @@ type Model struct {
 	Plans     map[api.PlanID]api.Instant // taken up, with their expiry; never forgotten
 
 	Zone, DefaultAZ string
+	Hides           bool     // its layout from parents
+	Public          []string // attributes that parents may ask for
 	Preempt         api.PreemptRule
 	Cleaning        time.Duration // that hosts of leases take once nothing is claimed of them
 	Scheduler       api.Scheduler
@@ -122,7 +124,9 @@ type Host struct {
 	DownSince   api.Instant // 0 while it is up
 	Maintenance string
 	Drain       api.DrainPolicy
+	Attributes  map[string]string // that the agent says
 	Overrides   map[string]string
+	Commands    bool // its driver needs one
 	Failures    int
 	Unserved    bool // its agent has registered without it
 	Generation  uint64
@@ -278,6 +282,7 @@ func (m *Model) applyMembers(c command.ForMembers) *Refusal {
 		m.Preempt = c.Config.Preemptibles
 		m.Scheduler = api.Scheduler{Filters: c.Config.Filters, Costs: c.Config.Costs}
 		m.Asks = c.Config.Leases.Check.URL != ""
+		m.Hides, m.Public = c.Config.HidesLayout, c.Config.PublicAttributes
 	case command.SchedulerSet:
 		if len(c.Scheduler.Filters) > api.FiltersMax || len(c.Scheduler.Costs) > api.FiltersMax {
 			return &Refusal{promise.Model, "there are too many filters or costs"}
@@ -294,6 +299,7 @@ func (m *Model) applyStock(c command.ForStock) *Refusal {
 	case command.ConfigSet:
 		m.rearrange(func() { m.DefaultAZ, m.Cleaning = c.Config.DefaultAZ, c.Config.Leases.Cleaning })
 		m.Asks, m.Preempt = c.Config.Leases.Check.URL != "", c.Config.Preemptibles
+		m.Hides, m.Public = c.Config.HidesLayout, c.Config.PublicAttributes
 	case command.AgentRevoke: // see Adopt
 	case command.HostsPut:
 		return m.hostsPut(c)
