@@ -241,10 +241,13 @@ func most(limit int, fits func(n int) bool) int {
 	return low
 }
 
+// tomorrowAt is an hour of tomorrow, the same in all questions.
+var tomorrowAt = time.Now().Truncate(time.Hour).Add(26 * time.Hour)
+
 // lease is one of tomorrow.
 func (q *tenant) lease(r rest.ReservationSpec) rest.LeaseCreate {
 	q.named++
-	start := api.InstantOf(time.Now().Truncate(time.Hour).Add(26 * time.Hour))
+	start := api.InstantOf(tomorrowAt)
 	return rest.LeaseCreate{Name: fmt.Sprint("l-", q.named), Start: rest.LeaseDateOf(start), End: rest.LeaseDateOf(start.Add(time.Hour)), Reservations: []rest.ReservationSpec{r}}
 }
 
