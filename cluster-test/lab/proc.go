@@ -151,7 +151,7 @@ func instancesUnder(dir string) ([]RealInstance, error) {
 		if err != nil || !strings.HasPrefix(cwd, dir+string(filepath.Separator)) {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		text, err := readEnviron(pid)
 		if err != nil {
 			continue // it has ended meanwhile
 		}
@@ -165,6 +165,26 @@ func instancesUnder(dir string) ([]RealInstance, error) {
 	}
 	slices.SortFunc(out, func(a, b RealInstance) int { return a.PID - b.PID })
 	return out, nil
+}
+
+// beginTries and beginPause are how often, and after which pause, the environment of a process is read again that is
+// still beginning its program.
+const (
+	beginTries = 100
+	beginPause = 10 * time.Millisecond
+)
+
+// readEnviron returns the environment of a process. While one begins its program, which is after its starter has been told that
+// it runs, the kernel shows none for a moment.
+func readEnviron(pid int) (text []byte, err error) {
+	for range beginTries {
+		text, err = os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+		if err != nil || len(text) > 0 {
+			break
+		}
+		time.Sleep(beginPause)
+	}
+	return text, err
 }
 
 // Instances returns the processes of instances that run on any machine of the
