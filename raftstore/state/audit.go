@@ -139,9 +139,6 @@ func (s *auditBook) continueAudit(from *auditBook) {
 	}
 }
 
-// ContinueAudit is continueAudit, for who follows a restore step by step.
-func (s *State) ContinueAudit(from *State) { s.continueAudit(&from.auditBook) }
-
 // Audit returns the records of the audit log that are kept, oldest first, and the sum of the
 // record before them, nil if there was none.
 func (s *auditBook) Audit() (records []*api.AuditRecord, before []byte) {

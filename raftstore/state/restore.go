@@ -107,3 +107,6 @@ func (s *State) takeUp(u *upload, form api.Form) Result {
 	s.markRestored()
 	return Result{}
 }
+
+// ContinueAudit is continueAudit, for who follows a restore step by step.
+func (s *State) ContinueAudit(from *State) { s.continueAudit(&from.auditBook) }
