@@ -50,7 +50,6 @@ type place struct {
 	members fakeMembers
 	ahead   atomic.Int64 // how far its clock is ahead of the real one
 	away    atomic.Bool  // nobody reaches it
-	shows   []byte       // the authority of its gateways, if it is not ca
 
 	heard   map[api.ZoneID]api.Digest                         // by gossip
 	above   func() (*api.AboveAnswer, error)                  // what all zones answer to it, if not nil
@@ -181,13 +180,7 @@ func (p *place) enrolment(token string) *api.Enrolment {
 	}
 }
 
-// pin is of the authority that the gateways of the zone show.
-func (p *place) pin() identity.Pin {
-	if p.shows != nil {
-		return identity.PinOf(p.shows)
-	}
-	return identity.PinOf(p.ca.CertDER())
-}
+func (p *place) pin() identity.Pin { return identity.PinOf(p.ca.CertDER()) }
 
 var errAway = api.Errorf(api.CodeUnavailable, "no gateway answers")
 
@@ -248,7 +241,7 @@ func (p *peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
 	if err != nil {
 		return err
 	}
-	return other.Hello(ctx, other.linkTo((*place)(p)), (*place)(p).pin(), h)
+	return other.Hello(ctx, other.linkTo((*place)(p)), h)
 }
 
 // ReadsForm implements Peers.
