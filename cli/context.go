@@ -136,17 +136,7 @@ func contextUse(e *env) *cobra.Command {
 		Long:    "Choose the context that commands use from now on. --context and BERTH_CONTEXT choose one for a command or a shell.",
 		Example: "  berth context use west\n  berth server list --context east",
 		Args:    exactArgs("a NAME"),
-		RunE: RunLocally(func(_ *cobra.Command, args []string) error {
-			f, err := e.readSettingsFile()
-			if err != nil {
-				return err
-			}
-			if _, err = f.find(args[0]); err != nil {
-				return err
-			}
-			f.use(args[0])
-			return f.write()
-		}),
+		RunE:    e.changeContext((*settingsFile).use),
 	})
 }
 
@@ -157,17 +147,22 @@ func contextRemove(e *env) *cobra.Command {
 		Long:    "Forget a context, and the token in it. The token itself stays valid: see berth token delete.",
 		Example: "  berth context remove west",
 		Args:    exactArgs("a NAME"),
-		RunE: RunLocally(func(_ *cobra.Command, args []string) error {
-			f, err := e.readSettingsFile()
-			if err != nil {
-				return err
-			}
-			if _, err = f.find(args[0]); err != nil {
-				return err
-			}
-			f.remove(args[0])
-			return f.write()
-		}),
+		RunE:    e.changeContext((*settingsFile).remove),
+	})
+}
+
+// changeContext returns what changes the file for the context that is named, and writes it.
+func (e *env) changeContext(change func(f *settingsFile, name string)) func(*cobra.Command, []string) error {
+	return RunLocally(func(_ *cobra.Command, args []string) error {
+		f, err := e.readSettingsFile()
+		if err != nil {
+			return err
+		}
+		if _, err = f.find(args[0]); err != nil {
+			return err
+		}
+		change(f, args[0])
+		return f.write()
 	})
 }
 

@@ -31,8 +31,8 @@ nodes had is gone. Use the node with the highest index, as it prints it before i
 
 The lost nodes must never run again: two of them could go on as another zone of the same
 name. Agents do not listen to them once they have heard of this one. Links with other
-zones go on: they are told anew what is here, and reservations of which this node does not
-know are ended where they are found.
+zones go on, and they are told anew what is here. What they have agreed with the lost nodes
+since, they keep, as after a restore: see "Backup and restore" in operate.md.
 
 Afterwards start the node, and let new ones join:
 

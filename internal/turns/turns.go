@@ -124,8 +124,8 @@ func (t *Turns) atOnce() int {
 	return max(1, int(t.conf.Share()*float64(t.conf.AtOnce)))
 }
 
-// Turn is one turn of a party, or those that one piece of work has one after the other. Leave may be called at any time, Again by
-// one goroutine.
+// Turn is one turn of a party, or those that one piece of work has one after the other. Its methods are for one
+// goroutine at a time.
 type Turn struct {
 	turns *Turns
 	party string
