@@ -106,6 +106,36 @@ func TestWaitingBootsDoNotStopOthers(t *testing.T) {
 	})
 }
 
+// TestSlowZonesDoNotStopOthers: so many boots as a leader works on at once wait for the answer of a zone, and those that
+// need another zone are made.
+func TestSlowZonesDoNotStopOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bootsAtOnce = 64
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		w.hear(w.zone("west", root, bootsAtOnce), 0)
+		w.hear(w.zone("east", root, 4), 0)
+		w.lateHolds("west", 4*time.Second)
+		for i := range bootsAtOnce {
+			o := order(fmt.Sprint("b", i), 1, 1)
+			o.Request.Zones.Allowed = []string{"west"}
+			root.boot(o)
+		}
+		time.Sleep(10 * time.Millisecond) // all of them ask
+		began := time.Now()
+		o := order("other", 2, 2)
+		o.Request.Zones.Allowed = []string{"east"}
+		assert.Equal(t, api.BootActive, root.run(o).State())
+		assert.Less(t, time.Since(began), time.Second)
+		for i := range bootsAtOnce {
+			assert.Equal(t, api.BootActive, root.outcome(fmt.Sprint("b", i)).State())
+		}
+		assert.GreaterOrEqual(t, time.Since(began), 2*time.Second, "they had to wait")
+		w.delay(nil)
+		w.settle()
+	})
+}
+
 // TestBootWaitsForAZoneBelowAChild: whether it is waited for depends on what the child has heard of it.
 func TestBootWaitsForAZoneBelowAChild(t *testing.T) {
 	for _, heard := range []bool{true, false} {

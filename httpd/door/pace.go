@@ -82,7 +82,7 @@ func (d *Door) takeTurn(r *http.Request, class rates.Class) (*turns.Turn, error)
 	}
 	ctx, stop := context.WithTimeout(r.Context(), turnWait)
 	defer stop()
-	turn, ok := d.Turns.Take(ctx, string(class)+" "+string(project))
+	turn, ok := d.Turns.Take(ctx, turns.Queue{Party: string(project), Kind: string(class)})
 	if !ok {
 		return nil, api.Errorf(api.CodeOverloaded, "the zone has more to do than it can, and this call has waited for %s; try again later", turnWait)
 	}

@@ -1,6 +1,6 @@
 // Package turns shares what one process can do at once between the parties that ask for it: so many pieces of work run at a
-// time, and those that wait have their turns by party, so that one with much work does not delay the others. It knows nothing
-// of the work, and decides nothing about capacity.
+// time, and those that wait have their turns by queue, so that a party with much work does not delay the others. It knows
+// nothing of the work, and decides nothing about capacity.
 package turns
 
 import (
@@ -13,6 +13,12 @@ import (
 // mixedFor is for how long the processors are shared after two parties have taken turns one after the other. A party alone has
 // nobody to leave room for, and its work costs less the more of it is done at once.
 const mixedFor = time.Second
+
+// Queue is work that is done in order of arrival: what one party has of one kind.
+type Queue struct {
+	Party string
+	Kind  string // work of one kind does not delay that of another; "" for all
+}
 
 // Config is what turns are made of.
 type Config struct {
@@ -28,19 +34,19 @@ type Turns struct {
 
 	mu      sync.Mutex // guards what follows
 	taken   int
-	last    string                     // the party of the newest turn
-	mixed   time.Time                  // when a party asked for a turn after another one
-	next    []string                   // parties that wait, in the order of their turns
-	waiting map[string][]chan struct{} // what each waits for, in order of arrival; none is empty
+	last    string                    // the party that asked for the newest turn
+	mixed   time.Time                 // when a party asked for a turn after another one
+	next    []Queue                   // those in which work waits, in the order of their turns
+	waiting map[Queue][]chan struct{} // what waits in each, in order of arrival; none is empty
 }
 
 // New returns turns of which none is taken.
-func New(c Config) *Turns { return &Turns{conf: c, waiting: map[string][]chan struct{}{}} }
+func New(c Config) *Turns { return &Turns{conf: c, waiting: map[Queue][]chan struct{}{}} }
 
-// Take waits for a turn of a party until ctx ends, and then returns false. Otherwise the caller calls Leave when its work has
+// Take waits for a turn of a queue until ctx ends, and then returns false. Otherwise the caller calls Leave when its work has
 // ended.
-func (t *Turns) Take(ctx context.Context, party string) (*Turn, bool) {
-	turn := &Turn{turns: t, party: party}
+func (t *Turns) Take(ctx context.Context, q Queue) (*Turn, bool) {
+	turn := &Turn{turns: t, queue: q}
 	return turn, turn.Again(ctx)
 }
 
@@ -54,18 +60,18 @@ func (t *Turns) Waiting() (n int) {
 	return n
 }
 
-// enter queues a piece of work of a party, and returns what is closed when it has its turn.
-func (t *Turns) enter(party string) (turn chan struct{}) {
+// enter queues a piece of work, and returns what is closed when it has its turn.
+func (t *Turns) enter(q Queue) (turn chan struct{}) {
 	turn = make(chan struct{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if party != t.last {
-		t.last, t.mixed = party, t.conf.Now()
+	if q.Party != t.last {
+		t.last, t.mixed = q.Party, t.conf.Now()
 	}
-	if len(t.waiting[party]) == 0 {
-		t.next = append(t.next, party)
+	if len(t.waiting[q]) == 0 {
+		t.next = append(t.next, q)
 	}
-	t.waiting[party] = append(t.waiting[party], turn)
+	t.waiting[q] = append(t.waiting[q], turn)
 	t.startNext()
 	return turn
 }
@@ -79,41 +85,41 @@ func (t *Turns) endTurn() {
 }
 
 // withdraw takes work out that waits. It returns false if it has its turn.
-func (t *Turns) withdraw(party string, turn chan struct{}) bool {
+func (t *Turns) withdraw(q Queue, turn chan struct{}) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(t.waiting[party], turn)
+	i := slices.Index(t.waiting[q], turn)
 	if i < 0 {
 		return false
 	}
-	t.keepWaiting(party, slices.Delete(t.waiting[party], i, i+1))
-	if _, waits := t.waiting[party]; !waits {
-		t.next = slices.DeleteFunc(t.next, func(p string) bool { return p == party })
+	t.keepWaiting(q, slices.Delete(t.waiting[q], i, i+1))
+	if _, waits := t.waiting[q]; !waits {
+		t.next = slices.DeleteFunc(t.next, func(n Queue) bool { return n == q })
 	}
 	return true
 }
 
-// startNext gives free turns to the parties that wait, one after the other. The caller holds the lock.
+// startNext gives free turns to the queues in which work waits, one after the other. The caller holds the lock.
 func (t *Turns) startNext() {
 	for len(t.next) > 0 && t.taken < t.atOnce() {
-		p := t.next[0]
+		q := t.next[0]
 		t.next = t.next[1:]
-		of := t.waiting[p]
+		of := t.waiting[q]
 		t.taken++
 		close(of[0])
-		if t.keepWaiting(p, of[1:]); len(of) > 1 {
-			t.next = append(t.next, p)
+		if t.keepWaiting(q, of[1:]); len(of) > 1 {
+			t.next = append(t.next, q)
 		}
 	}
 }
 
-// keepWaiting sets what a party waits for. The caller holds the lock.
-func (t *Turns) keepWaiting(party string, turns []chan struct{}) {
+// keepWaiting sets what waits in a queue. The caller holds the lock.
+func (t *Turns) keepWaiting(q Queue, turns []chan struct{}) {
 	if len(turns) == 0 {
-		delete(t.waiting, party)
+		delete(t.waiting, q)
 		return
 	}
-	t.waiting[party] = turns
+	t.waiting[q] = turns
 }
 
 // atOnce returns how many turns may be taken now. The caller holds the lock.
@@ -124,11 +130,11 @@ func (t *Turns) atOnce() int {
 	return max(1, int(t.conf.Share()*float64(t.conf.AtOnce)))
 }
 
-// Turn is one turn of a party, or those that one piece of work has one after the other. Its methods are for one
+// Turn is one turn of a queue, or those that one piece of work has one after the other. Its methods are for one
 // goroutine at a time.
 type Turn struct {
 	turns *Turns
-	party string
+	queue Queue
 	leave func() // ends it; nil before the first
 }
 
@@ -141,11 +147,11 @@ func (t *Turn) Leave() {
 
 // Again waits for another turn until ctx ends, and then returns false. The one before has ended.
 func (t *Turn) Again(ctx context.Context) bool {
-	came := t.turns.enter(t.party)
+	came := t.turns.enter(t.queue)
 	select {
 	case <-came:
 	case <-ctx.Done():
-		if t.turns.withdraw(t.party, came) {
+		if t.turns.withdraw(t.queue, came) {
 			return false
 		}
 	}

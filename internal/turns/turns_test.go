@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,12 +12,12 @@ import (
 )
 
 // take starts pieces of work that wait for a turn, one after the other, and returns which have had theirs, in order. The
-// first letter of a name is its party.
+// first letter of a name is its party, and a capital letter at its end the kind of work.
 func take(t *Turns, names ...string) (had *[]string, began map[string]*Turn) {
 	had, began = new([]string), map[string]*Turn{}
 	for _, name := range names {
 		go func() {
-			turn, _ := t.Take(context.Background(), name[:1])
+			turn, _ := t.Take(context.Background(), Queue{name[:1], strings.TrimLeft(name[1:], "0123456789")})
 			*had, began[name] = append(*had, name), turn // one after the other: each is waited for
 		}()
 		synctest.Wait()
@@ -45,6 +46,21 @@ func TestTurnsAreFair(t *testing.T) {
 		for _, name := range order {
 			began[name].Leave()
 			began[name].Leave() // which ends nothing more
+			synctest.Wait()
+		}
+		assert.Equal(t, order, *had)
+		w.idle(t)
+	})
+}
+
+// TestKindsDoNotDelayEachOther: work of one kind waits behind none of another kind of the same party.
+func TestKindsDoNotDelayEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(Config{AtOnce: 1, Now: time.Now})
+		had, began := take(w, "a1W", "a2W", "a3W", "a1D")
+		order := []string{"a1W", "a2W", "a1D", "a3W"}
+		for _, name := range order {
+			began[name].Leave()
 			synctest.Wait()
 		}
 		assert.Equal(t, order, *had)
@@ -85,7 +101,7 @@ func TestNobodyWaitsInVain(t *testing.T) {
 		ctx, giveUp := context.WithCancel(t.Context())
 		for _, party := range []string{"a", "b", "b"} {
 			go func() {
-				turn, ok := w.Take(ctx, party)
+				turn, ok := w.Take(ctx, Queue{Party: party})
 				assert.False(t, ok)
 				turn.Leave()
 			}()
@@ -112,12 +128,12 @@ func TestAShareIsForSeveral(t *testing.T) {
 		time.Sleep(mixedFor) // the first party is another than none
 		take(w, "a0")
 		time.Sleep(mixedFor)
-		had, began := take(w, "a1", "a2", "a3", "a4", "b1")
-		assert.Equal(t, []string{"a1", "a2", "a3"}, *had, "a party alone")
+		had, began := take(w, "a1", "a2D", "a3", "a4", "b1")
+		assert.Equal(t, []string{"a1", "a2D", "a3"}, *had, "a party alone, with two kinds of work")
 		began["a1"].Leave()
 		synctest.Wait()
 		assert.Len(t, *had, 3, "three are more than half of four")
-		began["a2"].Leave()
+		began["a2D"].Leave()
 		synctest.Wait()
 		assert.Len(t, *had, 3, "and two are half")
 		began["a3"].Leave()

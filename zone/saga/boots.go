@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan"
+	"berth/internal/turns"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -201,7 +202,7 @@ func (s *Saga) bootsLoop() zone.Loop {
 	return zone.LoopOf(bootsWaiting, state.DueBoots, (*state.State).UndecidedBoots, (*state.State).UndecidedBoot, func(b *state.Boot) []zone.Job {
 		o := bootOwner{b.Request.Project, b.Request.Reservation}
 		return []zone.Job{{Key: b.ID(), Call: b.Call, Run: func(ctx context.Context) error {
-			turn, ok := s.working.Take(ctx, string(o.project))
+			turn, ok := s.working.Take(ctx, turns.Queue{Party: string(o.project)})
 			if !ok {
 				return ctx.Err()
 			}

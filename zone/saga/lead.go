@@ -14,12 +14,13 @@ import (
 
 // Limits of the leader's loops.
 const (
-	bootsAtOnce     = 64              // boots that one leader works on
-	bootsWaiting    = 1024            // the same, with those that wait for others or for a zone
-	tellsAtOnce     = 32              // calls to other zones, about one object each
-	decisionsAtOnce = 1024            // decisions on their way to children; those for one child share calls
-	followWait      = 3 * time.Second // long poll of a child's changes; a dead gateway is noticed after it
-	sweepEvery      = time.Second     // between two looks at what only time makes due
+	bootsAtOnce     = 64                     // boots that one leader works on
+	bootLasts       = 100 * time.Millisecond // after which a boot waits for others: it takes no room from then on
+	bootsWaiting    = 1024                   // boots that one leader works on, with those that wait for others or for a zone
+	tellsAtOnce     = 32                     // calls to other zones, about one object each
+	decisionsAtOnce = 1024                   // decisions on their way to children; those for one child share calls
+	followWait      = 3 * time.Second        // long poll of a child's changes; a dead gateway is noticed after it
+	sweepEvery      = time.Second            // between two looks at what only time makes due
 	pruneEvery      = time.Minute
 	pruneAfter      = 24 * time.Hour     // how long ended objects are kept, including idempotency keys
 	pruneAbroad     = 7 * 24 * time.Hour // the same for objects made for a parent, which may be cut off for days

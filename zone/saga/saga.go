@@ -72,6 +72,6 @@ func New(c Config) *Saga {
 	return &Saga{
 		zone: c.Zone, estimator: c.Estimator, peers: c.Peers, digests: c.Digests,
 		plans:   plans{of: map[string]*estimate.Plan{}},
-		working: turns.New(turns.Config{AtOnce: bootsAtOnce, Share: c.Share, Now: c.Zone.Now}),
+		working: turns.New(turns.Config{AtOnce: bootsAtOnce, Lasts: bootLasts, Share: c.Share, Now: c.Zone.Now}),
 	}
 }
