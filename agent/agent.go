@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -80,6 +81,8 @@ type Agent struct {
 
 	kept    []string     // addresses last passed to Keep, sorted; only poll uses it
 	strange []api.HostID // hosts last reported to the zone as not served here, sorted; only poll uses it
+
+	trustMark, issuer atomic.Pointer[api.Fingerprint] // of the zone's last answers; nil before
 
 	mu      sync.Mutex // guards what follows
 	ledger  *ledger
@@ -209,6 +212,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	var g errgroup.Group
 	if a.conf.Wallet != nil {
 		g.Go(func() error { a.renewCertificate(ctx); return nil })
+		g.Go(func() error { a.followTrust(ctx); return nil })
 	}
 	if !a.registerAtLast(ctx) {
 		return g.Wait()

@@ -10,7 +10,10 @@ import (
 // renewCertificate renews the agent's certificate when it is due, until ctx ends. Connections
 // that are open stay so.
 func (a *Agent) renewCertificate(ctx context.Context) {
-	a.conf.Wallet.RenewWhenDue(ctx, identity.Renewal{Ask: a.askCertificate, Now: a.conf.Now, Log: a.conf.Log})
+	a.conf.Wallet.RenewWhenDue(ctx, identity.Renewal{
+		Ask: a.askCertificate, Issuer: a.issuedBy, Now: a.conf.Now, Log: a.conf.Log,
+		Renewed: func(context.Context) { a.link.client.CloseIdleConnections() },
+	})
 }
 
 // askCertificate has the zone issue a new certificate, as identity.Renewal wants it.

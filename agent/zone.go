@@ -251,6 +251,7 @@ func (a *Agent) reportStates(ctx context.Context) {
 			continue
 		}
 		r.endFailures()
+		a.noteTrust(ack.Trust)
 		if len(items) > 0 {
 			a.conf.Crash.At(crash.AgentReported)
 		}

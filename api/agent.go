@@ -57,6 +57,20 @@ type AgentRenewed struct {
 	Certificate []byte `cbor:"2,keyasint"` // in DER
 }
 
+// AgentTrust reports which authorities of the zone an agent trusts, and asks for those that it should.
+// The newest one is to be on its disk.
+type AgentTrust struct {
+	Trusts Fingerprint `cbor:"1,keyasint"` // the newest that it trusts
+	Issuer Fingerprint `cbor:"2,keyasint"` // of its certificate
+}
+
+// AgentTrusted answers.
+type AgentTrusted struct {
+	Term        uint64      `cbor:"1,keyasint"`
+	Authorities []Authority `cbor:"2,keyasint"` // that the agent should trust, the older one first
+	Issuer      Fingerprint `cbor:"3,keyasint"` // that issues; a certificate of another one is to be renewed
+}
+
 // AgentWork polls for the lists of work. After is the highest generation seen, 0 for
 // everything; the answer may be delayed by Wait until there is something newer.
 type AgentWork struct {
@@ -168,6 +182,8 @@ type InstanceReport struct {
 // AgentAck answers a report.
 type AgentAck struct {
 	Term uint64 `cbor:"1,keyasint"`
+	// Trust differs from that of the last AgentTrust whenever there is something new to ask for.
+	Trust Fingerprint `cbor:"2,keyasint,omitempty" form:"5"`
 }
 
 // AgentRedirect is the body of a 421 answer: the address of the leader.

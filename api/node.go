@@ -15,7 +15,9 @@ type Node struct {
 	Alive       string  `cbor:"-"`                    // "alive", "suspect", "dead"; from the zone's own gossip
 	Form        Form    `cbor:"8,keyasint,omitempty"` // newest form that it reads; 0 for FormFirst
 
-	Expires Instant `cbor:"9,keyasint,omitempty" form:"5"` // the first of its certificates; 0 if unknown
+	Expires Instant     `cbor:"9,keyasint,omitempty" form:"5"`  // the first of its certificates; 0 if unknown
+	Trusts  Fingerprint `cbor:"10,keyasint,omitempty" form:"5"` // the newest authority of the zone that it has on its disk
+	Issuer  Fingerprint `cbor:"11,keyasint,omitempty" form:"5"` // the authority of its certificates
 }
 
 // UserRole is the level of access of a bearer token: one of those below, or the name of a Role.
@@ -101,7 +103,8 @@ type JoinToken struct {
 	Offset  int64    `cbor:"7,keyasint,omitempty" log:"weight_offset"` // JoinLink only
 	Scale   int64    `cbor:"8,keyasint,omitempty" log:"weight_scale"`
 
-	Terms *AgentTerms `cbor:"9,keyasint,omitempty" form:"5"` // JoinAgent only; nil for the zero terms
+	Terms  *AgentTerms `cbor:"9,keyasint,omitempty" form:"5"`  // JoinAgent only; nil for the zero terms
+	Trusts Fingerprint `cbor:"10,keyasint,omitempty" form:"5"` // the newest authority of the zone that its text pins; "" for the one that was in use
 }
 
 // AgentTerms bound what an agent may register. The zero value leaves it to the limits of the zone.
@@ -137,6 +140,10 @@ type Agent struct {
 	Revoked Instant    `cbor:"3,keyasint,omitempty"` // certificates up to then are refused; 0 for never
 	Terms   AgentTerms `cbor:"4,keyasint"`
 	Renewed Instant    `cbor:"5,keyasint,omitempty"` // the last time since it joined; its certificate is as old. 0 for never
+
+	// Trusts and Issuer are as those of a node; it reports them while the zone changes its authority.
+	Trusts Fingerprint `cbor:"6,keyasint,omitempty"`
+	Issuer Fingerprint `cbor:"7,keyasint,omitempty"`
 }
 
 // Issued returns when the newest certificate of the agent was issued.

@@ -6,6 +6,7 @@ const (
 	PathAgentWork     = "/agent/work"     // POST AgentWork -> AgentWorkload
 	PathAgentReport   = "/agent/report"   // POST AgentReport -> AgentAck
 	PathAgentRenew    = "/agent/renew"    // POST AgentRenew -> AgentRenewed
+	PathAgentTrust    = "/agent/trust"    // POST AgentTrust -> AgentTrusted
 )
 
 // Headers of Berth's own.

@@ -41,8 +41,21 @@ type Link struct {
 	SilentSince Instant   `cbor:"13,keyasint,omitempty" form:"2"` // start of a child's silence according to the log; 0 without silence
 	Terms       LinkTerms `cbor:"14,keyasint,omitzero" form:"4"`  // what an operator says of a child
 	Share       LinkShare `cbor:"15,keyasint,omitzero" form:"5"`  // how much of this zone a parent may have
-	Health      string    `cbor:"-"`                              // "up", "down", "unknown"; filled on read
-	Digest      *Digest   `cbor:"-"`                              // last digest received; filled on read
+
+	NextCA []byte        `cbor:"16,keyasint,omitempty" form:"5"` // DER of a second CA certificate of the other zone, which changes its authority
+	Pinned Instant       `cbor:"17,keyasint,omitempty" form:"5"` // when CA or NextCA last changed; 0 for never
+	Told   []Fingerprint `cbor:"18,keyasint,omitempty" form:"5"` // authorities of this zone that the other one has pinned, as far as it was told of a change
+
+	Health string  `cbor:"-"` // "up", "down", "unknown"; filled on read
+	Digest *Digest `cbor:"-"` // last digest received; filled on read
+}
+
+// Pins returns the certificates of the other zone's authorities in DER, the older one first.
+func (l *Link) Pins() [][]byte {
+	if l.NextCA == nil {
+		return [][]byte{l.CA}
+	}
+	return [][]byte{l.CA, l.NextCA}
 }
 
 // LinkShare is how much of each resource class of a zone its parent may have at any instant, in
@@ -161,10 +174,13 @@ type Enrolment struct {
 }
 
 // Hello is a message to linked zones: a value that reveals whether both seal with the same
-// operator's key, and the addresses of the gateways whenever these change.
+// operator's key, the addresses of the gateways whenever these change, and the zone's authorities while
+// these change.
 type Hello struct {
 	KeyCheck  []byte   `cbor:"1,keyasint"`           // as in Enrolment; empty for no comparison
 	Endpoints []string `cbor:"2,keyasint,omitempty"` // host:port of all gateways; empty if unchanged
+	// Authorities are all that the zone trusts, the older one first; empty if unchanged.
+	Authorities []Authority `cbor:"3,keyasint,omitempty" form:"5"`
 }
 
 // AboveQuestion is a child's question to its parent before it accepts a child of its own:

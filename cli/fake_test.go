@@ -254,7 +254,9 @@ var canned = map[string]string{
 	"GET /operator/holds":               `{"holds": [{"id": "r-2.1", "parent": "world", "reservation_id": "r-2", "project_id": "p", "state": "held", "held": 3, "created": "2026-06-01T12:00:00.000Z"}]}`,
 	"GET /operator/snapshot":            "the whole state",
 	"PUT /operator/snapshot":            "",
-	"POST /operator/transfer":           "", "POST /operator/keyring/rotate": "", "DELETE /operator/members/n3": "",
+	"GET /operator/ca":                  cannedCA,
+	"POST /operator/ca/rotate":          "", "POST /operator/ca/use": "", "POST /operator/ca/finish": "",
+	"POST /operator/transfer": "", "POST /operator/keyring/rotate": "", "DELETE /operator/members/n3": "",
 	"POST /operator/join-tokens": `{"token": "join-token-text"}`, "POST /operator/holds/r-2.1": "",
 	"DELETE /operator/tokens/0123456789abcdef": "", "DELETE /tokens/0123456789abcdef": "",
 	"GET /events":                 cannedEvents,
@@ -335,3 +337,9 @@ const (
 		"MEMORY_MB": {"total": 2048, "reserved": 48, "step_size": 64, "allocation_ratio": 1}}, "traits": ["CUSTOM_X"], "pool": "shared", "state": "up", "enabled": true,
 		"generation": 7, "used": {"VCPU": 3}, "instances": 3, "slots": 1, "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z"}`
 )
+
+const cannedCA = `{"authority": {"phase": "trusted", "due": "a removed node has its key", "authorities": [
+  {"fingerprint": "0f115db062b7c0dd030b16878c99dea5c354b49dc37b38eb8846179c7783e9d7", "issues": true, "since": "2026-06-01T12:00:00.000Z", "expires": "2036-05-29T12:00:00.000Z"},
+  {"fingerprint": "b5bb9d8014a0f9b1d61e21e796d78dccdf1352f23cd32812f4850b878ae4944c", "issues": false, "since": "2026-06-02T12:00:00.000Z", "expires": "2036-05-30T12:00:00.000Z"}],
+  "waits": [{"kind": "node", "name": "n2"}, {"kind": "link", "name": "west", "error": "no gateway of the zone answers"}], "behind": [],
+  "bundle": "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n"}}`

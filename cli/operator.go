@@ -76,6 +76,7 @@ func operatorCommand(e *env) *cobra.Command {
 				return nil
 			}),
 		}),
+		nounCommand("ca", "Change the certificate authority of the zone", caStatus(e), caShow(e), caRotate(e), caUse(e), caFinish(e)),
 		holdList(e, "holds", "berth operator holds"),
 	)
 }

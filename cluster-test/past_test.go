@@ -165,7 +165,7 @@ func (s *stood) dial(n *lab.NodeProc) *tls.Conn {
 	raw, err := n.Zone.Dial(ctx, n.At.Gateway)
 	require.NoError(s, err)
 	s.Cleanup(func() { _ = raw.Close() }) // of the test itself
-	c := tls.Client(raw, identity.ClientTLS(get, api.ALPNHTTP, s.there.CA.Raw, want, time.Now))
+	c := tls.Client(raw, identity.ClientTLS(get, api.ALPNHTTP, identity.PinTo(s.there.CA.Raw), want, time.Now))
 	require.NoError(s, c.HandshakeContext(ctx))
 	require.NoError(s, ask(c, http.MethodGet, "/zones/info"))
 	require.Equal(s, http.StatusOK, s.answer(c))

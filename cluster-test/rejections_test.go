@@ -208,7 +208,7 @@ func enrolWithoutToken(t *testing.T, n *lab.NodeProc, show *identity.Credentials
 	require.NoError(t, err)
 	good, err := identity.ParseJoinToken(link)
 	require.NoError(t, err)
-	conf := identity.PinTLS(func() *identity.Credentials { return show }, api.ALPNEnrol, good.CA,
+	conf := identity.ClientTLS(func() *identity.Credentials { return show }, api.ALPNEnrol, good.Pins,
 		identity.Subject{Zone: good.Zone, Role: identity.RoleGateway}, time.Now)
 	rt := &http.Transport{DialTLSContext: (&tls.Dialer{Config: conf}).DialContext}
 	defer rt.CloseIdleConnections()

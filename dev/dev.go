@@ -345,7 +345,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, n int, hosts []api
 	a, err := agent.New(agent.Config{
 		Addresses: home.Addresses, Hosts: list, Log: f.opts.Log.With("zone", z.Name), Now: f.opts.Now,
 		Rand: rand.Float64, //nolint:forbidigo // only spreads retries
-		TLS:  identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.CA(), want, f.opts.Now), Wallet: wallet,
+		TLS:  identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins, want, f.opts.Now), Wallet: wallet,
 	})
 	if err != nil {
 		return err

@@ -89,13 +89,15 @@ type Federation struct {
 	unknown lookupLimit // for join tokens unknown to this node
 
 	forms linkForms // that parents read
+
+	pinErrors pinErrors
 }
 
 // New returns the rules on one node of a zone. Nothing runs until a loop is called.
 func New(c Config) *Federation {
 	f := &Federation{
 		node: c.Node, zone: c.Zone, members: c.Members, peers: c.Peers, digests: c.Digests, keys: c.Keys, nodes: c.Nodes,
-		enrol: c.Enrol, alive: c.Alive, now: c.Now, log: c.Log, forms: linkForms{of: map[api.LinkID]heardForm{}},
+		enrol: c.Enrol, alive: c.Alive, now: c.Now, log: c.Log, forms: linkForms{of: map[api.LinkID]heardForm{}}, pinErrors: pinErrors{of: map[api.LinkID]pinError{}},
 	}
 	f.digest = digestCache{now: c.Now, make: func() *api.Digest {
 		d := c.Digest()

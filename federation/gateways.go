@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/identity"
 	"berth/internal/actor"
 	"berth/internal/backoff"
 	"berth/raftstore/command"
@@ -22,10 +23,16 @@ const (
 )
 
 // Hello handles the report of a linked zone: it refuses one that seals with this zone's
-// key, and stores its gateways.
-func (f *Federation) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
+// key, and stores its gateways and its authorities. from is the authority by which the zone
+// is authenticated.
+func (f *Federation) Hello(ctx context.Context, l *api.Link, from identity.Pin, h *api.Hello) error {
 	if len(h.KeyCheck) > 0 {
 		if err := f.refuseSharedKey(l.Zone, h.KeyCheck); err != nil {
+			return err
+		}
+	}
+	if len(h.Authorities) > 0 {
+		if err := f.updatePins(ctx, l, from, h.Authorities); err != nil {
 			return err
 		}
 	}

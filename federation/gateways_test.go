@@ -25,7 +25,7 @@ func TestStrangeGatewaysChangeNothing(t *testing.T) {
 	other.isBelow(parent)
 	before, others := parent.linkTo(child).Endpoints, parent.linkTo(other).Endpoints
 	says := func(gateways ...string) error {
-		return parent.Hello(t.Context(), parent.linkTo(child), &api.Hello{Endpoints: gateways})
+		return parent.Hello(t.Context(), parent.linkTo(child), child.pin(), &api.Hello{Endpoints: gateways})
 	}
 	var many []string
 	for i := range api.GatewaysMax + 1 {
@@ -59,7 +59,7 @@ func TestHelloRefusesASharedKey(t *testing.T) {
 	check, err := child.keys.checkValue(child.view(), parent.id)
 	require.NoError(t, err)
 	before := parent.linkTo(child)
-	err = parent.Hello(t.Context(), before, &api.Hello{KeyCheck: check, Endpoints: []string{"gw:7601"}})
+	err = parent.Hello(t.Context(), before, child.pin(), &api.Hello{KeyCheck: check, Endpoints: []string{"gw:7601"}})
 	require.ErrorIs(t, err, ErrSharedKey)
 	assert.Equal(t, before, parent.linkTo(child))
 }

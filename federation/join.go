@@ -40,6 +40,9 @@ func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnsw
 		return nil, api.Wrap(api.CodeInternal, "federation.Join", "", err)
 	}
 	a := &rest.JoinAnswer{Zone: v.Zone, ZoneName: v.Name, ID: res.Join.Name, CA: v.CA}
+	for _, one := range v.Authorities() {
+		a.Trusted = append(a.Trusted, one.Cert)
+	}
 	if t.Kind == api.JoinAgent {
 		a.Addresses = addressesOf(v, func(m *api.Node) string { return m.AgentAddr })
 		a.Certificates, err = issueAgent(ca, res.Join.Name, pub, f.issueTime(v, api.AgentID(res.Join.Name)))
@@ -92,7 +95,11 @@ func (f *Federation) issueTime(v *state.State, id api.AgentID) time.Time {
 // node that the newcomer must dial.
 func (f *Federation) recordJoin(ctx context.Context, t api.JoinToken, ttl time.Duration, at func(*api.Node) string) (string, error) {
 	v := f.view()
-	jt, err := identity.NewJoinToken(t.Kind, v.Zone, addressesOf(v, at), identity.PinOf(v.CA))
+	var next identity.Pin
+	if v.Change != nil {
+		next, t.Trusts = identity.PinOf(v.Change.Cert), v.NewestAuthority()
+	}
+	jt, err := identity.NewJoinToken(t.Kind, v.Zone, addressesOf(v, at), identity.PinOf(v.CA), next)
 	if err != nil {
 		return "", err
 	}

@@ -146,7 +146,7 @@ func TestUnknownJoinsLeaveTheLogAlone(t *testing.T) {
 // strangersToken returns a join token that the zone has never made.
 func (p *place) strangersToken(kind api.JoinKind) string {
 	p.w.t.Helper()
-	j, err := identity.NewJoinToken(kind, p.id, []string{"127.0.0.1:1"}, p.pin())
+	j, err := identity.NewJoinToken(kind, p.id, []string{"127.0.0.1:1"}, p.pin(), identity.Pin{})
 	require.NoError(p.w.t, err)
 	text, err := j.Text()
 	require.NoError(p.w.t, err)

@@ -146,6 +146,9 @@ type wrappedSecret struct {
 // secretsOf returns all secrets of a state.
 func secretsOf(v *state.State) []wrappedSecret {
 	all := []wrappedSecret{{labelCAKey, v.CAKey}}
+	if v.Change != nil && len(v.Change.Key) > 0 {
+		all = append(all, wrappedSecret{labelCAKey, v.Change.Key})
+	}
 	for _, e := range v.Epochs {
 		all = append(all, wrappedSecret{labelEpoch, e.Wrapped})
 	}

@@ -105,7 +105,7 @@ func (k *Keys) checkValue(v *state.State, other api.ZoneID) ([]byte, error) {
 	return seal.KeyCheck(ring[0], v.Zone, other), nil
 }
 
-// zoneAuthority returns the zone's certificate authority.
+// zoneAuthority returns the certificate authority of the zone that issues.
 func (k *Keys) zoneAuthority(v *state.State) (*identity.CA, error) {
 	der, err := k.unwrap(labelCAKey, v.CAKey)
 	if err != nil {

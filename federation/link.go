@@ -16,12 +16,18 @@ const joinTTL = 15 * time.Minute
 // LinkToken records a token with which one zone can become a child, and returns its
 // text. The link gets the name, and adjusts weights as offset + scale * weight.
 func (f *Federation) LinkToken(ctx context.Context, name string, offset, scale int64) (string, error) {
+	if f.view().Change != nil {
+		return "", errCAChanges
+	}
 	if _, taken := f.view().LinkByName(name); taken {
 		return "", api.Errorf(api.CodeConflict, "a zone named %q is linked already", name)
 	}
 	return f.recordJoin(ctx, api.JoinToken{Kind: api.JoinLink, Name: name, Offset: offset, Scale: scale}, joinTTL,
 		func(m *api.Node) string { return m.GatewayAddr })
 }
+
+// errCAChanges refuses new links, each end of which would know one of two authorities.
+var errCAChanges = api.Errorf(api.CodeConflict, "the zone changes its certificate authority; link zones when that is finished: berth operator ca status")
 
 // Link enrols this zone as a child with the parent that made the token. Each
 // end pins the other's authority.
@@ -36,6 +42,8 @@ func (f *Federation) Link(ctx context.Context, token, name string) (*api.Link, e
 	defer f.linking.Unlock()
 	v := f.view()
 	switch _, has := v.Parent(); {
+	case v.Change != nil:
+		return nil, errCAChanges
 	case t.Kind != api.JoinLink:
 		return nil, api.Errorf(api.CodeInvalid, "the token is for a %s; a parent makes link tokens with berth zone link-token", t.Kind)
 	case has:
@@ -88,6 +96,9 @@ func (f *Federation) Enrol(ctx context.Context, from api.ZoneID, pin identity.Pi
 	}
 	defer f.linking.RUnlock()
 	v := f.view()
+	if v.Change != nil {
+		return nil, errCAChanges
+	}
 	if err = f.refuseSharedKey(e.Zone, e.KeyCheck); err != nil {
 		return nil, err
 	}

@@ -114,10 +114,10 @@ func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
 		}
 	}
 	if f.members.Form() < api.FormFifth {
-		m.Expires = 0
+		m.Expires, m.Trusts, m.Issuer = 0, "", ""
 	}
-	if known, ok := f.view().Node(m.ID); ok && m.Expires == 0 { // it has yet to learn that all nodes read that
-		m.Expires = known.Expires
+	if known, ok := f.view().Node(m.ID); ok && m.Expires == 0 { // it has yet to learn that all nodes read these
+		m.Expires, m.Trusts, m.Issuer = known.Expires, known.Trusts, known.Issuer
 	}
 	return f.RecordNode(ctx, m)
 }

@@ -10,18 +10,25 @@ import (
 	"berth/identity"
 	"berth/raftstore"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 )
 
-// RenewNode issues new certificates to a member of the zone that has shown one issued at an instant:
-// all three, with names in that of the public API. Only the leader may call it. It asks a majority
-// first, because one that was deposed may not know who was removed.
-func (f *Federation) RenewNode(ctx context.Context, id api.NodeID, issued time.Time, csr []byte, names []string) (map[string][]byte, error) {
+// Shown is the certificate that somebody has shown.
+type Shown struct {
+	Issued    time.Time
+	Authority identity.Pin // that has issued it
+}
+
+// RenewNode issues new certificates to a member of the zone that has shown one: all three, with names in
+// that of the public API. Only the leader may call it. It asks a majority first, because one that was
+// deposed may not know who was removed.
+func (f *Federation) RenewNode(ctx context.Context, id api.NodeID, shown Shown, csr []byte, names []string) (map[string][]byte, error) {
 	at := f.now() // before the members are read: they may change meanwhile
-	pub, err := checkRenewal(csr, issued, at)
+	v, err := f.zone.Latest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v, err := f.zone.Latest(ctx)
+	pub, err := checkRenewal(csr, shown, v, at)
 	if err != nil {
 		return nil, err
 	}
@@ -39,14 +46,14 @@ func (f *Federation) RenewNode(ctx context.Context, id api.NodeID, issued time.T
 	return certs, nil
 }
 
-// RenewAgent issues a new certificate to an agent that has shown one issued at an instant. The time
+// RenewAgent issues a new certificate to an agent that has shown one. The time
 // of issue is that of an entry, so that a revocation after it refuses the certificate.
-func (f *Federation) RenewAgent(ctx context.Context, id api.AgentID, issued time.Time, csr []byte) ([]byte, error) {
-	pub, err := checkRenewal(csr, issued, f.now())
+func (f *Federation) RenewAgent(ctx context.Context, id api.AgentID, shown Shown, csr []byte) ([]byte, error) {
+	pub, err := checkRenewal(csr, shown, f.view(), f.now())
 	if err != nil {
 		return nil, err
 	}
-	if _, err = f.zone.Propose(ctx, command.AgentRenew{Stamp: f.zone.Stamp(), ID: id, Issued: api.InstantOf(issued)}); err != nil {
+	if _, err = f.zone.Propose(ctx, command.AgentRenew{Stamp: f.zone.Stamp(), ID: id, Issued: api.InstantOf(shown.Issued)}); err != nil {
 		return nil, err
 	}
 	v := f.view()
@@ -66,9 +73,9 @@ func (f *Federation) RenewAgent(ctx context.Context, id api.AgentID, issued time
 }
 
 // checkRenewal returns the key of a certificate request, unless the certificate that its sender has
-// shown is too young to be renewed.
-func checkRenewal(csr []byte, issued, now time.Time) (crypto.PublicKey, error) {
-	if now.Sub(issued) < identity.RenewableAge {
+// shown is of the authority that issues, and too young to be renewed.
+func checkRenewal(csr []byte, shown Shown, v *state.State, now time.Time) (crypto.PublicKey, error) {
+	if shown.Authority == identity.PinOf(v.CA) && now.Sub(shown.Issued) < identity.RenewableAge {
 		return nil, api.Errorf(api.CodeConflict, "a certificate is renewed when it is at least %d days old", identity.RenewableAge/(24*time.Hour))
 	}
 	return identity.CheckCSR(csr)

@@ -28,10 +28,10 @@ func TestMembersAreRenewed(t *testing.T) {
 	a := newWorld(t).addOfForm("a", nil, api.FormFifth)
 	a.joins("node-2")
 	began, names := a.time(), []string{"n2.example", "127.0.0.1"}
-	_, err := a.RenewNode(t.Context(), "node-2", began, certificateRequest(t), names)
+	_, err := a.RenewNode(t.Context(), "node-2", a.shown(began), certificateRequest(t), names)
 	refusedAs(t, api.CodeConflict, err)
 	a.setForward(identity.RenewableAge)
-	certs, err := a.RenewNode(t.Context(), "node-2", began, certificateRequest(t), names)
+	certs, err := a.RenewNode(t.Context(), "node-2", a.shown(began), certificateRequest(t), names)
 	require.NoError(t, err)
 	for _, role := range []identity.Role{identity.RoleNode, identity.RoleGateway, identity.RoleAPI} {
 		assert.WithinDuration(t, a.time().Add(identity.LeafTTL), leafOf(t, certs[string(role)]).NotAfter, time.Minute, "%s", role)
@@ -46,11 +46,11 @@ func TestMembersAreRenewed(t *testing.T) {
 		"a name of nothing":   {certificateRequest(t), []string{"a b"}},
 		"no name":             {certificateRequest(t), nil},
 	} {
-		_, err = a.RenewNode(t.Context(), "node-2", began, call.csr, call.names)
+		_, err = a.RenewNode(t.Context(), "node-2", a.shown(began), call.csr, call.names)
 		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), "%s: %v", what, err)
 	}
 	a.members.list = slices.DeleteFunc(a.members.list, func(m raftstore.Member) bool { return m.ID == "node-2" })
-	_, err = a.RenewNode(t.Context(), "node-2", began, certificateRequest(t), names)
+	_, err = a.RenewNode(t.Context(), "node-2", a.shown(began), certificateRequest(t), names)
 	refusedAs(t, api.CodeForbidden, err)
 }
 
@@ -61,11 +61,11 @@ func TestAnAgentIsRenewedUntilItIsRevoked(t *testing.T) {
 	joined := a.zone.Instant()
 	_, err := a.admits(a.joinToken(api.JoinAgent, "rack-1"), certificateRequest(t))
 	require.NoError(t, err)
-	_, err = a.RenewAgent(t.Context(), "rack-1", joined.Time(), certificateRequest(t))
+	_, err = a.RenewAgent(t.Context(), "rack-1", a.shown(joined.Time()), certificateRequest(t))
 	refusedAs(t, api.CodeConflict, err)
 	a.setForward(identity.RenewableAge + time.Hour)
 	a.propose(command.Tick{Stamp: command.Stamp{At: a.zone.Instant().Add(time.Hour)}}) // of a leader whose clock is ahead
-	der, err := a.RenewAgent(t.Context(), "rack-1", a.issued(t, "rack-1"), certificateRequest(t))
+	der, err := a.RenewAgent(t.Context(), "rack-1", a.shown(a.issued(t, "rack-1")), certificateRequest(t))
 	require.NoError(t, err)
 	leaf := leafOf(t, der)
 	known, _ := a.view().Agent("rack-1")
@@ -76,9 +76,12 @@ func TestAnAgentIsRenewedUntilItIsRevoked(t *testing.T) {
 	known, _ = a.view().Agent("rack-1")
 	assert.True(t, known.Refuses(api.InstantOf(identity.IssuedAt(leaf))))
 	a.setForward(identity.RenewableAge + time.Hour)
-	_, err = a.RenewAgent(t.Context(), "rack-1", identity.IssuedAt(leaf), certificateRequest(t))
+	_, err = a.RenewAgent(t.Context(), "rack-1", a.shown(identity.IssuedAt(leaf)), certificateRequest(t))
 	refusedAs(t, api.CodeForbidden, err)
 }
+
+// shown is a certificate of the authority in use that was issued at an instant.
+func (p *place) shown(issued time.Time) Shown { return Shown{issued, identity.PinOf(p.view().CA)} }
 
 // issued returns when the newest certificate of an agent was issued.
 func (p *place) issued(tb testing.TB, id api.AgentID) time.Time {

@@ -50,6 +50,7 @@ type place struct {
 	members fakeMembers
 	ahead   atomic.Int64 // how far its clock is ahead of the real one
 	away    atomic.Bool  // nobody reaches it
+	shows   []byte       // the authority of its gateways, if it is not ca
 
 	heard   map[api.ZoneID]api.Digest                         // by gossip
 	above   func() (*api.AboveAnswer, error)                  // what all zones answer to it, if not nil
@@ -180,7 +181,13 @@ func (p *place) enrolment(token string) *api.Enrolment {
 	}
 }
 
-func (p *place) pin() identity.Pin { return identity.PinOf(p.ca.CertDER()) }
+// pin is of the authority that the gateways of the zone show.
+func (p *place) pin() identity.Pin {
+	if p.shows != nil {
+		return identity.PinOf(p.shows)
+	}
+	return identity.PinOf(p.ca.CertDER())
+}
 
 var errAway = api.Errorf(api.CodeUnavailable, "no gateway answers")
 
@@ -241,7 +248,7 @@ func (p *peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
 	if err != nil {
 		return err
 	}
-	return other.Hello(ctx, other.linkTo((*place)(p)), h)
+	return other.Hello(ctx, other.linkTo((*place)(p)), (*place)(p).pin(), h)
 }
 
 // ReadsForm implements Peers.

@@ -14,8 +14,9 @@ import (
 	"berth/internal/durable"
 )
 
-// caFile is the name of the file with the certificate of the zone's authority,
-// for clients of the public API. It is no secret.
+// caFile is the name of the file with the certificates of the zone's authorities that
+// are trusted, by the process whose directory it is in and by clients of the public API.
+// It is no secret.
 const caFile = "ca.pem"
 
 // Modes and limits of credentials on disk.
@@ -34,9 +35,9 @@ const (
 )
 
 // SaveDir writes c to dir, which it makes with mode 0700 if there is none:
-// <role>.pem with key, certificate and the authority's certificate (mode 0600),
-// and caFile. Each file is on disk and whole, the old one or the new one, even
-// after a crash. Calls for one dir must not overlap.
+// <role>.pem with key, certificate and the authority's certificate (mode 0600).
+// The file is on disk and whole, the old one or the new one, even after a crash.
+// Calls for one dir must not overlap.
 func (c *Credentials) SaveDir(dir string) error {
 	key, ok := c.Cert.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok || len(c.Cert.Certificate) != chainLength {
@@ -51,9 +52,6 @@ func (c *Credentials) SaveDir(dir string) error {
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: pemKey, Bytes: keyDER})
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return fmt.Errorf("saving credentials: %w", err)
-	}
-	if err := durable.ReplaceFile(filepath.Join(dir, caFile), caMode, caPEM); err != nil {
-		return err
 	}
 	return durable.ReplaceFile(credentialsFile(dir, c.Subject.Role), keyMode, bytes.Join([][]byte{keyPEM, leafPEM, caPEM}, nil))
 }

@@ -3,6 +3,7 @@ package identity
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -35,7 +36,7 @@ func TestSaveDirAndLoadDir(t *testing.T) {
 		modes[e.Name()] = info.Mode()
 	}
 	assert.Equal(t, map[string]fs.FileMode{
-		"node.pem": 0o600, "gateway.pem": 0o600, "agent.pem": 0o600, "api.pem": 0o600, caFile: 0o644,
+		"node.pem": 0o600, "gateway.pem": 0o600, "agent.pem": 0o600, "api.pem": 0o600,
 	}, modes)
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
@@ -49,8 +50,7 @@ func TestLoadDirRefuses(t *testing.T) {
 	path := filepath.Join(dir, "node.pem")
 	good, err := os.ReadFile(path)
 	require.NoError(t, err)
-	public, err := os.ReadFile(filepath.Join(dir, caFile))
-	require.NoError(t, err)
+	public := pem.EncodeToMemory(&pem.Block{Type: pemCert, Bytes: a.CertDER()})
 	otherDir := t.TempDir()
 	require.NoError(t, credentials(t, a, RoleAgent, "n1").SaveDir(otherDir))
 	agent, err := os.ReadFile(filepath.Join(otherDir, "agent.pem"))

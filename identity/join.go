@@ -28,6 +28,7 @@ type JoinToken struct {
 	Zone      api.ZoneID // the admitting zone
 	Addresses []string   // 1 to JoinAddressesMax, host:port, to try in this order
 	CA        Pin        // of the zone's authority
+	Next      Pin        // of a second one, while the zone changes its authority; zero for none
 	ID        api.TokenID
 	secret    Secret // tokenSecretBytes bytes
 }
@@ -40,19 +41,29 @@ type joinBody struct {
 	CA        []byte       `cbor:"4,keyasint"`
 	ID        api.TokenID  `cbor:"5,keyasint"`
 	Secret    []byte       `cbor:"6,keyasint"`
+	Next      []byte       `cbor:"7,keyasint,omitempty"`
 }
 
-// NewJoinToken makes a join token with a new id and secret. It returns an invalid-input
-// error unless kind, zone and addresses are valid for a JoinToken.
-func NewJoinToken(kind api.JoinKind, zone api.ZoneID, addresses []string, ca Pin) (JoinToken, error) {
+// NewJoinToken makes a join token with a new id and secret. next is the zero Pin unless the
+// zone changes its authority. It returns an invalid-input error unless kind, zone and
+// addresses are valid for a JoinToken.
+func NewJoinToken(kind api.JoinKind, zone api.ZoneID, addresses []string, ca, next Pin) (JoinToken, error) {
 	t := JoinToken{
-		Kind: kind, Zone: zone, Addresses: slices.Clone(addresses), CA: ca,
+		Kind: kind, Zone: zone, Addresses: slices.Clone(addresses), CA: ca, Next: next,
 		ID: newTokenID(), secret: newSecret(string(newTokenSecret())),
 	}
 	if err := t.validate(); err != nil {
 		return JoinToken{}, err
 	}
 	return t, nil
+}
+
+// Pins returns the pins of the zone's authorities.
+func (t JoinToken) Pins() []Pin {
+	if t.Next == (Pin{}) {
+		return []Pin{t.CA}
+	}
+	return []Pin{t.CA, t.Next}
 }
 
 // Hash returns the SHA-256 of the token's secret, which the zone stores and compares by
@@ -66,7 +77,11 @@ func (t JoinToken) Text() (Secret, error) {
 	if err := t.validate(); err != nil {
 		return Secret{}, err
 	}
-	body, err := codec.Marshal(joinBody{t.Kind, t.Zone, t.Addresses, t.CA[:], t.ID, []byte(t.secret.Reveal())})
+	b := joinBody{Kind: t.Kind, Zone: t.Zone, Addresses: t.Addresses, CA: t.CA[:], ID: t.ID, Secret: []byte(t.secret.Reveal())}
+	if t.Next != (Pin{}) {
+		b.Next = t.Next[:]
+	}
+	body, err := codec.Marshal(b)
 	if err != nil {
 		return Secret{}, err
 	}
@@ -91,10 +106,11 @@ func ParseJoinToken(text string) (JoinToken, error) {
 	if err = codec.Unmarshal(raw, &b); err != nil {
 		return malformed(err)
 	}
-	if len(b.CA) != len(Pin{}) {
+	if len(b.CA) != len(Pin{}) || len(b.Next) != 0 && len(b.Next) != len(Pin{}) {
 		return malformed(nil)
 	}
-	t := JoinToken{b.Kind, b.Zone, b.Addresses, Pin(b.CA), b.ID, newSecret(string(b.Secret))}
+	t := JoinToken{Kind: b.Kind, Zone: b.Zone, Addresses: b.Addresses, CA: Pin(b.CA), ID: b.ID, secret: newSecret(string(b.Secret))}
+	copy(t.Next[:], b.Next)
 	again, err := t.Text()
 	if err != nil {
 		return malformed(err)

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -20,11 +19,11 @@ import (
 // effects. It may be called from several goroutines.
 type Policy func(peer Subject, alpn string, caDER []byte) error
 
-// AdmitOwn admits the peers of one role whose authority is exactly caDER, the
-// zone's own: nodes to a node listener, agents to an agent listener.
-func AdmitOwn(caDER []byte, role Role) Policy {
+// AdmitOwn admits the peers of one role whose authority is one of own, the zone's own at
+// each handshake: nodes to a node listener, agents to an agent listener.
+func AdmitOwn(own func() []Pin, role Role) Policy {
 	return func(peer Subject, _ string, peerCA []byte) error {
-		if !bytes.Equal(peerCA, caDER) {
+		if !slices.Contains(own(), PinOf(peerCA)) {
 			return fmt.Errorf("%s is of another authority", peer)
 		}
 		if peer.Role != role {
@@ -34,11 +33,11 @@ func AdmitOwn(caDER []byte, role Role) Policy {
 	}
 }
 
-// AdmitLinked admits, to a gateway, the gateways of the zones whose authority pinned
-// knows. pinned is called in every handshake; it returns the authority's certificate of
-// a zone that has an active link. The only exception is the protocol api.ALPNEnrol: it
+// AdmitLinked admits, to a gateway, the gateways of the zones whose authorities pinned
+// knows. pinned is called in every handshake; it returns the pins of a zone that has an
+// active link, none for another. The only exception is the protocol api.ALPNEnrol: it
 // admits any gateway, because the link token in its only call authorizes the zone.
-func AdmitLinked(pinned func(zone api.ZoneID) (caDER []byte, ok bool)) Policy {
+func AdmitLinked(pinned func(zone api.ZoneID) []Pin) Policy {
 	return func(peer Subject, alpn string, peerCA []byte) error {
 		if peer.Role != RoleGateway {
 			return fmt.Errorf("%s is not a gateway", peer)
@@ -46,12 +45,12 @@ func AdmitLinked(pinned func(zone api.ZoneID) (caDER []byte, ok bool)) Policy {
 		if alpn == api.ALPNEnrol {
 			return nil
 		}
-		caDER, ok := pinned(peer.Zone)
-		if !ok {
+		pins := pinned(peer.Zone)
+		switch {
+		case len(pins) == 0:
 			return fmt.Errorf("%s is of a zone without an active link", peer)
-		}
-		if !bytes.Equal(peerCA, caDER) {
-			return fmt.Errorf("%s is not of the authority that its link pins", peer)
+		case !slices.Contains(pins, PinOf(peerCA)):
+			return fmt.Errorf("%s is not of an authority that its link pins", peer)
 		}
 		return nil
 	}
@@ -107,19 +106,11 @@ func presentCertificate(get func() *Credentials) (*tls.Certificate, error) {
 	return nil, errNoCredentials
 }
 
-// ClientTLS returns the configuration to dial a peer with: it must speak alpn, be of
-// exactly the authority peerCA (DER) and be want, of any id if want.ID is "". It
-// presents the credentials that get returns; get may be nil if the listener asks for
-// none.
-func ClientTLS(get func() *Credentials, alpn string, peerCA []byte, want Subject, now func() time.Time) *tls.Config {
-	return PinTLS(get, alpn, PinOf(peerCA), want, now)
-}
-
-// PinTLS is ClientTLS for a newcomer, who knows only the pin of the peer's
-// authority: a zone that enrols at a parent's gateway (want.Role is RoleGateway,
-// alpn api.ALPNEnrol), or a node or agent that joins over the public API
-// (RoleAPI, get nil).
-func PinTLS(get func() *Credentials, alpn string, pin Pin, want Subject, now func() time.Time) *tls.Config {
+// ClientTLS returns the configuration to dial a peer with: it must speak alpn, be of one
+// of the authorities that pinned returns at each handshake, and be want, of any id if
+// want.ID is "". It presents the credentials that get returns; get may be nil if the
+// listener asks for none.
+func ClientTLS(get func() *Credentials, alpn string, pinned func() []Pin, want Subject, now func() time.Time) *tls.Config {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		NextProtos: []string{alpn},
@@ -136,7 +127,7 @@ func PinTLS(get func() *Credentials, alpn string, pin Pin, want Subject, now fun
 			if err != nil {
 				return err
 			}
-			if PinOf(ca.Raw) != pin {
+			if !slices.Contains(pinned(), PinOf(ca.Raw)) {
 				return fmt.Errorf("%s is of another authority than expected", peer)
 			}
 			if peer.Zone != want.Zone || peer.Role != want.Role || want.ID != "" && peer.ID != want.ID {

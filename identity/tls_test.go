@@ -28,10 +28,15 @@ type listeners struct {
 func newListeners(t *testing.T) listeners {
 	t.Helper()
 	l := listeners{a: newTestCA(t, "zone-a"), b: newTestCA(t, "zone-b"), c: newTestCA(t, "zone-c")}
-	pinned := func(zone api.ZoneID) ([]byte, bool) { return l.b.CertDER(), zone == "zone-b" }
+	pinned := func(zone api.ZoneID) []Pin {
+		if zone == "zone-b" {
+			return []Pin{PinOf(l.b.CertDER())}
+		}
+		return nil
+	}
 	node, gateway := always(credentials(t, l.a, RoleNode, "n0")), always(credentials(t, l.a, RoleGateway, "n0"))
-	l.node = ServerTLS(node, []string{api.ALPNRaft, api.ALPNGossip, api.ALPNHTTP}, AdmitOwn(l.a.CertDER(), RoleNode), testClock)
-	l.agent = ServerTLS(node, []string{api.ALPNHTTP}, AdmitOwn(l.a.CertDER(), RoleAgent), testClock)
+	l.node = ServerTLS(node, []string{api.ALPNRaft, api.ALPNGossip, api.ALPNHTTP}, AdmitOwn(PinTo(l.a.CertDER()), RoleNode), testClock)
+	l.agent = ServerTLS(node, []string{api.ALPNHTTP}, AdmitOwn(PinTo(l.a.CertDER()), RoleAgent), testClock)
 	l.gateway = ServerTLS(gateway, []string{api.ALPNHTTP, api.ALPNGossip, api.ALPNEnrol}, AdmitLinked(pinned), testClock)
 	return l
 }
@@ -99,7 +104,7 @@ func TestServerRefusesPeers(t *testing.T) {
 	stolen := chain(credentials(t, l.a, RoleNode, "n2"), honest.Cert.Certificate...)
 	old := dialing(honest, api.ALPNRaft)
 	old.MaxVersion = tls.VersionTLS12
-	nobody := ServerTLS(always(nil), []string{api.ALPNRaft}, AdmitOwn(l.a.CertDER(), RoleNode), testClock)
+	nobody := ServerTLS(always(nil), []string{api.ALPNRaft}, AdmitOwn(PinTo(l.a.CertDER()), RoleNode), testClock)
 
 	assertServerRefuses(t, []refusal{
 		{"agent at the node listener", l.node, node(credentials(t, l.a, RoleAgent, "x")), "not of role node"},
@@ -250,12 +255,12 @@ func TestClientAdmits(t *testing.T) {
 	me := always(credentials(t, l.b, RoleGateway, "n1"))
 	anyGateway, newcomer := Subject{Zone: "zone-a", Role: RoleGateway}, always(credentials(t, l.c, RoleGateway, "n1"))
 	public := APITLS(always(credentials(t, l.a, RoleAPI, "n0")), testClock)
-	pin := PinOf(l.a.CertDER())
+	pin := PinTo(l.a.CertDER())
 	for name, c := range map[string]struct{ server, client *tls.Config }{
-		"any gateway":      {l.gateway, ClientTLS(me, api.ALPNHTTP, l.a.CertDER(), anyGateway, testClock)},
-		"one gateway":      {l.gateway, ClientTLS(me, api.ALPNGossip, l.a.CertDER(), Subject{"zone-a", RoleGateway, "n0"}, testClock)},
-		"enrol by the pin": {l.gateway, PinTLS(newcomer, api.ALPNEnrol, pin, anyGateway, testClock)},
-		"join by the pin":  {public, PinTLS(nil, api.ALPNHTTP, pin, Subject{Zone: "zone-a", Role: RoleAPI}, testClock)},
+		"any gateway":      {l.gateway, ClientTLS(me, api.ALPNHTTP, PinTo(l.a.CertDER()), anyGateway, testClock)},
+		"one gateway":      {l.gateway, ClientTLS(me, api.ALPNGossip, PinTo(l.a.CertDER()), Subject{"zone-a", RoleGateway, "n0"}, testClock)},
+		"enrol by the pin": {l.gateway, ClientTLS(newcomer, api.ALPNEnrol, pin, anyGateway, testClock)},
+		"join by the pin":  {public, ClientTLS(nil, api.ALPNHTTP, pin, Subject{Zone: "zone-a", Role: RoleAPI}, testClock)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, client := meet(t, c.server, c.client)
@@ -271,7 +276,9 @@ func TestClientRefuses(t *testing.T) {
 	a, twin := newTestCA(t, "zone-a"), newTestCA(t, "zone-a")
 	b := newTestCA(t, "zone-b")
 	me, want := always(credentials(t, b, RoleGateway, "n1")), Subject{Zone: "zone-a", Role: RoleGateway}
-	dial := func(want Subject) *tls.Config { return ClientTLS(me, api.ALPNHTTP, a.CertDER(), want, testClock) }
+	dial := func(want Subject) *tls.Config {
+		return ClientTLS(me, api.ALPNHTTP, PinTo(a.CertDER()), want, testClock)
+	}
 	serve := func(c *Credentials) *tls.Config { return listening(c, api.ALPNHTTP) }
 	edited := func(edit func(*x509.Certificate)) *tls.Config {
 		return serve(forged(t, a, func(c *x509.Certificate) { c.URIs[0].Path = "/gateway/n0"; edit(c) }))
@@ -296,9 +303,9 @@ func TestClientRefuses(t *testing.T) {
 		{"leaf alone", serve(chain(honest, honest.Cert.Certificate[0])), dial(want), "sent 1 certificates"},
 		{"no protocol", listening(honest), dial(want), "does not speak"},
 		{"TLS 1.2", old, dial(want), "protocol version"},
-		{"wrong pin", serve(honest), PinTLS(me, api.ALPNHTTP, Pin{1}, want, testClock), "another authority"},
-		{"pinned, wrong zone", serve(honest), PinTLS(me, api.ALPNHTTP, PinOf(a.CertDER()), Subject{Zone: "zone-b", Role: RoleGateway}, testClock), "expected"},
-		{"no credentials of our own", serve(honest), ClientTLS(always(nil), api.ALPNHTTP, a.CertDER(), want, testClock), "no certificate yet"},
+		{"wrong pin", serve(honest), ClientTLS(me, api.ALPNHTTP, func() []Pin { return []Pin{{1}} }, want, testClock), "another authority"},
+		{"pinned, wrong zone", serve(honest), ClientTLS(me, api.ALPNHTTP, PinTo(a.CertDER()), Subject{Zone: "zone-b", Role: RoleGateway}, testClock), "expected"},
+		{"no credentials of our own", serve(honest), ClientTLS(always(nil), api.ALPNHTTP, PinTo(a.CertDER()), want, testClock), "no certificate yet"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			server, client := meet(t, r.server, r.client)
@@ -331,8 +338,13 @@ func TestRenewalAndUnlinkingTakeEffect(t *testing.T) {
 	a, b := newTestCA(t, "zone-a"), newTestCA(t, "zone-b")
 	current, linked := credentials(t, a, RoleGateway, "n0"), true
 	server := ServerTLS(func() *Credentials { return current }, []string{api.ALPNHTTP},
-		AdmitLinked(func(api.ZoneID) ([]byte, bool) { return b.CertDER(), linked }), testClock)
-	client := ClientTLS(always(credentials(t, b, RoleGateway, "n1")), api.ALPNHTTP, a.CertDER(), Subject{Zone: "zone-a", Role: RoleGateway}, testClock)
+		AdmitLinked(func(api.ZoneID) []Pin {
+			if linked {
+				return []Pin{PinOf(b.CertDER())}
+			}
+			return nil
+		}), testClock)
+	client := ClientTLS(always(credentials(t, b, RoleGateway, "n1")), api.ALPNHTTP, PinTo(a.CertDER()), Subject{Zone: "zone-a", Role: RoleGateway}, testClock)
 	client.ClientSessionCache = tls.NewLRUClientSessionCache(8)
 	for _, id := range []string{"n0", "n0", "renewed"} {
 		if id == "renewed" {

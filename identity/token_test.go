@@ -49,7 +49,7 @@ func TestParseTokenRefusesInOneWay(t *testing.T) {
 
 func newTestJoinToken(tb testing.TB, kind api.JoinKind, addresses ...string) (JoinToken, string) {
 	tb.Helper()
-	token, err := NewJoinToken(kind, "zone-a", addresses, PinOf([]byte("certificate")))
+	token, err := NewJoinToken(kind, "zone-a", addresses, PinOf([]byte("certificate")), Pin{})
 	require.NoError(tb, err)
 	text, err := token.Text()
 	require.NoError(tb, err)
@@ -105,7 +105,7 @@ func TestJoinTokenLimits(t *testing.T) {
 		"interface":          {api.JoinNode, "zone-a", []string{"[fe80::1%eth0]:1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := NewJoinToken(c.kind, c.zone, c.addresses, Pin{})
+			_, err := NewJoinToken(c.kind, c.zone, c.addresses, Pin{}, Pin{})
 			assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
 		})
 	}

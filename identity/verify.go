@@ -3,6 +3,7 @@ package identity
 import (
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,6 +18,24 @@ type Pin [sha256.Size]byte
 
 // PinOf returns the pin of an authority's certificate in DER.
 func PinOf(caDER []byte) Pin { return sha256.Sum256(caDER) }
+
+// PinsOf returns the pins of several.
+func PinsOf(caDERs [][]byte) []Pin {
+	var pins []Pin
+	for _, der := range caDERs {
+		pins = append(pins, PinOf(der))
+	}
+	return pins
+}
+
+// PinTo returns a function that returns the pin of one authority's certificate in DER.
+func PinTo(caDER []byte) func() []Pin {
+	pins := []Pin{PinOf(caDER)}
+	return func() []Pin { return pins }
+}
+
+// Fingerprint returns the pin as text.
+func (p Pin) Fingerprint() api.Fingerprint { return api.Fingerprint(hex.EncodeToString(p[:])) }
 
 // chainLength is the number of certificates that every peer sends: its own and
 // its authority's.

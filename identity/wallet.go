@@ -1,14 +1,18 @@
 package identity
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdsa"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"berth/api"
 	"berth/internal/backoff"
 )
 
@@ -48,14 +52,18 @@ func (c *Credentials) endsSoon(now time.Time) bool {
 	return leaf.NotAfter.Sub(now) < leaf.NotAfter.Sub(leaf.NotBefore)/soonShare
 }
 
-// Wallet holds the credentials of one process by role, in memory and in its directory. Its methods
-// may be called concurrently, but only one goroutine may renew.
+// Wallet holds the credentials of one process by role, and the authorities of its zone that it
+// trusts, in memory and in its directory. Its methods may be called concurrently, but only one
+// goroutine may renew, and only one may change the authorities.
 type Wallet struct {
-	dir  string
-	held atomic.Pointer[map[Role]*Credentials] // never changed in place
+	dir     string
+	zone    api.ZoneID
+	held    atomic.Pointer[map[Role]*Credentials] // never changed in place
+	trusted atomic.Pointer[[][]byte]              // in DER, the older one first; never changed in place
 }
 
-// OpenWallet loads the credentials of roles from dir. Errors are those of LoadDir.
+// OpenWallet loads the credentials of roles, at least one, from dir, and the authorities. Without a
+// file of authorities it trusts that of the first credentials. Errors are those of LoadDir.
 func OpenWallet(dir string, roles ...Role) (*Wallet, error) {
 	held := map[Role]*Credentials{}
 	for _, r := range roles {
@@ -65,9 +73,31 @@ func OpenWallet(dir string, roles ...Role) (*Wallet, error) {
 		}
 		held[r] = c
 	}
-	w := &Wallet{dir: dir}
+	first := held[roles[0]]
+	w := &Wallet{dir: dir, zone: first.Subject.Zone}
+	trusted, err := loadAuthorities(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(trusted) == 0 {
+		trusted = [][]byte{first.CA.Raw}
+	}
+	if err = w.checkOwn(trusted); err != nil {
+		return nil, fmt.Errorf("loading authorities: %w", err)
+	}
 	w.held.Store(&held)
+	w.trusted.Store(&trusted)
 	return w, nil
+}
+
+// checkOwn refuses certificates that are not of authorities of the wallet's zone.
+func (w *Wallet) checkOwn(ders [][]byte) error {
+	for _, der := range ders {
+		if _, err := parseAuthority(der, w.zone); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Get returns the newest credentials of a role, nil for one that the wallet was not opened with.
@@ -76,12 +106,56 @@ func (w *Wallet) Get(r Role) *Credentials { return (*w.held.Load())[r] }
 // Of returns Get of a role, for TLS configurations.
 func (w *Wallet) Of(r Role) func() *Credentials { return func() *Credentials { return w.Get(r) } }
 
-// CA returns the certificate of the zone's authority in DER.
-func (w *Wallet) CA() []byte {
-	for _, c := range *w.held.Load() {
-		return c.CA.Raw
+// Trusted returns the certificates of the zone's authorities in DER, the older one first. The
+// caller must not change them.
+func (w *Wallet) Trusted() [][]byte { return *w.trusted.Load() }
+
+// Pins returns the pins of Trusted.
+func (w *Wallet) Pins() []Pin { return PinsOf(w.Trusted()) }
+
+// Trust replaces the authorities. They are on the disk before they are trusted.
+func (w *Wallet) Trust(ders [][]byte) error {
+	if err := w.checkOwn(ders); err != nil {
+		return err
 	}
+	if err := SaveAuthorities(w.dir, ders); err != nil {
+		return err
+	}
+	w.trusted.Store(&ders)
 	return nil
+}
+
+// TrustTold is Trust of what the zone reports, which CheckTold checks.
+func (w *Wallet) TrustTold(told []api.Authority) error {
+	if err := CheckTold(w.zone, w.Trusted(), told); err != nil {
+		return err
+	}
+	var ders [][]byte
+	for _, a := range told {
+		ders = append(ders, a.Cert)
+	}
+	if slices.EqualFunc(ders, w.Trusted(), bytes.Equal) {
+		return nil
+	}
+	return w.Trust(ders)
+}
+
+// Newest returns the fingerprint of the newest authority that is trusted.
+func (w *Wallet) Newest() api.Fingerprint {
+	all := w.Trusted()
+	return api.FingerprintOf(all[len(all)-1])
+}
+
+// Issuer returns the fingerprint of the authority of all credentials, "" if they have several.
+func (w *Wallet) Issuer() (of api.Fingerprint) {
+	for _, c := range *w.held.Load() {
+		one := api.FingerprintOf(c.CA.Raw)
+		if of != "" && of != one {
+			return ""
+		}
+		of = one
+	}
+	return of
 }
 
 // Ends returns when the certificate of each role ends.
@@ -115,8 +189,9 @@ func (w *Wallet) holds(is func(*Credentials, time.Time) bool, now time.Time) boo
 
 // Renew makes a new key and replaces all credentials by others for it. ask gets a certificate
 // request, and returns a certificate for each role. A certificate must be the old one's successor:
-// of the same authority and subject, except that a gateway has a new id, and with a later end. All
-// are on disk before they are used.
+// of an authority that is trusted and of the same subject, except that a gateway has a new id, and with
+// a later end unless the authority is another one. All are on disk before they are used, that of a
+// node last: it shows it to ask again if it was stopped in between.
 func (w *Wallet) Renew(ask func(csr []byte) (map[string][]byte, error)) error {
 	key, err := NewKey()
 	if err != nil {
@@ -132,7 +207,7 @@ func (w *Wallet) Renew(ask func(csr []byte) (map[string][]byte, error)) error {
 	}
 	next := maps.Clone(*w.held.Load())
 	for role, old := range next {
-		c, err := NewCredentials(key, certs[string(role)], old.CA.Raw)
+		c, err := w.newCredentials(key, certs[string(role)])
 		if err != nil {
 			return err
 		}
@@ -141,13 +216,25 @@ func (w *Wallet) Renew(ask func(csr []byte) (map[string][]byte, error)) error {
 		}
 		next[role] = c
 	}
-	for _, c := range next {
-		if err := c.SaveDir(w.dir); err != nil {
-			return err
+	for _, role := range []Role{RoleGateway, RoleAPI, RoleAgent, RoleNode} {
+		if c := next[role]; c != nil {
+			if err := c.SaveDir(w.dir); err != nil {
+				return err
+			}
 		}
 	}
 	w.held.Store(&next)
 	return nil
+}
+
+// newCredentials returns the credentials of a certificate that one of the trusted authorities has issued.
+func (w *Wallet) newCredentials(key *ecdsa.PrivateKey, leafDER []byte) (c *Credentials, err error) {
+	for _, ca := range slices.Backward(w.Trusted()) {
+		if c, err = NewCredentials(key, leafDER, ca); err == nil {
+			return c, nil
+		}
+	}
+	return nil, err
 }
 
 // checkSuccessor refuses credentials that cannot take the place of others.
@@ -159,7 +246,7 @@ func checkSuccessor(old, c *Credentials) error {
 	if c.Subject != want {
 		return fmt.Errorf("the new certificate is of %s, not of %s", c.Subject, old.Subject)
 	}
-	if !c.Cert.Leaf.NotAfter.After(old.Cert.Leaf.NotAfter) {
+	if c.CA.Equal(old.CA) && !c.Cert.Leaf.NotAfter.After(old.Cert.Leaf.NotAfter) {
 		return fmt.Errorf("the new certificate of %s ends no later than the old one", old.Subject)
 	}
 	return nil
@@ -169,10 +256,24 @@ func checkSuccessor(old, c *Credentials) error {
 type Renewal struct {
 	// Ask asks the zone for certificates; see Wallet.Renew.
 	Ask func(ctx context.Context, csr []byte) (map[string][]byte, error)
+	// Issuer returns the authority that issues now, "" if that is unknown; nil for no such function.
+	// A certificate of another one is due.
+	Issuer func() api.Fingerprint
 	// Renewed is called after each renewal; nil for nothing.
 	Renewed func(ctx context.Context)
 	Now     func() time.Time
 	Log     *slog.Logger
+}
+
+// isReplaced reports whether another authority than that of the credentials issues now, which the
+// wallet trusts already.
+func (w *Wallet) isReplaced(r *Renewal) bool {
+	if r.Issuer == nil {
+		return false
+	}
+	issuer := r.Issuer()
+	return issuer != "" && issuer != w.Issuer() &&
+		slices.ContainsFunc(w.Trusted(), func(der []byte) bool { return api.FingerprintOf(der) == issuer })
 }
 
 // RenewWhenDue renews all credentials whenever some are due, until ctx ends. It tries again as long
@@ -181,7 +282,7 @@ func (w *Wallet) RenewWhenDue(ctx context.Context, r Renewal) {
 	fails, pause := 0, dueEvery
 	for ; ctx.Err() == nil; backoff.Sleep(ctx, pause) {
 		pause = dueEvery
-		due := w.holds((*Credentials).isDue, r.Now())
+		due := w.holds((*Credentials).isDue, r.Now()) || w.isReplaced(&r)
 		var err error
 		if due {
 			if err = w.Renew(func(csr []byte) (map[string][]byte, error) { return r.Ask(ctx, csr) }); err == nil {

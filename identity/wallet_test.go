@@ -96,7 +96,7 @@ func TestRenew(t *testing.T) {
 	assert.Equal(t, before[RoleAPI].Subject, p.Get(RoleAPI).Subject)
 	assert.Equal(t, []string{"api.example.org", "127.0.0.1", "::1"}, APIHosts(p.Get(RoleAPI).Cert.Leaf))
 	assert.Equal(t, p.now.Add(LeafTTL), p.FirstEnd())
-	assert.Equal(t, p.ca.CertDER(), p.CA())
+	assert.Equal(t, [][]byte{p.ca.CertDER()}, p.Trusted())
 }
 
 // TestRenewRefuses: what is no successor changes nothing, in memory or on the disk.

@@ -52,7 +52,7 @@ func (n *Node) checkAgent(id api.AgentID, issued time.Time) error {
 func (n *Node) onlyMembers(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := peerOf(r.Context())
-		if err := n.checkMember(api.NodeID(p.ID), p.issued); err != nil {
+		if err := n.checkNode(p); err != nil {
 			n.refusals.NoteAuthorization(refusals.Node)
 			if n.leading.Load() { // others may not have heard of it yet
 				w.Header().Set(headerRemoved, p.ID)
@@ -67,16 +67,18 @@ func (n *Node) onlyMembers(h http.Handler) http.Handler {
 // agentOf returns the agent that makes a request, for the agents' handler.
 func (n *Node) agentOf(r *http.Request) (api.AgentID, bool) {
 	p, ok := peerOf(r.Context())
-	id := api.AgentID(p.ID)
-	return id, ok && p.Role == identity.RoleAgent && n.checkAgent(id, p.issued) == nil
+	return api.AgentID(p.ID), ok && p.Role == identity.RoleAgent && n.checkAgentPeer(p) == nil
 }
 
-// closeLeavers closes the connections of nodes that stop being members and of agents that are
-// revoked, until ctx ends.
-func (n *Node) closeLeavers(ctx context.Context, agents *gate) {
+// closeLeavers closes the connections of nodes that stop being members, of agents that are revoked,
+// and of all whose authority is dropped, until ctx ends.
+func (n *Node) closeLeavers(ctx context.Context, others ...*gate) {
 	for ctx.Err() == nil {
 		n.nodeGate.closeRefused()
-		agents.closeRefused()
+		for _, g := range others {
+			g.closeRefused()
+		}
+		n.dialled.closeRefused(n.checkAuthority)
 		backoff.Sleep(ctx, membersPoll)
 	}
 }

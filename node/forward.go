@@ -291,10 +291,10 @@ func stripNodeHeaders(h http.Handler) http.Handler {
 	})
 }
 
-// peerZone returns, for the gateway, the zone that makes a request.
-func peerZone(r *http.Request) (api.ZoneID, bool) {
+// peerZone returns, for the gateway, the zone that makes a request, if its authority is trusted still.
+func (n *Node) peerZone(r *http.Request) (api.ZoneID, bool) {
 	p, ok := peerOf(r.Context())
-	return p.Zone, ok && p.Zone != ""
+	return p.Zone, ok && p.Zone != "" && n.checkAuthority(p) == nil
 }
 
 // leaderAgentAddr returns the leader's agent listener.

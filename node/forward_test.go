@@ -84,7 +84,7 @@ func TestFollowersPassRequestsOn(t *testing.T) {
 	})
 	t.Run("enrolment at a follower", func(t *testing.T) {
 		token := leader.linkToken("c")
-		conf := identity.PinTLS(other.gatewayCredentials, api.ALPNEnrol, identity.PinOf(leader.nodeCredentials().CA.Raw),
+		conf := identity.ClientTLS(other.gatewayCredentials, api.ALPNEnrol, identity.PinTo(leader.nodeCredentials().CA.Raw),
 			identity.Subject{Zone: leader.rec.Zone, Role: identity.RoleGateway}, other.now)
 		for _, r := range zone {
 			status, said := over(t, conf, r.Addresses().Gateway, http.MethodPost, "/links/enrol", child.enrolment(token), forged(doorEnrol, child))

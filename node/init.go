@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -88,16 +89,21 @@ func ownCertificates(o InitOptions, ca *identity.CA) error {
 	if err != nil {
 		return err
 	}
+	return saveCertificates(o.Dir, key, certs, ca.CertDER(), [][]byte{ca.CertDER()})
+}
+
+// saveCertificates writes new credentials, and the authorities that are trusted.
+func saveCertificates(dir string, key *ecdsa.PrivateKey, certs map[string][]byte, ca []byte, trusted [][]byte) error {
 	for _, der := range certs {
-		c, err := identity.NewCredentials(key, der, ca.CertDER())
+		c, err := identity.NewCredentials(key, der, ca)
 		if err != nil {
 			return err
 		}
-		if err := c.SaveDir(o.Dir); err != nil {
+		if err := c.SaveDir(dir); err != nil {
 			return err
 		}
 	}
-	return nil
+	return identity.SaveAuthorities(dir, trusted)
 }
 
 // apiNames returns the names in the public API's certificate.
@@ -230,7 +236,7 @@ func sendJoin(ctx context.Context, o JoinOptions, t identity.JoinToken, names []
 		if o.Plain {
 			a, err = joinAt(ctx, o.Net, "http://"+addr, body, nil)
 		} else {
-			a, err = joinAt(ctx, o.Net, "https://"+addr, body, identity.PinTLS(nil, api.ALPNHTTP, t.CA, want, o.Now))
+			a, err = joinAt(ctx, o.Net, "https://"+addr, body, identity.ClientTLS(nil, api.ALPNHTTP, t.Pins, want, o.Now))
 		}
 		if err == nil || api.CodeOf(err) == api.CodeUnauthenticated {
 			break
@@ -239,16 +245,10 @@ func sendJoin(ctx context.Context, o JoinOptions, t identity.JoinToken, names []
 	if err != nil {
 		return nil, err
 	}
-	for _, der := range a.Certificates {
-		cred, err := identity.NewCredentials(key, der, a.CA)
-		if err != nil {
-			return nil, err
-		}
-		if err := cred.SaveDir(o.Dir); err != nil {
-			return nil, err
-		}
+	if len(a.Trusted) == 0 { // of an earlier release
+		a.Trusted = [][]byte{a.CA}
 	}
-	return a, nil
+	return a, saveCertificates(o.Dir, key, a.Certificates, a.CA, a.Trusted)
 }
 
 func joinAt(ctx context.Context, network Network, addr string, body *rest.JoinBody, t *tls.Config) (*rest.JoinAnswer, error) {

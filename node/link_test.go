@@ -119,7 +119,7 @@ func TestGatewaysOfALinkAreFollowed(t *testing.T) {
 
 // enrolsWith sends an enrolment over a connection of this zone.
 func (r *running) enrolsWith(parent *running, e *api.Enrolment) error {
-	conf := identity.PinTLS(r.gatewayCredentials, api.ALPNEnrol, identity.PinOf(parent.nodeCredentials().CA.Raw),
+	conf := identity.ClientTLS(r.gatewayCredentials, api.ALPNEnrol, identity.PinTo(parent.nodeCredentials().CA.Raw),
 		identity.Subject{Zone: parent.rec.Zone, Role: identity.RoleGateway}, time.Now)
 	rt := &http.Transport{DialTLSContext: dialTLS(tcp{}, conf), DisableKeepAlives: true}
 	_, err := client.Enrol(r.t.Context(), rt, time.Now, []string{parent.Addresses().Gateway}, e)

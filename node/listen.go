@@ -32,6 +32,7 @@ type peer struct {
 	identity.Subject
 	pin    identity.Pin // of the authority at the end of its chain
 	issued time.Time    // its certificate
+	shown  identity.Pin // of the authority of the certificate that it was shown
 }
 
 // conn is an authenticated connection. It hides the TLS type from net/http,
@@ -60,8 +61,9 @@ type gate struct {
 	apart  *places                                // of those that enrol
 	tap    func(alpn string, c net.Conn) net.Conn // nil for none
 	// check refuses a peer that was authenticated, when it arrives and at any time after;
-	// nil refuses none. It is given when its certificate was issued.
-	check func(who identity.Subject, issued time.Time) error
+	// nil refuses none. Peers that enrol are not checked.
+	check func(p peer) error
+	shows func() *identity.Credentials // to peers
 	// name and refusals are under what refusals of peers are counted; lost is the reason of check.
 	name     refusals.Listener
 	refusals *refusals.Counter
@@ -155,8 +157,11 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 		place = apart
 	}
 	ca := cs.PeerCertificates[len(cs.PeerCertificates)-1]
-	c.Conn, c.who, c.issued = t, who, identity.IssuedAt(cs.PeerCertificates[0])
-	c.http = cs.NegotiatedProtocol == api.ALPNHTTP
+	c.Conn, c.peer = t, peer{Subject: who, pin: identity.PinOf(ca.Raw), issued: identity.IssuedAt(cs.PeerCertificates[0])}
+	if g.shows != nil {
+		c.peer.shown = identity.PinOf(g.shows().CA.Raw)
+	}
+	c.http, c.enrols = cs.NegotiatedProtocol == api.ALPNHTTP, cs.NegotiatedProtocol == api.ALPNEnrol
 	if g.tap != nil {
 		c.Conn = g.tap(cs.NegotiatedProtocol, c.Conn)
 	}
@@ -168,7 +173,7 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 			return
 		}
 	}
-	if !r.handConn(ctx, &conn{Conn: c, peer: peer{who, identity.PinOf(ca.Raw), c.issued}}) {
+	if !r.handConn(ctx, &conn{Conn: c, peer: c.peer}) {
 		_ = c.Close() // the room is closed
 	}
 }
@@ -192,10 +197,10 @@ func (g *gate) noteRefusal(ctx context.Context, raw net.Conn, why refusals.Reaso
 }
 
 func (g *gate) checkConn(c *admitted) error {
-	if g.check == nil {
+	if g.check == nil || c.enrols {
 		return nil
 	}
-	return g.check(c.who, c.issued)
+	return g.check(c.peer)
 }
 
 func (g *gate) keepConn(c *admitted) {
@@ -234,9 +239,9 @@ func (g *gate) closeRefused() {
 // admitted is a connection of a peer, which frees its place when it is closed.
 type admitted struct {
 	net.Conn
-	who     identity.Subject
-	issued  time.Time // its certificate
+	peer    peer
 	http    bool
+	enrols  bool
 	refused int // times that closeRefused has found it so
 	release func()
 }
@@ -350,36 +355,29 @@ func (s raftStream) Accept() (net.Conn, error) { return s.room.Accept() }
 
 // gatewayTLS and nodeTLS are the admission policies of the two inner listeners.
 func (n *Node) gatewayTLS() *tls.Config {
-	pinned := func(z api.ZoneID) ([]byte, bool) {
-		l, ok := n.store.View().LinkByZone(z)
-		if !ok {
-			return nil, false
-		}
-		return l.CA, true
-	}
 	return identity.ServerTLS(n.gatewayCredentials, []string{api.ALPNHTTP, api.ALPNGossip, api.ALPNEnrol},
-		identity.AdmitLinked(pinned), n.now)
+		identity.AdmitLinked(n.pinsOf), n.now)
 }
 
 func (n *Node) nodeTLS() *tls.Config {
 	return identity.ServerTLS(n.nodeCredentials, []string{api.ALPNRaft, api.ALPNHTTP, api.ALPNGossip},
-		identity.AdmitOwn(n.nodeCredentials().CA.Raw, identity.RoleNode), n.now)
+		identity.AdmitOwn(n.wallet.Pins, identity.RoleNode), n.now)
 }
 
 func (n *Node) agentTLS() *tls.Config {
 	return identity.ServerTLS(n.nodeCredentials, []string{api.ALPNHTTP},
-		identity.AdmitOwn(n.nodeCredentials().CA.Raw, identity.RoleAgent), n.now)
+		identity.AdmitOwn(n.wallet.Pins, identity.RoleAgent), n.now)
 }
 
 // toNode is the TLS configuration for dialling another node of this zone: id, or any for "".
 func (n *Node) toNode(alpn string, id api.NodeID) *tls.Config {
-	return identity.ClientTLS(n.nodeCredentials, alpn, n.nodeCredentials().CA.Raw,
+	return identity.ClientTLS(n.nodeCredentials, alpn, n.wallet.Pins,
 		identity.Subject{Zone: n.rec.Zone, Role: identity.RoleNode, ID: string(id)}, n.now)
 }
 
 // toZone is the TLS configuration for dialling a gateway of a linked zone.
 func (n *Node) toZone(l *api.Link, alpn string) *tls.Config {
-	return identity.ClientTLS(n.gatewayCredentials, alpn, l.CA,
+	return identity.ClientTLS(n.gatewayCredentials, alpn, func() []identity.Pin { return n.pinsOf(l.Zone) },
 		identity.Subject{Zone: l.Zone, Role: identity.RoleGateway}, n.now)
 }
 

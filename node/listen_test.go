@@ -109,14 +109,14 @@ func TestAGateHasSoManyPlaces(t *testing.T) {
 	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	g := newGate(ln, identity.ServerTLS(get, []string{api.ALPNHTTP},
-		identity.AdmitOwn(creds.Get(identity.RoleNode).CA.Raw, identity.RoleNode), time.Now), 0, quiet)
+		identity.AdmitOwn(creds.Pins, identity.RoleNode), time.Now), 0, quiet)
 	require.Equal(t, ConnsMax, g.places.all)
 	g.places = newPlaces(places, places)
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	go func() { defer close(gone); g.acceptConns(ctx) }()
 
-	conf := identity.ClientTLS(get, api.ALPNHTTP, creds.Get(identity.RoleNode).CA.Raw, identity.Subject{Zone: creds.Get(identity.RoleNode).Subject.Zone, Role: identity.RoleNode}, time.Now)
+	conf := identity.ClientTLS(get, api.ALPNHTTP, creds.Pins, identity.Subject{Zone: creds.Get(identity.RoleNode).Subject.Zone, Role: identity.RoleNode}, time.Now)
 	enters := func() (inside net.Conn) {
 		c, err := dialTLS(tcp{}, conf)(t.Context(), "tcp", ln.Addr().String())
 		require.NoError(t, err)

@@ -93,22 +93,34 @@ func (n *Node) tapConn(alpn string, dialled bool, c net.Conn) net.Conn {
 }
 
 // dialNode returns a dialer to other nodes of this zone, whichever is at an address.
-func (n *Node) dialNode(alpn string) dialer { return dialTLS(n.net, n.toNode(alpn, "")) }
+func (n *Node) dialNode(alpn string) dialer { return n.dialPeer(n.toNode(alpn, "")) }
 
 // dialMember returns dialers to one node of this zone each. A node that has taken the address
 // of a removed one is not spoken to in its place.
 func (n *Node) dialMember(alpn string) func(api.NodeID) dialer {
-	return func(id api.NodeID) dialer { return dialTLS(n.net, n.toNode(alpn, id)) }
+	return func(id api.NodeID) dialer { return n.dialPeer(n.toNode(alpn, id)) }
+}
+
+// dialPeer returns a dialer whose connections are closed when the authority of the peer is trusted no
+// more.
+func (n *Node) dialPeer(conf *tls.Config) dialer {
+	dial := dialTLS(n.net, conf)
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return n.dialled.keep(c)
+	}
 }
 
 // dialZone returns a dialer to the gateways of a linked zone.
 func (n *Node) dialZone(l *api.Link, alpn string) dialer {
-	return n.outwardDialer(n.toZone(l, alpn), alpn)
+	return n.outwardDialer(n.dialPeer(n.toZone(l, alpn)), alpn)
 }
 
 // outwardDialer returns a dialer to gateways of other zones.
-func (n *Node) outwardDialer(conf *tls.Config, alpn string) dialer {
-	dial := dialTLS(n.net, conf)
+func (n *Node) outwardDialer(dial dialer, alpn string) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
@@ -122,10 +134,17 @@ func (n *Node) outwardDialer(conf *tls.Config, alpn string) dialer {
 func (n *Node) sendEnrolment(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error) {
 	want := identity.Subject{Zone: t.Zone, Role: identity.RoleGateway}
 	rt := &http.Transport{
-		DialTLSContext: n.outwardDialer(identity.PinTLS(n.gatewayCredentials, api.ALPNEnrol, t.CA, want, n.now), api.ALPNEnrol),
+		DialTLSContext: n.outwardDialer(dialTLS(n.net, identity.ClientTLS(n.gatewayCredentials, api.ALPNEnrol, t.Pins, want, n.now)), api.ALPNEnrol),
 	}
 	defer rt.CloseIdleConnections()
 	return client.Enrol(ctx, rt, n.now, t.Addresses, e)
+}
+
+// takeHello passes the report of a linked zone to the rules of the federation, with the authority
+// of its certificate.
+func (n *Node) takeHello(ctx context.Context, l *api.Link, h *api.Hello) error {
+	who, _ := peerOf(ctx) // peerZone has checked it
+	return n.federation.Hello(ctx, l, who.pin, h)
 }
 
 // takeEnrolment passes an enrolment to the rules of the federation, with the sender's

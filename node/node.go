@@ -127,6 +127,8 @@ type Node struct {
 
 	listeners listeners
 	nodeGate  *gate
+	dialled   dialledConns
+	moved     moved
 	api       http.Handler
 	gateway   http.Handler
 	enrolment http.Handler
@@ -168,7 +170,7 @@ func Open(o Options) (n *Node, err error) {
 	n.refusals = refusals.New(n.log, n.now)
 	n.nodeGate = newGate(n.listeners.node, n.nodeTLS(), o.ConnsPerAddress, n.log)
 	n.nodeGate.name, n.nodeGate.refusals, n.nodeGate.lost, n.nodeGate.tells = refusals.Node, n.refusals, refusals.NotMember, true
-	n.nodeGate.check = func(who identity.Subject, issued time.Time) error { return n.checkMember(api.NodeID(who.ID), issued) }
+	n.nodeGate.check, n.nodeGate.shows = n.checkNode, n.nodeCredentials
 	init, err := pendingInit(o.Dir)
 	if err != nil {
 		return nil, errors.Join(err, n.closeOpened())
@@ -234,7 +236,7 @@ func (n *Node) buildZone() error {
 	))
 	gw := gateway.Config{
 		Zone: n.zone, Estimator: n.estimator, Saga: n.saga,
-		Peer: peerZone, Enrol: n.takeEnrolment, Hello: n.federation.Hello,
+		Peer: n.peerZone, Enrol: n.takeEnrolment, Hello: n.takeHello,
 		Above: n.federation.Above, Below: n.federation.LevelsBelow,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
 		Led: n.led, Rates: n.rates, Now: n.now, Address: addressOf, Refusals: n.refusals,
@@ -348,10 +350,11 @@ func (n *Node) Run(ctx context.Context) error {
 	each := n.opts.ConnsPerAddress
 	gatewayGate := newGate(n.listeners.gateway, n.gatewayTLS(), each, n.log)
 	gatewayGate.tap = func(alpn string, c net.Conn) net.Conn { return n.tapConn(alpn, false, c) }
-	gatewayGate.name, gatewayGate.refusals = refusals.Gateway, n.refusals
+	gatewayGate.name, gatewayGate.refusals, gatewayGate.lost = refusals.Gateway, n.refusals, refusals.NotLinked
+	gatewayGate.check, gatewayGate.shows = n.checkAuthority, n.gatewayCredentials
 	agentGate := newGate(n.listeners.agent, n.agentTLS(), each, n.log)
 	agentGate.name, agentGate.refusals, agentGate.lost = refusals.Agent, n.refusals, refusals.Revoked
-	agentGate.check = func(who identity.Subject, issued time.Time) error { return n.checkAgent(api.AgentID(who.ID), issued) }
+	agentGate.check, agentGate.shows = n.checkAgentPeer, n.nodeCredentials
 	apiListener := net.Listener(placed{Listener: n.listeners.api, places: newPlaces(ConnsMax, each)})
 	if !n.opts.Plain {
 		apiListener = tls.NewListener(apiListener, identity.APITLS(n.apiCredentials, n.now))
@@ -361,7 +364,7 @@ func (n *Node) Run(ctx context.Context) error {
 	defer stopCore()
 	var base, doors sync.WaitGroup
 	base.Go(func() { n.nodeGate.acceptConns(core) })
-	base.Go(func() { n.closeLeavers(core, agentGate) })
+	base.Go(func() { n.closeLeavers(core, agentGate, gatewayGate) })
 	base.Go(func() {
 		if err := n.store.Run(core); err != nil {
 			cancel(err)
@@ -375,13 +378,14 @@ func (n *Node) Run(ctx context.Context) error {
 		})
 	}
 	serving(apiListener, stripNodeHeaders(n.api))
-	serving(gatewayGate.roomFor(api.ALPNHTTP), stripNodeHeaders(n.gateway))
+	serving(gatewayGate.roomFor(api.ALPNHTTP), n.endOutdated(stripNodeHeaders(n.gateway)))
 	serving(gatewayGate.roomFor(api.ALPNEnrol), stripNodeHeaders(n.enrolment))
-	serving(n.nodeGate.roomFor(api.ALPNHTTP), n.onlyMembers(n.fromNodes()))
-	serving(agentGate.roomFor(api.ALPNHTTP), agents.New(agents.Config{
-		Zone: n.zone, Fleet: n.fleet, Renew: n.renewAgent, Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now, Refusals: n.refusals,
+	serving(n.nodeGate.roomFor(api.ALPNHTTP), n.endOutdated(n.onlyMembers(n.fromNodes())))
+	serving(agentGate.roomFor(api.ALPNHTTP), n.endOutdated(agents.New(agents.Config{
+		Zone: n.zone, Fleet: n.fleet, Renew: n.renewAgent, Trust: n.trustAgent, TrustMark: n.federation.TrustMark,
+		Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now, Refusals: n.refusals,
 		Insecure: n.opts.Insecure,
-	}))
+	})))
 	serving(placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })
 	doors.Go(func() { agentGate.acceptConns(ctx) })
@@ -393,6 +397,7 @@ func (n *Node) Run(ctx context.Context) error {
 	doors.Go(func() { n.announceSelf(ctx) })
 	doors.Go(func() { n.watchRemoval(ctx) })
 	doors.Go(func() { n.renewCertificates(ctx) })
+	doors.Go(func() { n.followAuthorities(ctx) })
 	doors.Go(func() { n.federation.FollowKEK(ctx) })
 	doors.Go(func() { n.reportUses(ctx) })
 	doors.Go(func() {
@@ -418,7 +423,7 @@ func (n *Node) adminDoor() http.Handler {
 	h := admin.New(admin.Config{
 		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
 		Removed:  n.removed.Load,
-		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Waiting: n.turns.Waiting, Share: n.opts.Share, Refusals: n.refusals.Counts, Certificates: n.certificateEnds, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
+		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Waiting: n.turns.Waiting, Share: n.opts.Share, Refusals: n.refusals.Counts, Certificates: n.certificateEnds, CADue: func() bool { return n.federation.CADue() != "" }, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
 	})
 	if n.opts.Admin != nil {
 		h = n.opts.Admin(h)
@@ -481,6 +486,8 @@ func (n *Node) runLeader(ctx context.Context) {
 	wg.Go(func() { n.federation.RotateKEKWhenDue(ctx) })
 	wg.Go(func() { n.federation.FollowGateways(ctx) })
 	wg.Go(func() { n.federation.AnnounceGateways(ctx) })
+	wg.Go(func() { n.federation.AnnounceAuthorities(ctx) })
+	wg.Go(func() { n.federation.WarnOfCA(ctx) })
 	wg.Go(func() { n.saga.Lead(ctx) })
 	wg.Go(func() { n.fleet.Lead(ctx) })
 	wg.Go(func() { n.leases.Lead(ctx) })
@@ -513,7 +520,7 @@ func (n *Node) nodeRecord() api.Node {
 		ID: n.rec.Node, NodeAddr: a.Node, APIAddr: a.API, GatewayAddr: a.Gateway, AgentAddr: a.Agent, Version: n.opts.Version, Form: cmp.Or(n.opts.Form, api.FormNewest),
 	}
 	if n.view().Zone != "" && n.store.Form() >= api.FormFifth { // an earlier release cannot read it
-		m.Expires = api.InstantOf(n.wallet.FirstEnd())
+		m.Expires, m.Trusts, m.Issuer = api.InstantOf(n.wallet.FirstEnd()), n.wallet.Newest(), n.wallet.Issuer()
 	}
 	return m
 }
@@ -522,6 +529,7 @@ func (n *Node) nodeRecord() api.Node {
 const (
 	pathAnnounce  = "/node/announce"
 	announceEvery = 500 * time.Millisecond
+	announceCheck = 5 * time.Second // after which the record is compared again: what it says of certificates changes outside of the log
 )
 
 // announceSelf announces this node and its addresses to the zone whenever its record
@@ -534,7 +542,9 @@ func (n *Node) announceSelf(ctx context.Context) {
 			now := n.nodeRecord()
 			now.Joined = known.Joined
 			if *known == now {
-				_, _ = n.store.Wait(ctx, v.Index()) // the loop checks again in any case
+				wait, cancel := context.WithTimeout(ctx, announceCheck)
+				_, _ = n.store.Wait(wait, v.Index()) // the loop checks again in any case
+				cancel()
 				continue
 			}
 		}

@@ -179,7 +179,7 @@ func TestEnrolmentIsApart(t *testing.T) {
 		get := func() *identity.Credentials { return creds.Get(identity.RoleGateway) }
 		ln := pipes{make(chan net.Conn), make(chan struct{})}
 		g := newGate(ln, identity.ServerTLS(get, []string{api.ALPNHTTP, api.ALPNEnrol},
-			identity.AdmitLinked(func(api.ZoneID) ([]byte, bool) { return creds.Get(identity.RoleGateway).CA.Raw, true }), time.Now), 0, quiet)
+			identity.AdmitLinked(func(api.ZoneID) []identity.Pin { return creds.Pins() }), time.Now), 0, quiet)
 		require.Equal(t, enrolConnsMax, g.apart.all)
 		g.apart = newPlaces(2, 2)
 		g.places = newPlaces(1, 1)
@@ -191,7 +191,7 @@ func TestEnrolmentIsApart(t *testing.T) {
 			synctest.Wait() // whoever was refused has left
 			ours, theirs := net.Pipe()
 			ln.conns <- theirs
-			c := tls.Client(ours, identity.ClientTLS(get, alpn, creds.Get(identity.RoleGateway).CA.Raw,
+			c := tls.Client(ours, identity.ClientTLS(get, alpn, creds.Pins,
 				identity.Subject{Zone: creds.Get(identity.RoleGateway).Subject.Zone, Role: identity.RoleGateway}, time.Now))
 			require.NoError(t, c.HandshakeContext(t.Context()))
 			return c

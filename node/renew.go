@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/federation"
 	"berth/httpd/refusals"
 	"berth/httpd/wire"
 	"berth/identity"
@@ -25,8 +26,12 @@ type renewal struct {
 // renewCertificates renews this node's certificates when they are due, until ctx ends.
 func (n *Node) renewCertificates(ctx context.Context) {
 	n.wallet.RenewWhenDue(ctx, identity.Renewal{
-		Ask: n.askCertificates, Now: n.now, Log: n.log,
-		Renewed: func(ctx context.Context) { _ = n.announceOnce(ctx) }, // otherwise announceSelf will
+		Ask: n.askCertificates, Issuer: n.issuer, Now: n.now, Log: n.log,
+		Renewed: func(ctx context.Context) {
+			n.toNodes.CloseIdleConnections()
+			n.peers.CloseIdle()
+			_ = n.announceOnce(ctx) // otherwise announceSelf will
+		},
 	})
 }
 
@@ -36,7 +41,8 @@ func (n *Node) askCertificates(ctx context.Context, csr []byte) (map[string][]by
 	defer cancel()
 	ask := renewal{csr, identity.APIHosts(n.apiCredentials().Cert.Leaf)}
 	if n.leading.Load() {
-		return n.federation.RenewNode(ctx, n.rec.Node, identity.IssuedAt(n.nodeCredentials().Cert.Leaf), ask.CSR, ask.Names)
+		own := n.nodeCredentials()
+		return n.federation.RenewNode(ctx, n.rec.Node, federation.Shown{Issued: identity.IssuedAt(own.Cert.Leaf), Authority: identity.PinOf(own.CA.Raw)}, ask.CSR, ask.Names)
 	}
 	_, addr := n.store.Leader()
 	if addr == "" {
@@ -64,7 +70,7 @@ func (n *Node) handleRenewal(w http.ResponseWriter, r *http.Request) {
 	case !n.leading.Load():
 		err = errNotLeader // it will ask another: only its own certificate identifies it
 	default:
-		certs, err = n.federation.RenewNode(r.Context(), api.NodeID(who.ID), who.issued, ask.CSR, ask.Names)
+		certs, err = n.federation.RenewNode(r.Context(), api.NodeID(who.ID), federation.Shown{Issued: who.issued, Authority: who.pin}, ask.CSR, ask.Names)
 	}
 	if err != nil {
 		if api.CodeOf(err) == api.CodeForbidden {
@@ -79,11 +85,22 @@ func (n *Node) handleRenewal(w http.ResponseWriter, r *http.Request) {
 // renewAgent issues a new certificate to an agent of the zone, for the agents' handler.
 func (n *Node) renewAgent(ctx context.Context, id api.AgentID, q *api.AgentRenew) (*api.AgentRenewed, error) {
 	who, _ := peerOf(ctx) // agentOf has checked it
-	der, err := n.federation.RenewAgent(ctx, id, who.issued, q.CSR)
+	der, err := n.federation.RenewAgent(ctx, id, federation.Shown{Issued: who.issued, Authority: who.pin}, q.CSR)
 	if err != nil {
 		return nil, err
 	}
 	return &api.AgentRenewed{Term: n.store.Term(), Certificate: der}, nil
+}
+
+// trustAgent tells an agent which authorities to trust, for the agents' handler.
+func (n *Node) trustAgent(ctx context.Context, id api.AgentID, q *api.AgentTrust) (*api.AgentTrusted, error) {
+	who, _ := peerOf(ctx) // agentOf has checked it
+	a, err := n.federation.AgentTrust(ctx, id, federation.Shown{Issued: who.issued, Authority: who.pin}, q)
+	if err != nil {
+		return nil, err
+	}
+	a.Term = n.store.Term()
+	return a, nil
 }
 
 // certificateEnds returns when the certificate of each role ends.

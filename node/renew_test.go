@@ -14,6 +14,7 @@ import (
 	"berth/agent"
 	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/federation"
 	"berth/identity"
 	"berth/raftstore/state"
 )
@@ -30,6 +31,10 @@ func certificateRequest(tb testing.TB) []byte {
 	csr, err := identity.CSR(key)
 	require.NoError(tb, err)
 	return csr
+}
+
+func shownBy(c *identity.Credentials) federation.Shown {
+	return federation.Shown{Issued: identity.IssuedAt(c.Cert.Leaf), Authority: identity.PinOf(c.CA.Raw)}
 }
 
 // setAllForward sets the clocks of several nodes forward.
@@ -101,7 +106,7 @@ func TestOnlyTheLeaderRenews(t *testing.T) {
 	first.home.clock.setForward(200 * day) // the zone's, not the node's: it is not due
 	assert.Equal(t, http.StatusOK, renew(first, old))
 	require.NoError(t, first.RemoveMember(t.Context(), "node-2"))
-	_, err := first.federation.RenewNode(t.Context(), "node-2", identity.IssuedAt(old.Cert.Leaf), ask.CSR, ask.Names)
+	_, err := first.federation.RenewNode(t.Context(), "node-2", shownBy(old), ask.CSR, ask.Names)
 	refusedAs(t, api.CodeForbidden, err)
 	conf := first.dialAs(old, identity.RoleNode, api.ALPNHTTP)
 	c, err := dialTLS(tcp{}, conf)(t.Context(), "tcp", first.Addresses().Node)
@@ -121,7 +126,7 @@ func TestAgentsRenewTheirCertificates(t *testing.T) {
 	a, err := agent.New(agent.Config{
 		Addresses: home.Addresses, Log: slog.New(slog.DiscardHandler), Now: first.now, Rand: rand.Float64, Wait: 100 * time.Millisecond,
 		Hosts: []agent.Host{{AgentHost: agent.FakeHosts("h", 1, agent.Inventory{api.VCPU: {Total: 4}})[0], Driver: fake.New(fake.Options{})}},
-		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.CA(),
+		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins,
 			identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, first.now), Wallet: wallet,
 	})
 	require.NoError(t, err)
@@ -152,7 +157,7 @@ func TestAgentsRenewTheirCertificates(t *testing.T) {
 
 	setAllForward(100*day, first)
 	status := func(as *identity.Credentials) int {
-		conf := identity.ClientTLS(func() *identity.Credentials { return as }, api.ALPNHTTP, wallet.CA(),
+		conf := identity.ClientTLS(func() *identity.Credentials { return as }, api.ALPNHTTP, wallet.Pins,
 			identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, first.now)
 		got, _ := over(t, conf, first.Addresses().Agent, http.MethodPost, api.PathAgentReport, api.AgentReport{}, nil)
 		return got
@@ -160,6 +165,6 @@ func TestAgentsRenewTheirCertificates(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status(fresh))
 	require.NoError(t, first.fleet.RevokeAgent(t.Context(), "agent-1"))
 	require.Error(t, first.checkAgent("agent-1", identity.IssuedAt(fresh.Cert.Leaf)))
-	_, err = first.federation.RenewAgent(t.Context(), "agent-1", identity.IssuedAt(old.Cert.Leaf), certificateRequest(t))
+	_, err = first.federation.RenewAgent(t.Context(), "agent-1", shownBy(old), certificateRequest(t))
 	refusedAs(t, api.CodeForbidden, err)
 }

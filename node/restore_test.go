@@ -103,7 +103,7 @@ func (r *running) runsAgent(id string, hosts int) {
 	a, err := agent.New(agent.Config{
 		Addresses: home.Addresses, Hosts: list, Log: quiet, Now: time.Now, Rand: rand.Float64,
 		Wait: 100 * time.Millisecond, // it learns that its hosts are forgotten when its question is answered
-		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.CA(),
+		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins,
 			identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, time.Now),
 	})
 	require.NoError(r.t, err)

@@ -323,7 +323,7 @@ func (r *running) certified(role identity.Role, id string) *identity.Credentials
 
 // dialAs is how somebody with c dials a listener of this node.
 func (r *running) dialAs(c *identity.Credentials, role identity.Role, alpn string) *tls.Config {
-	return identity.ClientTLS(func() *identity.Credentials { return c }, alpn, r.nodeCredentials().CA.Raw,
+	return identity.ClientTLS(func() *identity.Credentials { return c }, alpn, r.wallet.Pins,
 		identity.Subject{Zone: r.rec.Zone, Role: role}, time.Now)
 }
 

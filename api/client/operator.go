@@ -47,6 +47,30 @@ func (c *Client) RotateKEK(ctx context.Context) error {
 	return c.callNothing(ctx, routeCall("client.RotateKEK", "POST /operator/kek/rotate"))
 }
 
+// CA returns the certificate authority of the zone, and how far its change is. It may be repeated.
+// Admins only.
+func (c *Client) CA(ctx context.Context) (rest.CA, error) {
+	return callValue[rest.CA](ctx, c, routeCall("client.CA", "GET /operator/ca"))
+}
+
+// RotateCA begins the change of the certificate authority. It is not repeated: a second one is a
+// conflict. Admins only.
+func (c *Client) RotateCA(ctx context.Context) error {
+	return c.callNothing(ctx, routeCall("client.RotateCA", "POST /operator/ca/rotate"))
+}
+
+// UseCA lets the next authority issue, also with force if somebody is refused by it. It is not
+// repeated: a second one is a conflict. Admins only.
+func (c *Client) UseCA(ctx context.Context, force bool) error {
+	return c.callNothing(ctx, routeCall("client.UseCA", "POST /operator/ca/use").withBody(rest.CAForce{Force: force}))
+}
+
+// FinishCA ends the trust in the old authority, also with force if somebody is refused then. It is
+// not repeated: a second one is a conflict. Admins only.
+func (c *Client) FinishCA(ctx context.Context, force bool) error {
+	return c.callNothing(ctx, routeCall("client.FinishCA", "POST /operator/ca/finish").withBody(rest.CAForce{Force: force}))
+}
+
 // Holds returns the undecided holds of parents in this zone. It may be repeated. Admins
 // only.
 func (c *Client) Holds(ctx context.Context) ([]rest.Hold, error) {

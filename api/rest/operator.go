@@ -96,8 +96,48 @@ type JoinAnswer struct {
 	ID           string            `json:"id"`
 	Certificates map[string][]byte `json:"certificates"`  // DER, by role
 	CA           []byte            `json:"ca"`            // DER
+	Trusted      [][]byte          `json:"trusted"`       // DER: that one, and another one while the zone changes its authority; the older one first
 	KEK          []byte            `json:"kek,omitempty"` // only for a node: the key-encryption key, which wraps the zone's keys
 	Addresses    []string          `json:"addresses"`     // of agent listeners or node listeners
+}
+
+// CA is the certificate authority of a zone, and its change.
+type CA struct {
+	Phase       api.CAPhase   `json:"phase"`         // stable; trusted: all are to trust the next one, and the old one issues; used: the next one issues, and the old one is still trusted
+	Authorities []CAAuthority `json:"authorities"`   // that are trusted, the older one first
+	Due         CADue         `json:"due,omitempty"` // why it should be changed; absent if nothing says so
+	Waits       []CAWait      `json:"waits"`         // who would be refused if the change went on now
+	Behind      []CAWait      `json:"behind"`        // linked zones that have yet to drop an authority that this one has dropped
+	Bundle      string        `json:"bundle"`        // the certificates of all that are trusted, in PEM, for clients
+}
+
+// CAAuthority is one authority.
+type CAAuthority struct {
+	Fingerprint api.Fingerprint `json:"fingerprint"` // SHA-256 of its certificate, in hex
+	Issues      bool            `json:"issues"`
+	Since       api.Instant     `json:"since"`
+	Expires     api.Instant     `json:"expires"`
+}
+
+// CADue is why a zone should change its authority.
+type CADue string
+
+// The reasons.
+const (
+	CADueRemoved CADue = "a removed node has its key"
+	CADueEnds    CADue = "it ends within a year"
+)
+
+// CAWait is a party that the change of an authority waits for.
+type CAWait struct {
+	Kind  api.CAWaitKind `json:"kind"` // node, agent, link or join-token
+	Name  string         `json:"name"`
+	Error string         `json:"error,omitempty"` // why a linked zone could not be told
+}
+
+// CAForce is how to go on with the change of an authority.
+type CAForce struct {
+	Force bool `json:"force,omitempty"` // also if somebody is refused from then on
 }
 
 // Hold is an undecided hold of a parent in this zone.

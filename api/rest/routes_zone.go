@@ -297,6 +297,26 @@ var operators = []Route{
 		Help: "creates a new key-encryption key, gives it to the nodes, wraps all secrets by it, and creates a new key for sealing plans; needs a majority of the nodes",
 	},
 	{
+		Method: http.MethodGet, Path: "/operator/ca", Role: api.RoleAdmin, Read: api.ReadLinearizable,
+		Status: http.StatusOK, Answer: one("authority", CA{}), Since: since,
+		Help: "the certificate authority of the zone, how far its change is, and for whom that waits; the leader answers, because it knows why a linked zone could not be told",
+	},
+	{
+		Method: http.MethodPost, Path: "/operator/ca/rotate", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "begins the change of the certificate authority: makes the next one, which nodes, agents and linked zones are told to trust beside the one in use. Until the change is finished no zone can be linked",
+	},
+	{
+		Method: http.MethodPost, Path: "/operator/ca/use", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: CAForce{}, Status: http.StatusNoContent, Since: since,
+		Help: "lets the next authority issue: nodes and agents get certificates of it, and the key of the old one is destroyed. 409 while somebody does not trust it yet, unless `force` is set",
+	},
+	{
+		Method: http.MethodPost, Path: "/operator/ca/finish", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: CAForce{}, Status: http.StatusNoContent, Since: since,
+		Help: "ends the trust in the old authority, here and in linked zones: its certificates are refused and their connections closed. 409 while somebody has no certificate of the new one, unless `force` is set",
+	},
+	{
 		Method: http.MethodGet, Path: "/operator/holds", Role: api.RoleAdmin, Read: api.ReadLocal,
 		Status: http.StatusOK, Answer: list("holds", Hold{}), Since: since,
 		Help: "the undecided holds of parents in this zone",

@@ -28,7 +28,7 @@ import (
 // Sizes of the traffic.
 const (
 	clientsAtOnce = 32
-	selectorsMax  = 1   // clients that do nothing but select
+	selectorsMax  = 3   // clients that do nothing but select
 	selectCount   = 400 // instances of each select: many, so that much is said between zones
 	liveMax       = 2   // reservations that one client keeps
 	bootMax       = 4   // instances of one boot

@@ -52,13 +52,53 @@ func (w *world) parties() []command.Command {
 		return []command.Command{command.NodePut{Stamp: at, Node: api.Node{ID: id, NodeAddr: "n:1", Form: api.FormNewest}}}
 	case 7:
 		return []command.Command{command.EpochAdd{Stamp: at, Epoch: command.Epoch{ID: fmt.Appendf(nil, "e%03d", w.n), Wrapped: fmt.Appendf(nil, "w%d", w.n)}, Keep: 3}}
+	case 8:
+		return []command.Command{w.authority(at)}
+	case 9:
+		return []command.Command{w.pin(at), command.AgentTrust{
+			Stamp: w.stamp(), ID: pick[api.AgentID](w, "a1", "a2"), Issued: w.now - api.Instant(w.roll(50)), Trusts: w.s.NewestAuthority(), Issuer: pick(w, w.s.NewestAuthority(), "old"),
+		}}
 	}
 	return w.agent(at)
+}
+
+// authority begins the change of the zone's authority, or goes on with it, mostly although somebody would be refused.
+func (w *world) authority(at command.Stamp) command.Command {
+	switch w.s.CAPhase() {
+	case api.CATrusted:
+		return command.CAUse{Stamp: at, New: pick(w, w.s.NewestAuthority(), w.s.NewestAuthority(), "none"), Force: w.roll(4) > 0}
+	case api.CAUsed:
+		return command.CADrop{Stamp: at, Old: api.FingerprintOf(w.s.Change.Cert), Force: w.roll(4) > 0}
+	default:
+		cert := pick(w, w.s.CA, fmt.Appendf(nil, "ca%d", w.n), fmt.Appendf(nil, "ca%d", w.n))
+		return command.CAAdd{Stamp: at, Old: api.FingerprintOf(w.s.CA), Cert: cert, Key: append([]byte("key of "), cert...), Vouch: []byte{1}, KEK: w.s.KEK}
+	}
+}
+
+// pin says which authorities a linked zone has, or which it has pinned.
+func (w *world) pin(at command.Stamp) command.Command {
+	c := command.LinkPin{Stamp: at, ID: pick[api.LinkID](w, "up", "c1", "c2")}
+	if w.roll(2) == 0 {
+		c.Told = []api.Fingerprint{w.s.NewestAuthority()}
+		return c
+	}
+	l, ok := w.s.Link(c.ID)
+	if !ok {
+		return c
+	}
+	c.Pins = pick(w, [][]byte{l.CA, fmt.Appendf(nil, "pin%d", w.n)}, [][]byte{l.CA}, l.Pins())
+	if l.NextCA != nil && w.roll(2) == 0 {
+		c.Pins = [][]byte{l.NextCA}
+	}
+	return c
 }
 
 // rewrap wraps all secrets of the zone by another key, or all but one.
 func (w *world) rewrap(at command.Stamp) command.KEKUse {
 	secrets := [][]byte{w.s.CAKey}
+	if w.s.CAPhase() == api.CATrusted {
+		secrets = append(secrets, w.s.Change.Key)
+	}
 	for _, e := range w.s.Epochs {
 		secrets = append(secrets, e.Wrapped)
 	}

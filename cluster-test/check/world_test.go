@@ -410,12 +410,12 @@ func (w *world) operator() command.Command {
 // webhook draws a command about webhooks.
 func (w *world) webhook(at command.Stamp) command.Command {
 	name, id := pick(w, "a", "b"), pick[api.WebhookID](w, "w1", "w2")
-	switch w.roll(6) {
-	case 0:
+	switch w.roll(8) {
+	case 0, 1:
 		return command.WebhookDelete{Stamp: at, Project: "p", Name: name}
-	case 1:
+	case 2:
 		return command.WebhookResume{Stamp: at, Project: "p", Name: name}
-	case 2, 3:
+	case 3, 4:
 		return command.WebhookPut{Stamp: at, Webhook: api.Webhook{ID: id, Name: name, Project: "p", URL: "https://example.org/", Secret: []byte{1}}}
 	}
 	t := api.WebhookTold{Project: "p", Name: name, ID: id, Told: w.s.EventsEnd()}

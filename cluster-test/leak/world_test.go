@@ -172,7 +172,7 @@ func (p *place) serveKind(name, prefix string, hosts int, cpus int64, ids func(n
 	}
 	a, err := agent.New(agent.Config{
 		Addresses: home.Addresses, Hosts: list, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Float64,
-		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.CA(),
+		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins,
 			identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, time.Now),
 	})
 	require.NoError(t, err)
@@ -296,7 +296,7 @@ func (p *place) door(from *place, alpn string) *caller {
 	creds, err := identity.LoadDir(from.dir, identity.RoleGateway)
 	require.NoError(t, err)
 	v := p.node.Store().View()
-	conf := identity.ClientTLS(func() *identity.Credentials { return creds }, alpn, v.CA,
+	conf := identity.ClientTLS(func() *identity.Credentials { return creds }, alpn, identity.PinTo(v.CA),
 		identity.Subject{Zone: v.Zone, Role: identity.RoleGateway}, time.Now)
 	tr := &http.Transport{DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)

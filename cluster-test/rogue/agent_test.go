@@ -220,7 +220,7 @@ func (a *agentCalls) callOthers(ctx context.Context, r *record) error {
 }
 
 func (a *agentCalls) sendGarbage(ctx context.Context, r *record) error {
-	for _, path := range []string{api.PathAgentRegister, api.PathAgentWork, api.PathAgentReport, api.PathAgentRenew} {
+	for _, path := range []string{api.PathAgentRegister, api.PathAgentWork, api.PathAgentReport, api.PathAgentRenew, api.PathAgentTrust} {
 		for _, body := range [][]byte{{0xff}, {0xa1, 0x18, 0x63, 5}, bytes.Repeat([]byte{0x81}, 1<<16), {0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, make([]byte, 17<<20)} {
 			if status, b := a.up.call(ctx, r, "POST", path, body); !refused(status) {
 				return fmt.Errorf("POST %s of %.20x: %d %x", path, body, status, b)

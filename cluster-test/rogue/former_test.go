@@ -21,9 +21,9 @@ import (
 	"berth/raftstore/state"
 )
 
-// former has the certificates of a node that was removed from root.
+// former has the certificates of a node that was removed from root, which has changed its authority since.
 func former() party {
-	return party{name: "former node", budget: size{state: 1 << 20, log: 8 << 20, index: 100}, attacks: func(t *testing.T, p *phase) []attack {
+	return party{name: "former node", budget: size{state: 1 << 20, log: 8 << 20, index: 200}, attacks: func(t *testing.T, p *phase) []attack {
 		t.Helper()
 		f := &formerCalls{phase: p, term: p.root.node.Store().Term}
 		f.dir = p.removedNode(t)
@@ -32,6 +32,10 @@ func former() party {
 			require.NoError(t, err)
 			f.creds = append(f.creds, creds)
 		}
+		for _, z := range f.linkedZones() {
+			require.NotEmpty(t, f.shows(p.ctx, &record{outcomes: map[string]int{}}, z), "%s accepts it until then", z.name)
+		}
+		p.changeAuthority(t)
 		f.led = f.term()
 		return []attack{
 			{"entries of a leader", f.append},
@@ -39,6 +43,7 @@ func former() party {
 			{"calls of nodes", f.callNodes},
 			{"gossip of nodes", f.gossip},
 			{"calls of agents and zones", f.callOthers},
+			{"calls of the zone that it was of", f.callLinked},
 		}
 	}}
 }
@@ -67,6 +72,34 @@ func (p *phase) removedNode(t *testing.T) string {
 	return z.dir
 }
 
+// changeAuthority gives the root another authority. It waits for the parties that are honest, and for all
+// linked zones, and not for agents that earlier parties have let join.
+func (p *phase) changeAuthority(t *testing.T) {
+	t.Helper()
+	admin := p.root.client(p.root.token)
+	waitsForRogues := func(v *state.State) bool {
+		for _, w := range v.CAWaits() {
+			if w.Kind == api.CAWaitNode || w.Kind == api.CAWaitLink || w.Name == "root-agent" {
+				return false
+			}
+		}
+		return true
+	}
+	require.NoError(t, admin.RotateCA(p.ctx))
+	p.until(t, "all trust the next authority", waitsForRogues)
+	require.NoError(t, admin.UseCA(p.ctx, true))
+	p.until(t, "all have certificates of it", waitsForRogues)
+	require.NoError(t, admin.FinishCA(p.ctx, true))
+	p.until(t, "all links have been told", func(v *state.State) bool {
+		for _, l := range v.Links() {
+			if len(l.Told) != 1 {
+				return false
+			}
+		}
+		return v.CADue == 0
+	})
+}
+
 // until waits for a state of the root.
 func (p *phase) until(t *testing.T, what string, is func(*state.State) bool) {
 	t.Helper()
@@ -85,7 +118,7 @@ type formerCalls struct {
 // dial is how it dials a listener of the root.
 func (f *formerCalls) dial(creds *identity.Credentials, role identity.Role, alpn string) *tls.Config {
 	v := f.root.node.Store().View()
-	return identity.ClientTLS(func() *identity.Credentials { return creds }, alpn, v.CA, identity.Subject{Zone: v.Zone, Role: role}, time.Now)
+	return identity.ClientTLS(func() *identity.Credentials { return creds }, alpn, identity.PinTo(v.CA), identity.Subject{Zone: v.Zone, Role: role}, time.Now)
 }
 
 // raftStream dials with the certificate of the removed node.
@@ -175,6 +208,28 @@ func (f *formerCalls) callOthers(ctx context.Context, r *record) error {
 			if told := addr == a.Node && bytes.HasPrefix(b, []byte("HTTP/1.1 403 ")); len(b) > 0 && !told {
 				return fmt.Errorf("a listener answers the certificate of a removed node: %q", b)
 			}
+		}
+	}
+	return nil
+}
+
+// linkedZones are those that accepted the gateways of the root with certificates of its first authority.
+func (f *formerCalls) linkedZones() []*zone { return []*zone{f.crown, f.west} }
+
+// shows shows the certificate of its gateway to a linked zone, and returns the answer.
+func (f *formerCalls) shows(ctx context.Context, r *record, z *zone) []byte {
+	v := z.node.Store().View()
+	conf := identity.ClientTLS(func() *identity.Credentials { return f.creds[1] }, api.ALPNHTTP, identity.PinTo(v.CA),
+		identity.Subject{Zone: v.Zone, Role: identity.RoleGateway}, time.Now)
+	return hear(ctx, r, z.node.Addresses().Gateway, conf, "GET /zones/info HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+}
+
+// callLinked shows the certificate of its gateway to the zones that accepted it before the root had another
+// authority.
+func (f *formerCalls) callLinked(ctx context.Context, r *record) error {
+	for _, z := range f.linkedZones() {
+		if b := f.shows(ctx, r, z); len(b) > 0 {
+			return fmt.Errorf("zone %s answers the certificate of a removed node: %q", z.name, b)
 		}
 	}
 	return nil

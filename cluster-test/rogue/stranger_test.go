@@ -67,7 +67,7 @@ func (a *authority) issue(role identity.Role, id string) (*identity.Credentials,
 func (s *strangerCalls) join(ctx context.Context, r *record) error {
 	v := s.root.node.Store().View()
 	for _, kind := range []api.JoinKind{api.JoinNode, api.JoinAgent} {
-		made, err := identity.NewJoinToken(kind, v.Zone, []string{s.root.node.Addresses().API}, identity.PinOf(v.CA))
+		made, err := identity.NewJoinToken(kind, v.Zone, []string{s.root.node.Addresses().API}, identity.PinOf(v.CA), identity.Pin{})
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (s *strangerCalls) enrol(ctx context.Context, r *record) error {
 	if err != nil {
 		return err
 	}
-	made, err := identity.NewJoinToken(api.JoinLink, v.Zone, []string{s.root.node.Addresses().Gateway}, identity.PinOf(v.CA))
+	made, err := identity.NewJoinToken(api.JoinLink, v.Zone, []string{s.root.node.Addresses().Gateway}, identity.PinOf(v.CA), identity.Pin{})
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (s *strangerCalls) enrol(ctx context.Context, r *record) error {
 	if err != nil {
 		return err
 	}
-	conf := identity.PinTLS(func() *identity.Credentials { return creds }, api.ALPNEnrol, identity.PinOf(v.CA),
+	conf := identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNEnrol, identity.PinTo(v.CA),
 		identity.Subject{Zone: v.Zone, Role: identity.RoleGateway}, time.Now)
 	rt := over(conf)
 	defer rt.CloseIdleConnections()
@@ -142,7 +142,7 @@ func (s *strangerCalls) present(ctx context.Context, r *record) error {
 		if err != nil {
 			return err
 		}
-		conf := identity.ClientTLS(func() *identity.Credentials { return creds }, at.alpn, v.CA,
+		conf := identity.ClientTLS(func() *identity.Credentials { return creds }, at.alpn, identity.PinTo(v.CA),
 			identity.Subject{Zone: v.Zone, Role: at.theirs}, time.Now)
 		if b := hear(ctx, r, at.addr, conf, at.request); len(b) > 0 {
 			return fmt.Errorf("a stranger with the role %s hears from the listener of %s: %q", at.role, at.alpn, b)

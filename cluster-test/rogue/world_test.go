@@ -167,6 +167,12 @@ func (z *zone) isBelow(parent *zone) {
 
 // joined makes the directory of an agent.
 func (z *zone) joined(name string, terms api.AgentTerms) (*node.AgentHome, *identity.Credentials) {
+	home, wallet := z.joinedWallet(name, terms)
+	return home, wallet.Get(identity.RoleAgent)
+}
+
+// joinedWallet is joined for an agent that runs for long.
+func (z *zone) joinedWallet(name string, terms api.AgentTerms) (*node.AgentHome, *identity.Wallet) {
 	t := z.w.t
 	t.Helper()
 	dir := t.TempDir()
@@ -176,14 +182,14 @@ func (z *zone) joined(name string, terms api.AgentTerms) (*node.AgentHome, *iden
 	require.NoError(t, err)
 	home, wallet, err := node.LoadAgent(dir)
 	require.NoError(t, err)
-	return home, wallet.Get(identity.RoleAgent)
+	return home, wallet
 }
 
 // serve runs an honest agent with so many hosts, and waits until they are up.
 func (z *zone) serve(hosts int, attributes map[string]string) {
 	t, ctx := z.w.t, z.w.ctx
 	t.Helper()
-	home, creds := z.joined(z.name+"-agent", api.AgentTerms{})
+	home, wallet := z.joinedWallet(z.name+"-agent", api.AgentTerms{})
 	drv := fake.New(fake.Options{})
 	var list []agent.Host
 	for _, h := range agent.FakeHosts(z.name+"-host", hosts, agent.Inventory{api.VCPU: {Total: hostVCPUs}, api.MemoryMB: {Total: 64 * hostVCPUs}}) {
@@ -192,7 +198,8 @@ func (z *zone) serve(hosts int, attributes map[string]string) {
 	}
 	a, err := agent.New(agent.Config{
 		Addresses: home.Addresses, Hosts: list, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Float64,
-		TLS: agentTLS(home, creds),
+		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins,
+			identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, time.Now), Wallet: wallet,
 	})
 	require.NoError(t, err)
 	z.w.wg.Go(func() {
@@ -213,7 +220,7 @@ func (z *zone) serve(hosts int, attributes map[string]string) {
 
 // agentTLS is how somebody with the certificate of an agent dials its zone.
 func agentTLS(home *node.AgentHome, creds *identity.Credentials) *tls.Config {
-	return identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, creds.CA.Raw,
+	return identity.ClientTLS(func() *identity.Credentials { return creds }, api.ALPNHTTP, identity.PinTo(creds.CA.Raw),
 		identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, time.Now)
 }
 
@@ -324,7 +331,7 @@ func (z *zone) gatewayTLS(to *zone, alpn string) *tls.Config {
 	creds, err := identity.LoadDir(z.dir, identity.RoleGateway)
 	require.NoError(z.w.t, err)
 	v := to.node.Store().View()
-	return identity.ClientTLS(func() *identity.Credentials { return creds }, alpn, v.CA,
+	return identity.ClientTLS(func() *identity.Credentials { return creds }, alpn, identity.PinTo(v.CA),
 		identity.Subject{Zone: v.Zone, Role: identity.RoleGateway}, time.Now)
 }
 

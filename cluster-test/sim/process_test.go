@@ -274,7 +274,7 @@ func (c *crew) start() {
 	net := nic{c.host, c.clock}
 	a, err := agent.New(agent.Config{
 		Addresses: home.Addresses, Hosts: list, Dir: filepath.Join(c.dir, "state"), Log: w.log, Now: c.clock.now, Rand: rand.Float64,
-		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.CA(), want, c.clock.now), Wallet: wallet,
+		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins, want, c.clock.now), Wallet: wallet,
 		Dial: func(ctx context.Context, _, addr string) (conn, error) { return net.Dial(ctx, addr) }, Crash: c.bomb.at,
 		Keep: func(addresses []string) error { return node.KeepAddresses(c.dir, addresses) },
 	})

@@ -101,7 +101,7 @@ func (a *agentFlags) runAgent(ctx context.Context, e *env) error {
 	conf := agent.Config{
 		Addresses: home.Addresses, Hosts: hosts, Dir: filepath.Join(a.dir, "state"), Log: log, Now: readClock, Rand: rand.Float64,
 		Keep: func(addresses []string) error { return node.KeepAddresses(a.dir, addresses) },
-		TLS:  identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.CA(), want, readClock), Wallet: wallet,
+		TLS:  identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins, want, readClock), Wallet: wallet,
 	}
 	equipAgent(&conf)
 	ag, err := agent.New(conf)

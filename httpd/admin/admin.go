@@ -38,6 +38,8 @@ type Config struct {
 	Admission func() Admission
 	// Certificates returns when the certificate of each role ends; nil for nothing.
 	Certificates func() map[string]time.Time
+	// CADue reports whether the authority of the zone should be changed; nil for nothing.
+	CADue func() bool
 	// Refused returns how many calls this process has refused by their rate; nil for nothing.
 	Refused func() map[rates.Class]uint64
 	// Waiting returns how many calls wait for their turn, and Share how much of what this process may do at once it
@@ -108,6 +110,7 @@ var (
 	readable  = prometheus.NewDesc("berth_form_readable", "Newest form that all nodes of the zone read.", nil, nil)
 	stateSize = prometheus.NewDesc("berth_state_bytes", "Estimated size of the replicated state in a backup.", nil, nil)
 	kekDue    = prometheus.NewDesc("berth_kek_due", "1 if a removed node has the key-encryption key in use.", nil, nil)
+	caDue     = prometheus.NewDesc("berth_ca_due", "1 if a removed node has the key of the zone's certificate authority, or that ends within a year.", nil, nil)
 	certEnds  = prometheus.NewDesc("berth_certificate_expiry_seconds", "Time until a certificate of this node ends, by its role.", []string{"role"}, nil)
 	leads     = prometheus.NewDesc("berth_leader", "1 if this node leads its zone.", nil, nil)
 	hosts     = prometheus.NewDesc("berth_hosts", "Hosts by state.", []string{"state"}, nil)
@@ -139,7 +142,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, written, readable, stateSize, kekDue, certEnds, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag, tooOften, waiting, share, strangers, forbidden} {
+	for _, d := range []*prometheus.Desc{index, term, written, readable, stateSize, kekDue, caDue, certEnds, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag, tooOften, waiting, share, strangers, forbidden} {
 		ch <- d
 	}
 	for _, d := range slices.Concat(preemptDescs, bindingDescs, admissionDescs, linkDescs) {
@@ -160,6 +163,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(readable, float64(c.Form()))
 	gauge(stateSize, float64(v.SizeBytes()))
 	gauge(kekDue, map[bool]float64{true: 1}[v.KEKDue > 0])
+	if c.CADue != nil {
+		gauge(caDue, map[bool]float64{true: 1}[c.CADue()])
+	}
 	gauge(leads, map[bool]float64{true: 1}[self])
 	states := map[api.HostState]int{api.HostUp: 0, api.HostDown: 0}
 	for _, h := range v.AllHosts() {

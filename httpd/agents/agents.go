@@ -28,15 +28,18 @@ const registerMax = 16 << 20
 
 // Config holds what the handler needs.
 type Config struct {
-	Zone     *zone.Zone
-	Fleet    *fleet.Fleet
-	Renew    func(ctx context.Context, id api.AgentID, q *api.AgentRenew) (*api.AgentRenewed, error)
-	Agent    func(r *http.Request) (api.AgentID, bool) // the authenticated agent
-	Leader   func() (addr string, self bool)           // agent listener of the leader, "" if there is none
-	Log      *slog.Logger
-	Rates    *rates.Limiter // of calls of one agent; nil for no limit
-	Now      func() time.Time
-	Insecure bool // the public API asks for no token: hosts that run commands are refused
+	Zone   *zone.Zone
+	Fleet  *fleet.Fleet
+	Renew  func(ctx context.Context, id api.AgentID, q *api.AgentRenew) (*api.AgentRenewed, error)
+	Trust  func(ctx context.Context, id api.AgentID, q *api.AgentTrust) (*api.AgentTrusted, error)
+	Agent  func(r *http.Request) (api.AgentID, bool) // the authenticated agent
+	Leader func() (addr string, self bool)           // agent listener of the leader, "" if there is none
+	// TrustMark returns what changes whenever agents have to ask which authorities to trust.
+	TrustMark func() api.Fingerprint
+	Log       *slog.Logger
+	Rates     *rates.Limiter // of calls of one agent; nil for no limit
+	Now       func() time.Time
+	Insecure  bool // the public API asks for no token: hosts that run commands are refused
 	// Refusals logs refusals, and counts agents that were revoked, and changes that an agent may not make; nil for
 	// nothing.
 	Refusals *refusals.Counter
@@ -71,6 +74,7 @@ func (d *agentDoor) listRoutes() []route {
 		{post(api.PathAgentWork, api.ReadLocal), serveCall(d, api.BodyMaxBytes, d.work)},
 		{post(api.PathAgentReport, api.ReadLog), serveCall(d, api.ZoneBodyMaxBytes, d.Fleet.Report)},
 		{post(api.PathAgentRenew, api.ReadLog), serveCall(d, api.BodyMaxBytes, d.Renew)},
+		{post(api.PathAgentTrust, api.ReadLog), serveCall(d, api.BodyMaxBytes, d.Trust)},
 	}
 }
 
@@ -132,6 +136,9 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 		if err != nil {
 			d.writeRefusal(w, r, id, err)
 			return
+		}
+		if ack, ok := any(a).(*api.AgentAck); ok && d.TrustMark != nil && api.ParseForm(r.Header.Get(api.HeaderForm)) >= api.FormFifth {
+			ack.Trust = d.TrustMark()
 		}
 		if work, ok := any(a).(*api.AgentWorkload); ok && api.ParseForm(r.Header.Get(api.HeaderForm)) < api.FormFourth {
 			dropNotices(work)

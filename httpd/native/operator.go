@@ -2,6 +2,7 @@ package native
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -253,6 +254,34 @@ func (d *dialect) rotateKeyring(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) rotateKEK(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, d.Authority.RotateKEK(r.Context()))
+}
+
+func (d *dialect) showCA(w http.ResponseWriter, r *http.Request) error {
+	ca, err := d.Authority.CAStatus(r.Context())
+	if err != nil {
+		return err
+	}
+	return answerOne(w, http.StatusOK, "authority", ca)
+}
+
+func (d *dialect) rotateCA(w http.ResponseWriter, r *http.Request) error {
+	return noContent(w, d.Authority.RotateCA(r.Context()))
+}
+
+func (d *dialect) useCA(w http.ResponseWriter, r *http.Request) error {
+	return d.changeCA(w, r, d.Authority.UseCA)
+}
+
+func (d *dialect) finishCA(w http.ResponseWriter, r *http.Request) error {
+	return d.changeCA(w, r, d.Authority.FinishCA)
+}
+
+func (d *dialect) changeCA(w http.ResponseWriter, r *http.Request, change func(ctx context.Context, force bool) error) error {
+	var b rest.CAForce
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	return noContent(w, change(r.Context(), b.Force))
 }
 
 func (d *dialect) listHolds(w http.ResponseWriter, _ *http.Request) error {

@@ -43,6 +43,10 @@ type Authority interface {
 	WrapLeaseToken(url, token string) ([]byte, error)
 	RotateKeyring(ctx context.Context) error
 	RotateKEK(ctx context.Context) error
+	CAStatus(ctx context.Context) (*rest.CA, error)
+	RotateCA(ctx context.Context) error
+	UseCA(ctx context.Context, force bool) error
+	FinishCA(ctx context.Context, force bool) error
 	Members() []api.Node
 	RemoveMember(ctx context.Context, id api.NodeID) error
 	Transfer(ctx context.Context, to api.NodeID) error
@@ -235,6 +239,10 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"PUT /operator/scheduler":       (*dialect).setScheduler,
 	"POST /operator/keyring/rotate": (*dialect).rotateKeyring,
 	"POST /operator/kek/rotate":     (*dialect).rotateKEK,
+	"GET /operator/ca":              (*dialect).showCA,
+	"POST /operator/ca/rotate":      (*dialect).rotateCA,
+	"POST /operator/ca/use":         (*dialect).useCA,
+	"POST /operator/ca/finish":      (*dialect).finishCA,
 	"GET /operator/holds":           (*dialect).listHolds,
 	"POST /operator/holds/{id}":     (*dialect).resolveHold,
 }

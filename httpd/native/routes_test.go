@@ -184,6 +184,10 @@ var rows = map[string]row{
 	"PUT /operator/config":          {target: "/operator/config", body: `{"config":{"tags":["ssd"]}}`, role: api.RoleAdmin, status: 200, leader: true},
 	"POST /operator/keyring/rotate": {target: "/operator/keyring/rotate", role: api.RoleAdmin, status: 204, leader: true},
 	"POST /operator/kek/rotate":     {target: "/operator/kek/rotate", role: api.RoleAdmin, status: 204, leader: true},
+	"GET /operator/ca":              {target: "/operator/ca", role: api.RoleAdmin, status: 200, leader: true},
+	"POST /operator/ca/rotate":      {target: "/operator/ca/rotate", role: api.RoleAdmin, status: 204, leader: true},
+	"POST /operator/ca/use":         {target: "/operator/ca/use", body: `{"force":true}`, role: api.RoleAdmin, status: 204, leader: true},
+	"POST /operator/ca/finish":      {target: "/operator/ca/finish", body: `{}`, role: api.RoleAdmin, status: 204, leader: true},
 	"GET /operator/holds":           {target: "/operator/holds", role: api.RoleAdmin, status: 200},
 	"POST /operator/holds/{id}":     {target: "/operator/holds/hold-up", body: `{"decision":"abort"}`, role: api.RoleAdmin, status: 204, leader: true},
 }
@@ -415,6 +419,9 @@ var unaudited = map[string]string{
 	"POST /operator/join":           byAuthority,
 	"POST /operator/keyring/rotate": byAuthority,
 	"POST /operator/kek/rotate":     byAuthority,
+	"POST /operator/ca/rotate":      byAuthority,
+	"POST /operator/ca/use":         byAuthority,
+	"POST /operator/ca/finish":      byAuthority,
 }
 
 // Reasons why a route leaves no record in the audit log here.

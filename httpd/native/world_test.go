@@ -155,6 +155,20 @@ func (a *authority) RotateKeyring(context.Context) error { return a.note("rotate
 
 func (a *authority) RotateKEK(context.Context) error { return a.note("rotate KEK") }
 
+func (a *authority) CAStatus(context.Context) (*rest.CA, error) {
+	return &rest.CA{Phase: api.CAStable, Authorities: []rest.CAAuthority{}, Waits: []rest.CAWait{}, Behind: []rest.CAWait{}}, a.fail
+}
+
+func (a *authority) RotateCA(context.Context) error { return a.note("rotate CA") }
+
+func (a *authority) UseCA(_ context.Context, force bool) error {
+	return a.note(fmt.Sprint("use CA ", force))
+}
+
+func (a *authority) FinishCA(_ context.Context, force bool) error {
+	return a.note(fmt.Sprint("finish CA ", force))
+}
+
 func (a *authority) Members() []api.Node {
 	return []api.Node{{
 		ID: "node-1", NodeAddr: "127.0.0.1:1", APIAddr: "127.0.0.1:2", GatewayAddr: "127.0.0.1:3", AgentAddr: "127.0.0.1:4",

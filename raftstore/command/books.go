@@ -105,6 +105,9 @@ func (RoleDelete) forMembers()   {}
 func (JoinPut) forMembers()      {}
 func (JoinUse) forMembers()      {}
 func (AgentRenew) forMembers()   {}
+func (AgentTrust) forMembers()   {}
+func (CAAdd) forMembers()        {}
+func (LinkPin) forMembers()      {}
 func (FlavorPut) forMembers()    {}
 func (FlavorDelete) forMembers() {}
 func (EpochAdd) forMembers()     {}
@@ -178,3 +181,5 @@ func (ConsumerDelete) forSeveral() {}
 func (Prune) forSeveral()          {}
 func (Restore) forSeveral()        {}
 func (KEKUse) forSeveral()         {}
+func (CAUse) forSeveral()          {}
+func (CADrop) forSeveral()         {}

@@ -95,6 +95,11 @@ const (
 	KindRoleDelete      Kind = 73
 	KindLinkWriteOff    Kind = 74
 	KindAgentRenew      Kind = 75
+	KindCAAdd           Kind = 76
+	KindCAUse           Kind = 77
+	KindCADrop          Kind = 78
+	KindLinkPin         Kind = 79
+	KindAgentTrust      Kind = 80
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -127,6 +132,11 @@ var since = map[Kind]api.Form{
 	KindRoleDelete:    api.FormFifth,
 	KindLinkWriteOff:  api.FormFifth,
 	KindAgentRenew:    api.FormFifth,
+	KindCAAdd:         api.FormFifth,
+	KindCAUse:         api.FormFifth,
+	KindCADrop:        api.FormFifth,
+	KindLinkPin:       api.FormFifth,
+	KindAgentTrust:    api.FormFifth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -318,4 +328,9 @@ var readers = map[Kind]func(b []byte, form api.Form, after Command) (Command, er
 	KindRoleDelete:      reader[RoleDelete],
 	KindLinkWriteOff:    reader[LinkWriteOff],
 	KindAgentRenew:      reader[AgentRenew],
+	KindCAAdd:           reader[CAAdd],
+	KindCAUse:           reader[CAUse],
+	KindCADrop:          reader[CADrop],
+	KindLinkPin:         reader[LinkPin],
+	KindAgentTrust:      reader[AgentTrust],
 }

@@ -97,10 +97,15 @@ var kinds = []command.Command{
 	command.RoleDelete{},
 	command.LinkWriteOff{},
 	command.AgentRenew{},
+	command.CAAdd{},
+	command.CAUse{},
+	command.CADrop{},
+	command.LinkPin{},
+	command.AgentTrust{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindAgentRenew)
+const kindMax = int(command.KindAgentTrust)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

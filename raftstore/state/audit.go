@@ -171,6 +171,14 @@ func auditTarget(c command.Command) string {
 		return c.Link.Name + " " + string(c.Link.Zone)
 	case command.LinkSet:
 		return string(c.ID)
+	case command.LinkPin:
+		return linkPinTarget(&c)
+	case command.CAAdd:
+		return string(api.FingerprintOf(c.Cert))
+	case command.CAUse:
+		return string(c.New)
+	case command.CADrop:
+		return string(c.Old)
 	case command.HostsPut:
 		return hostsTarget(&c)
 	case command.ProviderCreate:
@@ -183,6 +191,14 @@ func auditTarget(c command.Command) string {
 		return string(c.Project)
 	}
 	return ""
+}
+
+// linkPinTarget names a link, and the newest authority that it has.
+func linkPinTarget(c *command.LinkPin) string {
+	if len(c.Pins) == 0 {
+		return string(c.ID)
+	}
+	return string(c.ID) + " " + string(api.FingerprintOf(c.Pins[len(c.Pins)-1]))
 }
 
 // hostsTarget names as many of the hosts that an agent has registered as fit into a record.

@@ -27,6 +27,9 @@ func (s *State) kekUse(c command.KEKUse) Result {
 // wrapped returns every secret of the state, as it is wrapped.
 func (s *State) wrapped() (all [][]byte) {
 	all = append(all, s.CAKey)
+	if s.Change != nil && len(s.Change.Key) > 0 {
+		all = append(all, s.Change.Key)
+	}
 	for _, e := range s.Epochs {
 		all = append(all, e.Wrapped)
 	}

@@ -41,6 +41,9 @@ type limits struct {
 	agents   int           // that the zone keeps; 0 where it keeps none
 	agentAge time.Duration // how long they are kept: longer than a certificate is valid
 
+	authorities, authorityBytes, vouchBytes int           // of one zone, of the certificate of one, and of the signature for it
+	pinPause                                time.Duration // between two changes of the authorities of one linked zone
+
 	webhookFailing             time.Duration // how long deliveries may fail before a webhook is paused
 	webhooks, webhooksProject  int           // of the zone, and of one project
 	attributeBytes, properties int           // of attributes of hosts; for a command of api.FormFourth
@@ -99,6 +102,7 @@ func (l limits) withBudgets() limits {
 	l.shareHeld, l.shareCommitted = 100, 100
 	l.agents, l.agentAge = 10_000, 400*24*time.Hour
 	l.roles, l.unlinked, l.endFirst = 100, true, true
+	l.authorities, l.authorityBytes, l.vouchBytes, l.pinPause = 2, 8<<10, 128, 10*time.Second
 	return l
 }
 

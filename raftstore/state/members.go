@@ -17,8 +17,10 @@ type membersBook struct {
 	Zone   api.ZoneID
 	Name   string
 	Config api.ZoneConfig
-	CA     []byte          // DER
+	CA     []byte          // DER, of the authority that issues
 	CAKey  []byte          // DER, wrapped
+	Change *CAChange       // of the authority, that is under way; nil for none. Never changed in place
+	CADue  uint64          // the entry that removed a node which has the authority's key, 0 for none
 	KEK    []byte          // the id of the key-encryption key that wraps the secrets; nil for the zone's first
 	KEKDue uint64          // the entry that removed a node which has that key, 0 for none
 	Epochs []command.Epoch // newest first; the first one seals
@@ -78,6 +80,12 @@ func (s *membersBook) apply(c command.ForMembers) Result {
 		return s.joinUse(c.ID, c.Hash, c.Want)
 	case command.AgentRenew:
 		return s.agentRenew(c)
+	case command.AgentTrust:
+		return s.agentTrust(c)
+	case command.CAAdd:
+		return s.caAdd(c)
+	case command.LinkPin:
+		return s.linkPin(c)
 	case command.FlavorPut:
 		return s.flavorPut(c)
 	case command.FlavorDelete:
@@ -135,7 +143,8 @@ func (s *membersBook) nodePut(c command.NodePut) Result {
 	return Result{}
 }
 
-// nodeRemove forgets a node and the join tokens that admitted it. It has the key-encryption key.
+// nodeRemove forgets a node and the join tokens that admitted it. It has the key-encryption key, and so
+// the key of the authority.
 func (s *membersBook) nodeRemove(c command.NodeRemove) {
 	_, knew := s.nodes.Delete(string(c.ID))
 	for _, k := range firstKeys(&s.joins, s.joins.Len(), func(t *api.JoinToken) bool {
@@ -145,7 +154,7 @@ func (s *membersBook) nodeRemove(c command.NodeRemove) {
 		knew = knew || t.Used
 	}
 	if knew && c.Form() >= api.FormFifth {
-		s.KEKDue = s.index
+		s.KEKDue, s.CADue = s.index, s.index
 	}
 }
 

@@ -10,6 +10,11 @@ import (
 func (s *membersBook) rewrapKeys(id []byte, renewed map[string][]byte) {
 	s.KEK, s.KEKDue = id, 0
 	s.CAKey = renewed[string(s.CAKey)]
+	if ch := s.Change; ch != nil && len(ch.Key) > 0 {
+		next := *ch
+		next.Key = renewed[string(ch.Key)]
+		s.Change = &next
+	}
 	s.Epochs = slices.Clone(s.Epochs) // views share them
 	for i := range s.Epochs {
 		s.Epochs[i].Wrapped = renewed[string(s.Epochs[i].Wrapped)]

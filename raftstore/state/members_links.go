@@ -10,6 +10,9 @@ func (s *membersBook) linkPut(c command.LinkPut) Result {
 	if l.Zone == s.Zone {
 		return refuseWith(api.CodeInvalid, "a zone cannot be linked to itself")
 	}
+	if s.Change != nil {
+		return refuseWith(api.CodeConflict, "this zone changes its certificate authority; link zones when that is finished")
+	}
 	children := 0
 	for _, o := range s.links.Values() {
 		switch {

@@ -102,6 +102,7 @@ func (s *State) takeUp(u *upload, form api.Form) Result {
 	from.BeginNewHistory(u.Sum)
 	from.ContinueAudit(s) // a restore takes back nothing of it
 	from.continueKEK(&s.membersBook)
+	from.continueCA(&s.membersBook)
 	*s = *from
 	s.touchTopic(Everything)
 	s.markRestored()

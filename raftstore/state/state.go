@@ -197,6 +197,10 @@ func (s *State) apply(c command.ForSeveral) Result {
 		return s.restorePart(c)
 	case command.KEKUse:
 		return s.kekUse(c)
+	case command.CAUse:
+		return s.caUse(c)
+	case command.CADrop:
+		return s.caDrop(c)
 	}
 	return Result{}
 }

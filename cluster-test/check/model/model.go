@@ -288,7 +288,7 @@ func (m *Model) applyMembers(c command.ForMembers) *Refusal {
 			return &Refusal{promise.Model, "there are too many filters or costs"}
 		}
 		m.Scheduler = c.Scheduler
-	case command.NodePut, command.NodeRemove, command.TokenPut, command.TokenDelete, command.TokensUsed, command.RoleSet, command.RoleDelete, command.JoinPut, command.JoinUse, command.AgentRenew,
+	case command.NodePut, command.NodeRemove, command.TokenPut, command.TokenDelete, command.TokensUsed, command.RoleSet, command.RoleDelete, command.JoinPut, command.JoinUse, command.AgentRenew, command.AgentTrust, command.CAAdd, command.LinkPin,
 		command.FlavorPut, command.FlavorDelete, command.EpochAdd, command.LinkPut, command.LinkSet:
 	}
 	return nil
@@ -408,7 +408,7 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 		m.pruneLeases(c)
 	case command.LinkWriteOff:
 		return m.linkWriteOff(c)
-	case command.LinkDelete, command.Restore, command.KEKUse:
+	case command.LinkDelete, command.Restore, command.KEKUse, command.CAUse, command.CADrop:
 	}
 	return nil
 }
