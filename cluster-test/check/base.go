@@ -33,8 +33,9 @@ func (r *replay) beginFrom(z *ZoneLog) error {
 
 // keepPart stores an accepted part of a backup. With the last one the state must equal the
 // backup, and the model continues from it: the history before it is not checked. What a restore does
-// not take back is the audit log, which is followed record by record, and that a key-encryption key
-// is due: kek was in use before, and another one due if due is not 0.
+// not take back is the audit log, which is followed record by record, the authorities, which are followed
+// step by step, and that a key-encryption key is due: kek was in use before, and another one due if due
+// is not 0.
 func (r *replay) keepPart(index uint64, c command.Restore, kek []byte, due uint64) {
 	if c.Offset == 0 {
 		r.backup = nil
@@ -51,6 +52,7 @@ func (r *replay) keepPart(index uint64, c command.Restore, kek []byte, due uint6
 	want.Apply(index, command.Restored{Stamp: command.Stamp{At: r.m.Now}})
 	want.BeginNewHistory(c.Sum)
 	want.ContinueAudit(r.s)
+	want.ContinueCA(r.s)
 	if due > 0 || !bytes.Equal(kek, want.KEK) {
 		want.KEKDue = index
 	}

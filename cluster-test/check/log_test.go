@@ -244,6 +244,11 @@ func apart(r api.ReservationID) api.Request {
 	return req
 }
 
+// change begins the change of the zone's authority.
+func (w *world) change(to string) {
+	w.add(command.CAAdd{Stamp: w.stamp(), Old: api.FingerprintOf(w.s.CA), Cert: []byte(to), Key: []byte("key"), Vouch: []byte{1}, KEK: w.s.KEK})
+}
+
 func holdOf(w *world, id api.HoldID, r api.ReservationID, h api.HostID, cpus int64, instances ...string) command.Hold {
 	c := command.Hold{Stamp: w.stamp(), ID: id, Attempt: 1, Request: whole(r, cpus), Expires: api.Forever}
 	for _, i := range instances {
@@ -509,6 +514,40 @@ func TestPlantedFaultsOfTheState(t *testing.T) {
 			s := c.(command.SeriesCreate)
 			s.Leases = s.Leases[:1]
 			return s
+		})},
+		{"authority used before all trust it", promise.Authority, func(w *world) {
+			w.change("next")
+			w.add(command.CAUse{Stamp: w.stamp(), New: w.s.NewestAuthority()})
+		}, instead(is(command.KindCAUse), func(c command.Command) command.Command {
+			u := c.(command.CAUse)
+			u.Force = true
+			return u
+		})},
+		{"authority dropped before all have certificates", promise.Authority, func(w *world) {
+			w.change("next")
+			w.add(command.CAUse{Stamp: w.stamp(), New: w.s.NewestAuthority(), Force: true})
+			w.add(command.CADrop{Stamp: w.stamp(), Old: api.FingerprintOf(w.s.Change.Cert)})
+		}, instead(is(command.KindCADrop), func(c command.Command) command.Command {
+			d := c.(command.CADrop)
+			d.Force = true
+			return d
+		})},
+		{"authority exchanged", promise.Authority, func(w *world) { w.change("next") }, instead(is(command.KindCAAdd), func(c command.Command) command.Command {
+			add := c.(command.CAAdd)
+			add.Cert = []byte("another")
+			return add
+		})},
+		{"pin exchanged", promise.Authority, func(w *world) {
+			w.add(command.LinkPin{Stamp: w.stamp(), ID: "c1", Pins: [][]byte{[]byte("c1"), []byte("x")}})
+			w.now += 60_000
+			w.add(command.LinkPin{Stamp: w.stamp(), ID: "c1", Pins: [][]byte{[]byte("c1"), []byte("y")}})
+		}, instead(func(c command.Command) bool {
+			p, ok := c.(command.LinkPin)
+			return ok && string(p.Pins[1]) == "x"
+		}, func(c command.Command) command.Command {
+			p := c.(command.LinkPin)
+			p.Pins = p.Pins[:1]
+			return p
 		})},
 		{
 			"refused without a reason", promise.Model, func(w *world) { w.add(holdOf(w, "bad", "r1", "h1", 1, "i2")) },

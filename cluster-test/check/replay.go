@@ -32,7 +32,8 @@ type replay struct {
 	sum    LogSummary
 	last   state.Result // of the last command
 
-	auditor auditor
+	auditor     auditor
+	authorities authorities
 
 	happened map[api.LeaseID]happened
 	lastFact api.Instant // when the last event about a lease happened
@@ -113,6 +114,7 @@ func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	kek, due := r.s.KEK, r.s.KEKDue
 	r.m.Index, r.form = index, c.Form()
 	r.noteAudit()
+	r.noteAuthorities()
 	result := r.apply(r.s, index, c)
 	if r.last = result; r.twin != nil {
 		if again := r.apply(r.twin, index, c); (again.Err == nil) != (result.Err == nil) {
@@ -157,6 +159,7 @@ func (r *replay) applyCommand(index uint64, c command.Command) bool {
 		r.compareChanged(index, c)
 		r.compareLeases(index, told)
 		r.compareAudit(index, c, result.Err)
+		r.compareAuthorities(index, c, result.Err)
 	}
 	return len(r.all) == found
 }

@@ -109,5 +109,8 @@ func (s *State) takeUp(u *upload, form api.Form) Result {
 	return Result{}
 }
 
+// ContinueCA is continueCA, for who follows a restore step by step.
+func (s *State) ContinueCA(from *State) { s.continueCA(&from.membersBook) }
+
 // ContinueAudit is continueAudit, for who follows a restore step by step.
 func (s *State) ContinueAudit(from *State) { s.continueAudit(&from.auditBook) }

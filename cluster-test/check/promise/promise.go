@@ -32,6 +32,7 @@ const (
 	Binding    Name = "I31 bindings"     // a project is bound to two zones for one key, or to one that nobody chose
 	Volume     Name = "I32 volumes"      // a volume is attached to what may not have it, or goes while it is
 	Share      Name = "I33 shares"       // a parent has more than its share, or is counted wrongly
+	Authority  Name = "I34 authorities"  // an authority is trusted, used or dropped before or after it should be
 	Model      Name = "model"            // the state differs from the model in a way that no other rule names
 	Input      Name = "input"            // the evidence has a gap or cannot be read
 	Undecided  Name = "undecided"        // a checker ran out of time
