@@ -64,9 +64,9 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 	return New(Config{
 		Ready: func() bool { return true },
 		View:  func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
-		Form: func() api.Form { return api.FormNewest },
-		Now:  func() api.Instant { return 100_000 },
-		Certificates: func() map[string]time.Time {
+		Form:  func() api.Form { return api.FormNewest },
+		Now:   func() api.Instant { return 100_000 },
+		CADue: func() bool { return true }, Certificates: func() map[string]time.Time {
 			return map[string]time.Time{"node": time.UnixMilli(160_000), "api": time.UnixMilli(40_000)}
 		},
 		Admission: func() Admission {
@@ -114,7 +114,7 @@ func TestMetrics(t *testing.T) {
 	}
 	assert.Equal(t, map[string]float64{
 		"berth_applied_index": 6, "berth_raft_term": 7, "berth_form_written": 1, "berth_form_readable": float64(api.FormNewest), "berth_leader": 1,
-		"berth_state_bytes": float64(busy(t).SizeBytes()), "berth_kek_due": 0, "berth_certificate_expiry_seconds node": 60, "berth_certificate_expiry_seconds api": -60,
+		"berth_state_bytes": float64(busy(t).SizeBytes()), "berth_kek_due": 0, "berth_ca_due": 1, "berth_certificate_expiry_seconds node": 60, "berth_certificate_expiry_seconds api": -60,
 		"berth_hosts up": 1, "berth_hosts down": 1, "berth_instances BUILD": 1,
 		"berth_admission_waiting": 1, "berth_admission_batches_total": 2, "berth_admission_boots_total yes": 7, "berth_admission_boots_total no": 3,
 		"berth_admission_conflicts_total": 3, "berth_admission_seconds_total plan": 1.5, "berth_admission_seconds_total log": 2,
