@@ -209,7 +209,7 @@ func ReportError(w io.Writer, err error) int {
 func hintOfCall(err error) string {
 	switch {
 	case client.Untrusted(err):
-		return "name the certificate of the zone's CA with --cacert or BERTH_CACERT: berth init writes it to ca.pem"
+		return "name the certificate of the zone's CA with --cacert or BERTH_CACERT: berth init writes it to ca.pem; after a change of the authority, its operator prints the new one with: berth operator ca show"
 	case client.WrongScheme(err):
 		return "check whether --addr, or BERTH_ADDR, must begin with https:// or with http://"
 	case client.Unheard(err):

@@ -412,7 +412,7 @@ func (n *Node) Run(ctx context.Context) error {
 	base.Wait()
 	n.toNodes.CloseIdleConnections()
 	n.egress.Close()
-	n.peers.CloseIdle()
+	n.peers.Close()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		err = errors.Join(cause, err)
 	}

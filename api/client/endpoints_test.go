@@ -223,7 +223,7 @@ func TestAllGatewaysAreBad(t *testing.T) {
 					assert.Len(t, to.asked, len(at), "nobody is asked twice while nobody works")
 				}
 				synctest.Wait()
-				p.CloseIdle() // nothing is left of the call
+				p.Close() // nothing is left of the call
 			})
 		})
 	}

@@ -277,10 +277,15 @@ func (p *Peers) noteForm(l *api.Link, form api.Form) {
 	p.linkState(l).form = form
 }
 
-// CloseIdle waits for superfluous calls to end, and closes unused connections. No call may
-// be started during that; later ones may.
-func (p *Peers) CloseIdle() {
+// Close waits for superfluous calls to end, and closes unused connections. No call may be started
+// during that; later ones may.
+func (p *Peers) Close() {
 	p.losers.Wait()
+	p.CloseIdle()
+}
+
+// CloseIdle closes unused connections: later calls are made over new ones.
+func (p *Peers) CloseIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pl := range p.links {

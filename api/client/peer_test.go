@@ -273,6 +273,25 @@ func TestCloseIdle(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestCloseIdleBesideCalls: unused connections are closed at any time, also while calls are under way.
+func TestCloseIdleBesideCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &child{nodes: map[string]gatewayNode{"a": {after: time.Second, answer: offer("x")}}}
+		p, l := peersTo(to, "a")
+		done := make(chan error)
+		go func() {
+			_, err := p.Select(t.Context(), l, placementValue)
+			done <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		p.CloseIdle()
+		assert.Zero(t, time.Since(began))
+		require.NoError(t, <-done)
+		p.Close()
+	})
+}
+
 func TestBelow(t *testing.T) {
 	to := &child{nodes: map[string]gatewayNode{"a": {}, "b": {answer: api.BelowAnswer{Levels: 2}}}}
 	p, l := peersTo(to, "a", "b")

@@ -165,3 +165,17 @@ func (w *world) shows(as *identity.Credentials, z *zone) int {
 	}
 	return res.StatusCode
 }
+
+// actOnAuthority takes the next step of a change of a zone's authority, which is refused while somebody would be.
+func (w *world) actOnAuthority() {
+	z := w.anyZone()
+	p := w.nodeOf(z)
+	switch z.view().CAPhase() {
+	case api.CAStable:
+		z.call("rotate the authority", p, func(ctx context.Context, c *client.Client) error { return c.RotateCA(ctx) })
+	case api.CATrusted:
+		z.call("use the authority", p, func(ctx context.Context, c *client.Client) error { return c.UseCA(ctx, false) })
+	case api.CAUsed:
+		z.call("finish the authority", p, func(ctx context.Context, c *client.Client) error { return c.FinishCA(ctx, false) })
+	}
+}

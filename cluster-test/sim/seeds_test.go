@@ -113,6 +113,9 @@ func life(t *testing.T, seed uint64, sum *total) {
 		if w.dice.IntN(6) == 0 {
 			w.actOnVolumes(step)
 		}
+		if w.dice.IntN(8) == 0 {
+			w.actOnAuthority()
+		}
 		if w.dice.IntN(4) == 0 {
 			w.disturb()
 		}
