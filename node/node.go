@@ -4,7 +4,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -34,7 +33,6 @@ import (
 	"berth/httpd/refusals"
 	"berth/httpd/reservation"
 	"berth/httpd/tricircle"
-	"berth/httpd/wire"
 	"berth/identity"
 	"berth/internal/backoff"
 	"berth/internal/crash"
@@ -348,13 +346,7 @@ func (n *Node) Run(ctx context.Context) error {
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { close(n.closing) })()
 	each := n.opts.ConnsPerAddress
-	gatewayGate := newGate(n.listeners.gateway, n.gatewayTLS(), each, n.log)
-	gatewayGate.tap = func(alpn string, c net.Conn) net.Conn { return n.tapConn(alpn, false, c) }
-	gatewayGate.name, gatewayGate.refusals, gatewayGate.lost = refusals.Gateway, n.refusals, refusals.NotLinked
-	gatewayGate.check, gatewayGate.shows = n.checkAuthority, n.gatewayCredentials
-	agentGate := newGate(n.listeners.agent, n.agentTLS(), each, n.log)
-	agentGate.name, agentGate.refusals, agentGate.lost = refusals.Agent, n.refusals, refusals.Revoked
-	agentGate.check, agentGate.shows = n.checkAgentPeer, n.nodeCredentials
+	gatewayGate, agentGate := n.newGates()
 	apiListener := net.Listener(placed{Listener: n.listeners.api, places: newPlaces(ConnsMax, each)})
 	if !n.opts.Plain {
 		apiListener = tls.NewListener(apiListener, identity.APITLS(n.apiCredentials, n.now))
@@ -417,6 +409,18 @@ func (n *Node) Run(ctx context.Context) error {
 		err = errors.Join(cause, err)
 	}
 	return err
+}
+
+// newGates returns the gates of the listeners for linked zones and for agents.
+func (n *Node) newGates() (gateway, agent *gate) {
+	gateway = newGate(n.listeners.gateway, n.gatewayTLS(), n.opts.ConnsPerAddress, n.log)
+	gateway.tap = func(alpn string, c net.Conn) net.Conn { return n.tapConn(alpn, false, c) }
+	gateway.name, gateway.refusals, gateway.lost = refusals.Gateway, n.refusals, refusals.NotLinked
+	gateway.check, gateway.shows = n.checkAuthority, n.gatewayCredentials
+	agent = newGate(n.listeners.agent, n.agentTLS(), n.opts.ConnsPerAddress, n.log)
+	agent.name, agent.refusals, agent.lost = refusals.Agent, n.refusals, refusals.Revoked
+	agent.check, agent.shows = n.checkAgentPeer, n.nodeCredentials
+	return gateway, agent
 }
 
 func (n *Node) adminDoor() http.Handler {
@@ -511,96 +515,4 @@ func (n *Node) foundZone(ctx context.Context) error {
 		}
 	}
 	return n.federation.RecordNode(ctx, n.nodeRecord())
-}
-
-// nodeRecord returns this node's record in its zone.
-func (n *Node) nodeRecord() api.Node {
-	a := n.rec.Advertise
-	m := api.Node{
-		ID: n.rec.Node, NodeAddr: a.Node, APIAddr: a.API, GatewayAddr: a.Gateway, AgentAddr: a.Agent, Version: n.opts.Version, Form: cmp.Or(n.opts.Form, api.FormNewest),
-	}
-	if n.view().Zone != "" && n.store.Form() >= api.FormFifth { // an earlier release cannot read it
-		m.Expires, m.Trusts, m.Issuer = api.InstantOf(n.wallet.FirstEnd()), n.wallet.Newest(), n.wallet.Issuer()
-	}
-	return m
-}
-
-// Announcements of nodes.
-const (
-	pathAnnounce  = "/node/announce"
-	announceEvery = 500 * time.Millisecond
-	announceCheck = 5 * time.Second // after which the record is compared again: what it says of certificates changes outside of the log
-)
-
-// announceSelf announces this node and its addresses to the zone whenever its record
-// there is wrong: at first, and after a backup was restored. The announcement makes a
-// new node a member.
-func (n *Node) announceSelf(ctx context.Context) {
-	for ctx.Err() == nil {
-		v := n.view()
-		if known, ok := v.Node(n.rec.Node); ok {
-			now := n.nodeRecord()
-			now.Joined = known.Joined
-			if *known == now {
-				wait, cancel := context.WithTimeout(ctx, announceCheck)
-				_, _ = n.store.Wait(wait, v.Index()) // the loop checks again in any case
-				cancel()
-				continue
-			}
-		}
-		_ = n.announceOnce(ctx) // the loop goes on until the record is right
-		backoff.Sleep(ctx, announceEvery)
-	}
-}
-
-// announceOnce has the zone record this node as it is now.
-func (n *Node) announceOnce(ctx context.Context) (err error) {
-	if n.leading.Load() {
-		return n.federation.RecordNode(ctx, n.nodeRecord())
-	}
-	for _, addr := range n.otherNodes() {
-		if err = n.announceTo(ctx, addr); err == nil {
-			break
-		}
-	}
-	return err
-}
-
-func (n *Node) otherNodes() []string {
-	if _, addr := n.store.Leader(); addr != "" {
-		return []string{addr}
-	}
-	return n.rec.Join
-}
-
-func (n *Node) announceTo(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
-	defer cancel()
-	_, err := n.askNode(ctx, addr, pathAnnounce, n.nodeRecord())
-	return err
-}
-
-// handleAnnouncement is the leader's side of a join. The certificate identifies the
-// node.
-func (n *Node) handleAnnouncement(w http.ResponseWriter, r *http.Request) {
-	who, ok := peerOf(r.Context())
-	var m api.Node
-	err := wire.ReadCBOR(r, api.BodyMaxBytes, &m)
-	switch {
-	case err != nil:
-	case !ok || who.ID != string(m.ID):
-		err = api.Errorf(api.CodeForbidden, "a node announces itself alone")
-	case !n.leading.Load():
-		err = errNotLeader // it tries the others: only its own certificate identifies it
-	default:
-		err = n.federation.AdmitNode(r.Context(), m)
-	}
-	if err != nil {
-		if api.CodeOf(err) == api.CodeForbidden {
-			n.refusals.NoteAuthorization(refusals.Node)
-		}
-		wire.Refuse(w, r, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
 }
