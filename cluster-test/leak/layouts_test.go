@@ -159,6 +159,9 @@ func (q *tenant) asks(method, path string, body any) (status int, answer any) {
 	require.NoError(q.t, err)
 	require.NoError(q.t, res.Body.Close())
 	require.NotEqual(q.t, http.StatusTooManyRequests, res.StatusCode)
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		out = listOfEvents(out)
+	}
 	if len(out) > 0 {
 		require.NoError(q.t, json.Unmarshal(out, &answer), "%s", out)
 		answer = cleaned(answer)
@@ -167,6 +170,17 @@ func (q *tenant) asks(method, path string, body any) (status int, answer any) {
 	require.NoError(q.t, err)
 	fmt.Fprintf(&q.notes, "%s %s %s: %d %s\n", method, path, b, res.StatusCode, text)
 	return res.StatusCode, answer
+}
+
+// listOfEvents returns the events of a stream as a list in JSON.
+func listOfEvents(stream []byte) []byte {
+	var events [][]byte
+	for line := range bytes.Lines(stream) {
+		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+			events = append(events, data)
+		}
+	}
+	return slices.Concat([]byte("["), bytes.Join(events, []byte(",")), []byte("]"))
 }
 
 // passing are the fields of answers that differ each time: identifiers, times, log indexes, and blobs.
