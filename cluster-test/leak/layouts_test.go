@@ -97,15 +97,15 @@ func (l layout) fill(root, child *place) {
 	root.hears(child)
 }
 
-// hears waits until a zone knows what the zone below it has.
+// hears waits until a zone knows what the zone below it has now, and nothing older comes after it.
 func (p *place) hears(child *place) {
 	t, c := p.w.t, p.client()
 	t.Helper()
-	now := child.node.Store().View().Hosts().Shown().Totals()[api.VCPU]
-	require.Eventually(t, func() bool { // the parent has heard
+	now := child.node.Store().View().Index()
+	require.Eventually(t, func() bool {
 		z, err := c.Zone(t.Context(), "child")
 		require.NoError(t, err)
-		return z.Digest != nil && z.Digest.Classes[api.VCPU].Total == api.RoundUp(now.Total) && z.Digest.Classes[api.VCPU].Free == api.RoundUp(now.Free)
+		return z.Digest != nil && z.Digest.Sequence >= now
 	}, 30*time.Second, 50*time.Millisecond)
 }
 
