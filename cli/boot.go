@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -148,6 +149,11 @@ func bootTables(b rest.Boot) []table {
 	t.addRow("INSTANCES", fmt.Sprintf("%d of %d wanted, at least %d", b.Instances[api.StatusActive], b.MaxCount, b.MinCount))
 	if text, decided := showCounts(b.Instances); decided > 0 {
 		t.addRow("STATUS", text)
+	}
+	if n := len(b.Waits); n == 1 {
+		t.addRow("WAITS FOR", "zone "+b.Waits[0]+" to confirm")
+	} else if n > 1 {
+		t.addRow("WAITS FOR", "zones "+strings.Join(b.Waits, ", ")+" to confirm")
 	}
 	t.addRow("ATTEMPTS", len(b.Attempts))
 	addPreemptTerms(&t, b.PreemptTerms)

@@ -310,3 +310,20 @@ func TestAServerThatIsOutOfReachIsToldSo(t *testing.T) {
 	assert.Contains(t, r.out, "ACTIVE (unreachable)\n")
 	assert.Regexp(t, `UNREACHABLE SINCE +2026-06-01T12:00:00Z`, r.out)
 }
+
+// TestAReservationNamesTheZonesItWaitsFor: one or several.
+func TestAReservationNamesTheZonesItWaitsFor(t *testing.T) {
+	for waits, says := range map[string]string{
+		``: "", `, "waits_for": ["west"]`: `WAITS FOR +zone west to confirm\n`, `, "waits_for": ["east", "west"]`: `WAITS FOR +zones east, west to confirm\n`,
+	} {
+		z := newFakeZone(t)
+		z.on("GET /zones/boot/r-9", answer{status: http.StatusOK, body: `{"boot": {"reservation_id": "r-9", "state": "RELEASING", "instances": {}` + waits + `}}`})
+		r := z.berth(t.Context(), "reservation", "show", "r-9")
+		assert.Zero(t, r.exit, r.errOut)
+		if says == "" {
+			assert.NotContains(t, r.out, "WAITS FOR")
+		} else {
+			assert.Regexp(t, says, r.out)
+		}
+	}
+}

@@ -157,7 +157,8 @@ type Boot struct {
 	Reason      string            `json:"reason,omitempty"` // reason of the failure, for people
 	Attempts    []BootAttempt     `json:"attempts"`
 	Instances   BootCounts        `json:"instances"`
-	Zones       []ZoneCounts      `json:"zones"` // numbers of instances by direct child
+	Zones       []ZoneCounts      `json:"zones"`               // numbers of instances by direct child
+	Waits       []string          `json:"waits_for,omitempty"` // direct children that have not confirmed a decision, or the end of an instance
 	Created     api.Instant       `json:"created"`
 	Updated     api.Instant       `json:"updated"`
 	Index       uint64            `json:"index"`                // log index of this answer

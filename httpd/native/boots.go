@@ -264,6 +264,11 @@ func bootView(v *state.State, b *state.Boot) rest.Boot {
 			out.Queued.Next = r.Next
 		}
 	}
+	for _, id := range v.AwaitedBy(b) {
+		if l, ok := v.Link(id); ok {
+			out.Waits = append(out.Waits, l.Name)
+		}
+	}
 	addInstances(v, b, &out)
 	return out
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -22,6 +23,30 @@ func (s *bootsBook) BootFor(p api.ProjectID, r api.ReservationID, key string) (*
 // Boot returns the record of one boot of this zone.
 func (s *bootsBook) Boot(p api.ProjectID, r api.ReservationID) (*Boot, bool) {
 	return s.boots.Get(joinKey(p, r))
+}
+
+// AwaitedBy returns the children that a boot waits for, by link: they have not confirmed a decision, or
+// the end of an instance.
+func (s *bootsBook) AwaitedBy(b *Boot) []api.LinkID {
+	var out []api.LinkID
+	for _, id := range b.Holds {
+		h, ok := s.holds.Get(joinKey(api.LinkID(""), id))
+		if !ok || !h.mayLive() || h.Decision == api.DecisionPending {
+			continue
+		}
+		for _, p := range h.Parts {
+			if !p.Acked {
+				out = append(out, p.Link)
+			}
+		}
+	}
+	for _, i := range s.OfReservation(b.Request.Project, b.Request.Reservation) {
+		if i.Origin == "" && i.Link != "" && i.Status == api.StatusDeleting {
+			out = append(out, i.Link)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // FindBoot returns the first boot, by project and reservation, for which ok is

@@ -105,6 +105,22 @@ func TestWriteOffOfAChild(t *testing.T) {
 	}
 }
 
+// TestAwaitedBy: a boot names the child that has not confirmed what was decided, or the end of an instance.
+func TestAwaitedBy(t *testing.T) {
+	for at, want := range map[string][]api.LinkID{
+		"asked": nil, "held": nil, "aborted": nil, "committed": {"c1"}, "confirmed": nil, "released": {"c1"},
+	} {
+		w := newLossWorld(t)
+		w.bootBelow(at)
+		assert.Equal(t, want, w.s.AwaitedBy(w.boot("r1")), at)
+		if at == "released" {
+			w.ok(command.PartAck{Stamp: w.stamp(), ID: "k1", Link: "c1", Decision: api.DecisionAbort})
+			w.ok(command.InstanceTold{Stamp: w.stamp(), Gone: []api.InstanceID{"b"}})
+			assert.Empty(t, w.s.AwaitedBy(w.boot("r1")))
+		}
+	}
+}
+
 // finish releases r1, which must end with what is here.
 func (w *world) finish() {
 	w.tb.Helper()
