@@ -113,7 +113,7 @@ func life(t *testing.T, seed uint64, sum *total) {
 		if w.dice.IntN(6) == 0 {
 			w.actOnVolumes(step)
 		}
-		if w.dice.IntN(8) == 0 {
+		if w.dice.IntN(20) == 0 {
 			w.actOnAuthority()
 		}
 		if w.dice.IntN(4) == 0 {
