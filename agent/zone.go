@@ -35,9 +35,7 @@ func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	addr, sent := a.link.nextAddress(), a.conf.Now()
-	err := a.link.postTo(ctx, path, in, out)
-	a.noteCall(path, sent, err)
-	if err != nil {
+	if err := a.link.postTo(ctx, path, in, out); err != nil {
 		return err
 	}
 	raised, err := a.fence.admitTerm(*term)
@@ -103,7 +101,7 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.beat, a.lost = beatOf(a.conf.Beat, got.Beat), got.Lost
+	a.beat = beatOf(a.conf.Beat, got.Beat)
 	if a.ledger.servesHosts(got.Hosts) {
 		a.ledger.after = 0
 		a.ledger.markUntold()

@@ -162,8 +162,6 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.DrainHost(ctx, "h1", api.DrainMove, "disk")) },
 		func() error { return do(c.UndrainHost(ctx, "h1")) },
 		func() error { return do(c.EvacuateHost(ctx, "h1")) },
-		func() error { return do(c.WriteOffHost(ctx, "h1", rest.LoseBody{DryRun: true})) },
-		func() error { return do(c.WriteOffServer(ctx, "i-1", rest.LoseBody{})) },
 		func() error { return do(c.PlanDrain(ctx, []string{"h1", "h2"}, 0)) },
 		func() error { return do(c.PlanDrain(ctx, []string{"h1"}, 1_900_000_000_000)) },
 		func() error { return c.DeleteHost(ctx, "h1") },

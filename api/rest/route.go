@@ -117,9 +117,7 @@ func makeTable() []Route {
 	} {
 		for _, r := range g.routes {
 			r.Group = g.name
-			if r.Area == "" {
-				r.Area = areaOf(r.Path)
-			}
+			r.Area = areaOf(r.Path)
 			r.Sees = seesOf(&r)
 			out = append(out, r)
 		}

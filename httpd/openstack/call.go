@@ -11,7 +11,6 @@ import (
 
 	"berth/api"
 	"berth/httpd/door"
-	"berth/httpd/traffic"
 )
 
 // Call is one call of a service, at some of its microversions.
@@ -61,8 +60,7 @@ func (d *Dialect) newRouter(calls []Call) http.Handler {
 	}
 	mux := chi.NewRouter()
 	for path, all := range paths {
-		choose := traffic.Name(d.service.Mount + path)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.chooseCall(all, w, r) }))
-		mux.Get(path, choose.ServeHTTP)
+		mux.Get(path, func(w http.ResponseWriter, r *http.Request) { d.chooseCall(all, w, r) })
 	}
 	unknown := func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, d.service.Mount)

@@ -77,16 +77,12 @@ func (s *stockBook) hostsOf(agent api.AgentID, from uint64) []*Host {
 	return out
 }
 
-// Serves reports whether an agent serves any host here. One that does not is to register its hosts.
+// Serves reports whether an agent has any host here.
 func (s *stockBook) Serves(agent api.AgentID) bool {
 	found, prefix := false, workPrefix(agent)
 	s.work.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
-		h, _ := s.hosts.Get(k[len(prefix)+8:])
-		found = !h.Unserved
-		return !found
+		found = strings.HasPrefix(k, prefix)
+		return false
 	})
 	return found
 }

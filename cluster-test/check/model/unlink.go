@@ -52,7 +52,8 @@ func (m *Model) writeOffChild(link api.LinkID) *Refusal {
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.Instances)) {
 		if i := m.Instances[id]; i.Link == link && i.Live() {
-			m.giveUp(id)
+			m.stayEnded(id)
+			m.setStatus(id, api.StatusDeleted)
 		}
 	}
 	return nil
