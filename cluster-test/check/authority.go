@@ -124,10 +124,16 @@ func (r *replay) anyNeedsAuthority(has func(trusts, issuer api.Fingerprint) bool
 // compareTrusted compares what the zone trusts with what it should.
 func (r *replay) compareTrusted(index uint64) {
 	a := &r.authorities
-	is := r.s.Authorities()
-	if len(is) != len(a.trusted) || a.used != (r.s.CAPhase() == api.CAUsed) || !bytes.Equal(r.s.CA, a.trusted[len(a.trusted)-1]) == (a.used || len(a.trusted) == 1) {
-		r.addViolation(promise.Authority, index, "the zone trusts %d authorities, and should trust %d", len(is), len(a.trusted))
+	is, issuing := r.s.Authorities(), a.trusted[0]
+	if a.used {
+		issuing = a.trusted[1]
+	}
+	switch {
+	case len(is) != len(a.trusted) || a.used != (r.s.CAPhase() == api.CAUsed):
+		r.addViolation(promise.Authority, index, "the zone trusts %d authorities, and should trust %d, or is at another step", len(is), len(a.trusted))
 		return
+	case !bytes.Equal(r.s.CA, issuing):
+		r.addViolation(promise.Authority, index, "another authority issues than should")
 	}
 	for i := range is {
 		if !bytes.Equal(is[i].Cert, a.trusted[i]) {
