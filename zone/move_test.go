@@ -170,8 +170,8 @@ func TestLostHostIsLeft(t *testing.T) {
 		require.Equal(t, api.BootActive, m.run(order("fixed", 1, 1)).State())
 		require.Contains(t, m.onHosts("movable"), lost)
 		require.Contains(t, m.onHosts("fixed"), lost)
-		a.fallSilent()
 		began := time.Now()
+		a.fallSilent()
 		m.until("the host is down", func(v *state.State) bool {
 			h, _ := v.Host(lost)
 			return h.State == api.HostDown
@@ -288,8 +288,8 @@ func TestLostHostGivesRoomUp(t *testing.T) {
 			o.Request.Class = class
 			require.Equal(t, api.BootActive, m.run(o).State())
 		}
-		a.fallSilent()
 		began := time.Now()
+		a.fallSilent()
 		m.until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
 		for _, name := range []string{"firm", "leaves"} {
 			m.propose(func(at command.Stamp) command.Command {
