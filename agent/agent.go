@@ -23,6 +23,7 @@ import (
 	"berth/api"
 	"berth/identity"
 	"berth/internal/crash"
+	"berth/internal/measure"
 	"berth/internal/requestid"
 )
 
@@ -82,12 +83,15 @@ type Agent struct {
 	kept    []string     // addresses last passed to Keep, sorted; only poll uses it
 	strange []api.HostID // hosts last reported to the zone as not served here, sorted; only poll uses it
 
+	measures measures
+
 	trustMark, issuer atomic.Pointer[api.Fingerprint] // of the zone's last answers; nil before
 
 	mu      sync.Mutex // guards what follows
 	ledger  *ledger
 	beat    time.Duration
-	contact time.Time // when the newest answered call was sent
+	lost    []api.HostID // hosts of this agent that the zone has written off
+	contact time.Time    // when the newest answered call was sent
 }
 
 // New checks conf and opens its Dir, which it creates if need be. It returns an
@@ -101,7 +105,10 @@ func New(conf Config) (*Agent, error) {
 	if transport == nil {
 		transport = newTransport(conf.TLS, conf.Dial)
 	}
-	a := &Agent{conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport), beat: conf.Beat, ledger: newLedger(nil, nil)}
+	a := &Agent{
+		conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport), beat: conf.Beat, ledger: newLedger(nil, nil),
+		measures: measures{measure.NewFamily[Call](), measure.NewFamily[string]()},
+	}
 	for i := range a.wake {
 		a.wake[i] = make(chan struct{}, 1)
 	}

@@ -396,6 +396,39 @@ func TestForgottenHostsRegisterAgain(t *testing.T) {
 	})
 }
 
+// TestInstancesOfLostHostsEnd: what an agent still has of a host that was written off ends when it
+// registers the host again, whether it was restarted since or not; what it has of others is left alone.
+func TestInstancesOfLostHostsEnd(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			z, d := newZone(), fake.New(fake.Options{})
+			c := config(z, d, 2)
+			c.Dir = t.TempDir()
+			end := run(t, c)
+			z.set("host-0001", work("a"))
+			z.set("host-0002", work("b"))
+			settle()
+			assert.Equal(t, []string{"a", "b"}, running(t, d))
+			if restarts {
+				end()
+			}
+			z.do(func() {
+				z.lost = []api.HostID{z.ids["host-0001"]}
+				z.forgot, z.ids["host-0001"] = true, "another-id"
+			})
+			z.set("host-0001", work("c"))
+			if restarts {
+				end = run(t, c)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			assert.Equal(t, []string{"b", "c"}, running(t, d))
+			z.do(func() { assert.Empty(t, z.status["a"].Fault) })
+			end()
+		})
+	}
+}
+
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, d := newZone(), fake.New(fake.Options{})

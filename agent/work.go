@@ -67,16 +67,21 @@ func (a *Agent) askDriver(ctx context.Context, d driver.Driver) error {
 	return a.meetStrange(ctx, d, strange)
 }
 
-// meetStrange handles instances of hosts that are not served here. They are left alone,
-// except those with a fence, which are killed: no zone supervises them here any more.
+// meetStrange handles instances of hosts that are not served here. They are left alone, except
+// those that are killed: those of hosts that the zone has written off, and those with a fence, as no
+// zone supervises them here any more.
 func (a *Agent) meetStrange(ctx context.Context, d driver.Driver, strange []driver.State) error {
-	alone := 0
+	alone, lost := 0, a.lostHosts()
 	for _, s := range strange {
-		if !s.Fenced || s.Status != api.StatusActive {
+		switch {
+		case slices.Contains(lost, s.Host):
+			a.writeJournal(eventStop, s.Host, s.Instance, "its host was written off")
+		case s.Fenced && s.Status == api.StatusActive:
+			a.writeJournal(eventFenced, s.Host, s.Instance, "its host is not served here any more")
+		default:
 			alone++
 			continue
 		}
-		a.writeJournal(eventFenced, s.Host, s.Instance, "its host is not served here any more")
 		if err := d.Kill(ctx, s.Instance); err != nil {
 			return fmt.Errorf("killing instance %s: %w", s.Instance, err)
 		}
@@ -86,6 +91,13 @@ func (a *Agent) meetStrange(ctx context.Context, d driver.Driver, strange []driv
 		a.conf.Log.Warn("instances of hosts that are not served here are left alone", "instances", alone)
 	}
 	return nil
+}
+
+// lostHosts returns the hosts of this agent that the zone has written off.
+func (a *Agent) lostHosts() []api.HostID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lost
 }
 
 // carryOut carries out the actions of one lane, with a number of calls at once, until ctx
@@ -107,7 +119,9 @@ func (a *Agent) carryOut(ctx context.Context, lane action, calls int, do func(co
 			return
 		}
 		wg.Go(func() {
+			began := a.conf.Now()
 			do(call, e, t)
+			a.measures.actions.NoteTime(actionNames[lane], a.conf.Now().Sub(began))
 			end(nil)
 			<-slots
 		})

@@ -35,7 +35,9 @@ func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	addr, sent := a.link.nextAddress(), a.conf.Now()
-	if err := a.link.postTo(ctx, path, in, out); err != nil {
+	err := a.link.postTo(ctx, path, in, out)
+	a.noteCall(path, sent, err)
+	if err != nil {
 		return err
 	}
 	raised, err := a.fence.admitTerm(*term)
@@ -101,7 +103,7 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.beat = beatOf(a.conf.Beat, got.Beat)
+	a.beat, a.lost = beatOf(a.conf.Beat, got.Beat), got.Lost
 	if a.ledger.servesHosts(got.Hosts) {
 		a.ledger.after = 0
 		a.ledger.markUntold()

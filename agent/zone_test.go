@@ -43,10 +43,11 @@ type zone struct {
 	registered int
 	hosts      []api.AgentHost // as registered last
 	calls      int
-	loseAcks   int      // how many reports to take without an answer
-	forgot     bool     // answers not_found until hosts register
-	hasty      bool     // answers questions for work at once, also with nothing
-	tells      []string // where it says that its nodes are; nil for where they are
+	loseAcks   int          // how many reports to take without an answer
+	lost       []api.HostID // hosts that were written off
+	forgot     bool         // answers not_found until hosts register
+	hasty      bool         // answers questions for work at once, also with nothing
+	tells      []string     // where it says that its nodes are; nil for where they are
 	beat       time.Duration
 	last       time.Time // when the newest call came that was answered
 }
@@ -130,7 +131,7 @@ func (z *zone) serve(r *http.Request, body []byte) (*http.Response, error) {
 		z.registered++
 		z.hosts = in.Hosts
 		z.forgot = false
-		out := api.AgentRegistered{Term: z.term, Beat: z.beat}
+		out := api.AgentRegistered{Term: z.term, Beat: z.beat, Lost: z.lost}
 		for _, h := range in.Hosts {
 			out.Hosts = append(out.Hosts, z.id(h.Name))
 		}

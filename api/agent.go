@@ -44,6 +44,8 @@ type AgentRegistered struct {
 	Term  uint64        `cbor:"1,keyasint"`
 	Hosts []HostID      `cbor:"2,keyasint"`
 	Beat  time.Duration `cbor:"3,keyasint"` // how often to poll or report at the least
+	// Lost are hosts of this agent that were written off: it must end all that it still has of them.
+	Lost []HostID `cbor:"4,keyasint,omitempty"`
 }
 
 // AgentRenew asks for a new certificate. The one of the connection identifies the agent.

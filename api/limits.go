@@ -50,6 +50,7 @@ const (
 	LinksMax          = 64                // children of one zone
 	PageMax           = 1000              // items of one list answer
 	ListMaxBytes      = 4 << 20           // of the items of one list answer, unless a single one is longer
+	LostHostsMax      = 1_000             // hosts of one agent that were written off and are still known to it
 	HostsPerAgentMax  = 10_000            // hosts that one agent may serve, those included that it no longer does
 	AgentClassesMax   = 100               // custom resource classes of all hosts of one agent that makes new ones known
 	AgentTraitsMax    = 1_000             // custom traits of the same

@@ -144,6 +144,9 @@ type Agent struct {
 	// Trusts and Issuer are as those of a node; it reports them while the zone changes its authority.
 	Trusts Fingerprint `cbor:"6,keyasint,omitempty"`
 	Issuer Fingerprint `cbor:"7,keyasint,omitempty"`
+
+	// Lost are the newest LostHostsMax of its hosts that were written off. It ends what it still has of them.
+	Lost []HostID `cbor:"8,keyasint,omitempty"`
 }
 
 // Issued returns when the newest certificate of the agent was issued.

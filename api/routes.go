@@ -19,6 +19,8 @@ const (
 	HeaderDeadline       = "Berth-Deadline-Ms" // remaining budget of the caller
 	HeaderDepth          = "Berth-Depth"       // links crossed so far
 	HeaderForm           = "Berth-Form"        // newest Form that the sender reads, between zones and from and to agents
+	HeaderIncarnation    = "Berth-Incarnation" // of the sender, between zones, and
+	HeaderMeant          = "Berth-Meant"       // that of the zone which the call is for, as its operator has confirmed it; see Incarnation
 )
 
 // MediaCBOR is the content type of bodies between zones and to agents.

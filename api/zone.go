@@ -46,6 +46,9 @@ type Link struct {
 	Pinned Instant       `cbor:"17,keyasint,omitempty" form:"5"` // when CA or NextCA last changed; 0 for never
 	Told   []Fingerprint `cbor:"18,keyasint,omitempty" form:"5"` // authorities of this zone that the other one has pinned, as far as it was told of a change
 
+	Incarnation Incarnation `cbor:"19,keyasint,omitempty" form:"5"` // of the other zone, as this zone's operator has confirmed it
+	Reconcile   Instant     `cbor:"20,keyasint,omitempty" form:"5"` // since when this zone has to compare with a child what both have; 0 for not
+
 	Health string  `cbor:"-"` // "up", "down", "unknown"; filled on read
 	Digest *Digest `cbor:"-"` // last digest received; filled on read
 }
@@ -171,6 +174,8 @@ type Enrolment struct {
 	Offset    int64    `cbor:"8,keyasint,omitempty"`
 	Scale     int64    `cbor:"9,keyasint,omitempty"`
 	Levels    int      `cbor:"10,keyasint,omitempty"` // levels of zones below the child, 0 to DepthMax; to the parent only
+
+	Incarnation Incarnation `cbor:"-"` // of the sender, from HeaderIncarnation
 }
 
 // Hello is a message to linked zones: a value that reveals whether both seal with the same

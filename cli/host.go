@@ -28,7 +28,7 @@ func hostCommand(e *env) *cobra.Command {
 		},
 		hostEnable(e, "enable", "Let a host take new instances", true),
 		hostEnable(e, "disable", "Let a host take no new instances; running ones stay", false),
-		hostSet(e), hostDrain(e), hostUndrain(e), hostEvacuate(e), hostDelete(e),
+		hostSet(e), hostDrain(e), hostUndrain(e), hostEvacuate(e), hostDelete(e), hostForget(e),
 	)
 	c.Aliases = []string{"hosts"}
 	return c

@@ -42,7 +42,7 @@ func operatorCommand(e *env) *cobra.Command {
 				return nil
 			}),
 		},
-		nounCommand("snapshot", "Save and restore the whole state of the zone", snapshotSave(e), snapshotRestore(e)),
+		nounCommand("snapshot", "Save, inspect and restore the whole state of the zone", snapshotSave(e), snapshotRestore(e), snapshotInspect(e)),
 		operatorLog(e),
 		operatorRecover(e),
 		operatorAudit(e),

@@ -30,7 +30,7 @@ func stoppedNode(t *testing.T, during func(dir string)) (dir, token string) {
 	dir = filepath.Join(t.TempDir(), "n1")
 	token, err := node.Init(node.InitOptions{
 		Dir: dir, Name: "west", Node: "n1", Now: time.Now(),
-		Listen: node.Addresses{API: "127.0.0.1:0", Gateway: "127.0.0.1:0", Node: "127.0.0.1:0", Agent: "127.0.0.1:0", Admin: "127.0.0.1:0"},
+		Placement: node.Placement{Listen: node.Addresses{API: "127.0.0.1:0", Gateway: "127.0.0.1:0", Node: "127.0.0.1:0", Agent: "127.0.0.1:0", Admin: "127.0.0.1:0"}},
 	})
 	require.NoError(t, err)
 	n, err := node.Open(node.Options{Dir: dir, Version: "v1", Log: slog.New(slog.DiscardHandler), Now: time.Now})

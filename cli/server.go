@@ -264,13 +264,20 @@ shows the progress. To create several at once, use berth boot.`,
 
 func serverDelete(e *env) *cobra.Command {
 	var s sure
+	var lost bool
 	c := &cobra.Command{
-		Use:               "delete SERVER...",
-		Short:             "Delete servers, by id or name",
-		Example:           "  berth server delete web-1 --yes",
+		Use:   "delete SERVER...",
+		Short: "Delete servers, by id or name",
+		Long: `Delete servers, by id or name. Each is DELETING until its host has ended it.
+
+With --lost each counts as gone at once, although nobody confirms that: use that only for
+servers on a host that is down for good. The command says first what is given up, and asks.
+Should the host come back, its agent ends them. See also: berth host forget.`,
+		Example:           "  berth server delete web-1 --yes\n  berth server delete web-1 --lost",
 		ValidArgsFunction: e.completeFirst(serverNames),
 	}
 	s.addFlag(c)
+	c.Flags().BoolVar(&lost, "lost", false, "take them as gone, as their host is down for good (for admins)")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return usageError(c, "%q needs a SERVER", c.CommandPath())
@@ -278,6 +285,9 @@ func serverDelete(e *env) *cobra.Command {
 		return nil
 	}
 	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if lost {
+			return e.writeOffServers(ctx, c, s, args)
+		}
 		if err := e.confirmAction(ctx, s, "delete "+strings.Join(args, ", ")); err != nil {
 			return err
 		}

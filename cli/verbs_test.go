@@ -112,6 +112,8 @@ var verbs = []string{
 	"host undrain h1",
 	"host evacuate h1 --wait",
 	"host delete h1 --yes",
+	"host forget h1 --lost --yes",
+	"server delete i-1 --lost --yes",
 	"quota list",
 	"quota show",
 	"quota show shop --no-headers",

@@ -48,7 +48,7 @@ func zoneCommand(e *env) *cobra.Command {
 		zoneState(e, "pause", "Send no new work to a zone; its instances stay", api.LinkPaused),
 		zoneState(e, "resume", "Send work to a zone again", api.LinkActive),
 		zoneMaintenance(e),
-		zoneUnlink(e),
+		zoneUnlink(e), zoneRelink(e),
 	)
 	c.Aliases = []string{"zones"}
 	return c

@@ -225,9 +225,9 @@ func (f *Federation) makeNode(ctx context.Context, z *Zone, i int, dir string) e
 		if err != nil {
 			return err
 		}
-		return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, Listen: listen, Plain: true, Now: f.opts.Now})
+		return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, Placement: node.Placement{Listen: listen}, Plain: true, Now: f.opts.Now})
 	}
-	token, err := node.Init(node.InitOptions{Dir: dir, Name: z.Name, Listen: listen, Now: f.opts.Now()})
+	token, err := node.Init(node.InitOptions{Dir: dir, Name: z.Name, Placement: node.Placement{Listen: listen}, Now: f.opts.Now()})
 	if err != nil {
 		return err
 	}

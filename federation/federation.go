@@ -38,6 +38,8 @@ type Peers interface {
 	Hello(ctx context.Context, l *api.Link, h *api.Hello) error
 	// ReadsForm asks for the newest form that all nodes of the linked zone read.
 	ReadsForm(ctx context.Context, l *api.Link) (api.Form, error)
+	// IncarnationOf asks for the incarnation of the linked zone.
+	IncarnationOf(ctx context.Context, l *api.Link) (api.Incarnation, error)
 }
 
 // Digests returns the newest digest of a zone that gossip has delivered, and its age.

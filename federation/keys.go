@@ -114,6 +114,20 @@ func (k *Keys) zoneAuthority(v *state.State) (*identity.CA, error) {
 	return identity.LoadCA(v.CA, der)
 }
 
+// OpenAuthority returns the certificate authority of the zone of a state that issues, with the zone's key-encryption keys.
+// It fails with CodeInvalid if the key that is in use in the state is not among them.
+func OpenAuthority(keks KEKs, v *state.State) (*identity.CA, error) {
+	k := NewKeys(keks, nil, nil)
+	if _, err := k.KEKInUse(v); err != nil {
+		return nil, api.Wrap(api.CodeInvalid, "federation.OpenAuthority", "the zone used another key-encryption key than these: give the newest kek of its nodes", err)
+	}
+	ca, err := k.zoneAuthority(v)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInvalid, "federation.OpenAuthority", "the zone's authority cannot be opened with these key-encryption keys", err)
+	}
+	return ca, nil
+}
+
 // newEpoch makes a sealing key for the zone of v: random, or derived from the operator's.
 func (k *Keys) newEpoch(v *state.State, now time.Time) (command.Epoch, error) {
 	var key seal.Key

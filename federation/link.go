@@ -57,7 +57,7 @@ func (f *Federation) Link(ctx context.Context, token, name string) (*api.Link, e
 	}
 	back, err := f.enrol(ctx, t, &api.Enrolment{
 		Token: token, Zone: v.Zone, Name: v.Name, Endpoints: gatewaysOf(v),
-		CA: v.CA, KeyCheck: check, Levels: f.LevelsBelow(ctx),
+		CA: v.CA, KeyCheck: check, Levels: f.LevelsBelow(ctx), Incarnation: v.Incarnation,
 	})
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (f *Federation) Link(ctx context.Context, token, name string) (*api.Link, e
 	}
 	res, err := f.zone.Propose(ctx, command.LinkPut{Stamp: f.zone.Stamp(), Link: api.Link{
 		ID: back.Link, Name: name, Role: api.LinkParent, Zone: back.Zone, Endpoints: back.Endpoints, CA: back.CA,
-		Scale: 1, State: api.LinkActive,
+		Scale: 1, State: api.LinkActive, Incarnation: back.Incarnation,
 	}})
 	return res.Link, err
 }
@@ -114,7 +114,7 @@ func (f *Federation) Enrol(ctx context.Context, from api.ZoneID, pin identity.Pi
 		Stamp: f.zone.Stamp(), Token: t.ID, Hash: t.Hash(),
 		Link: api.Link{
 			ID: api.LinkID(api.NewUUID()), Name: admitted.Name, Role: api.LinkChild, Zone: e.Zone, Endpoints: e.Endpoints,
-			CA: e.CA, Offset: admitted.Offset, Scale: max(admitted.Scale, 1), State: api.LinkActive,
+			CA: e.CA, Offset: admitted.Offset, Scale: max(admitted.Scale, 1), State: api.LinkActive, Incarnation: e.Incarnation,
 		},
 	})
 	if err != nil {

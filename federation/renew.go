@@ -17,6 +17,7 @@ import (
 type Shown struct {
 	Issued    time.Time
 	Authority identity.Pin // that has issued it
+	Renamed   bool         // its holder needs other names than it has, which only nodes do
 }
 
 // RenewNode issues new certificates to a member of the zone that has shown one: all three, with names in
@@ -75,7 +76,11 @@ func (f *Federation) RenewAgent(ctx context.Context, id api.AgentID, shown Shown
 // checkRenewal returns the key of a certificate request, unless the certificate that its sender has
 // shown is of the authority that issues, and too young to be renewed.
 func checkRenewal(csr []byte, shown Shown, v *state.State, now time.Time) (crypto.PublicKey, error) {
-	if shown.Authority == identity.PinOf(v.CA) && now.Sub(shown.Issued) < identity.RenewableAge {
+	age := now.Sub(shown.Issued)
+	switch ofIssuer := shown.Authority == identity.PinOf(v.CA); {
+	case ofIssuer && shown.Renamed && age < identity.RenamableAge:
+		return nil, api.Errorf(api.CodeConflict, "a certificate is renewed for other names when it is at least %v old", identity.RenamableAge)
+	case ofIssuer && !shown.Renamed && age < identity.RenewableAge:
 		return nil, api.Errorf(api.CodeConflict, "a certificate is renewed when it is at least %d days old", identity.RenewableAge/(24*time.Hour))
 	}
 	return identity.CheckCSR(csr)

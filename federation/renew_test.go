@@ -81,7 +81,9 @@ func TestAnAgentIsRenewedUntilItIsRevoked(t *testing.T) {
 }
 
 // shown is a certificate of the authority in use that was issued at an instant.
-func (p *place) shown(issued time.Time) Shown { return Shown{issued, identity.PinOf(p.view().CA)} }
+func (p *place) shown(issued time.Time) Shown {
+	return Shown{Issued: issued, Authority: identity.PinOf(p.view().CA)}
+}
 
 // issued returns when the newest certificate of an agent was issued.
 func (p *place) issued(tb testing.TB, id api.AgentID) time.Time {

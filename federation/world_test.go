@@ -52,11 +52,12 @@ type place struct {
 	away    atomic.Bool  // nobody reaches it
 	shows   []byte       // the authority of its gateways, if it is not ca
 
-	heard   map[api.ZoneID]api.Digest                         // by gossip
-	above   func() (*api.AboveAnswer, error)                  // what all zones answer to it, if not nil
-	below   func() (*api.BelowAnswer, error)                  // as well
-	greet   func(l *api.Link, h *api.Hello) error             // as well
-	answers func(back *api.Enrolment) (*api.Enrolment, error) // how it answers enrolments, if not nil
+	heard    map[api.ZoneID]api.Digest                         // by gossip
+	above    func() (*api.AboveAnswer, error)                  // what all zones answer to it, if not nil
+	below    func() (*api.BelowAnswer, error)                  // as well
+	returned func(*api.Link) (api.Incarnation, error)          // of a zone that was brought back; nil for what it is
+	greet    func(l *api.Link, h *api.Hello) error             // as well
+	answers  func(back *api.Enrolment) (*api.Enrolment, error) // how it answers enrolments, if not nil
 }
 
 // add founds a zone. key is its build_plan_encryption_key, or nil.
@@ -258,6 +259,18 @@ func (p *peers) ReadsForm(_ context.Context, l *api.Link) (api.Form, error) {
 		return 0, err
 	}
 	return other.members.Form(), nil
+}
+
+// IncarnationOf implements Peers.
+func (p *peers) IncarnationOf(_ context.Context, l *api.Link) (api.Incarnation, error) {
+	if p.returned != nil {
+		return p.returned(l)
+	}
+	other, err := p.at(l)
+	if err != nil {
+		return 0, err
+	}
+	return other.view().Incarnation, nil
 }
 
 // Digest implements Digests.

@@ -132,7 +132,7 @@ func (c *CA) IssueAPI(id string, hosts []string, pub crypto.PublicKey, now time.
 	for _, h := range hosts {
 		addr, err := netip.ParseAddr(h)
 		switch {
-		case !validHost(h):
+		case !ValidHost(h):
 			return nil, api.Errorf(api.CodeInvalid, "%.300q is neither a DNS name nor an IP address", h)
 		case err == nil:
 			template.IPAddresses = append(template.IPAddresses, addr.AsSlice())
@@ -185,9 +185,9 @@ const (
 	dnsLabelMaxBytes = 63
 )
 
-// validHost reports whether s is an IP address or a DNS name of letters, digits
+// ValidHost reports whether s is an IP address or a DNS name of letters, digits
 // and hyphens. A wildcard is neither.
-func validHost(s string) bool {
+func ValidHost(s string) bool {
 	if addr, err := netip.ParseAddr(s); err == nil {
 		return addr.Zone() == "" // an interface's name means nothing elsewhere
 	}

@@ -155,5 +155,5 @@ func validAddress(s string) bool {
 	if err != nil || portErr != nil || n == 0 || strconv.FormatUint(n, 10) != port {
 		return false
 	}
-	return validHost(host)
+	return ValidHost(host)
 }

@@ -29,6 +29,9 @@ const (
 // which its holder asks, and far more than anybody needs to keep a young one at all times.
 const RenewableAge = LeafTTL / 2
 
+// RenamableAge is how old a certificate must be for its zone to renew it for other names.
+const RenamableAge = time.Minute
+
 // renewAt returns when the holder of leaf should renew it: after two thirds of its life, and up to
 // a twelfth later by its serial number, which is random.
 func renewAt(leaf *x509.Certificate) time.Time {
@@ -259,6 +262,9 @@ type Renewal struct {
 	// Issuer returns the authority that issues now, "" if that is unknown; nil for no such function.
 	// A certificate of another one is due.
 	Issuer func() api.Fingerprint
+	// Misnamed reports whether the names in a certificate are not those that it should have: then
+	// it is due. Nil for none.
+	Misnamed func() bool
 	// Renewed is called after each renewal; nil for nothing.
 	Renewed func(ctx context.Context)
 	Now     func() time.Time
@@ -282,7 +288,7 @@ func (w *Wallet) RenewWhenDue(ctx context.Context, r Renewal) {
 	fails, pause := 0, dueEvery
 	for ; ctx.Err() == nil; backoff.Sleep(ctx, pause) {
 		pause = dueEvery
-		due := w.holds((*Credentials).isDue, r.Now()) || w.isReplaced(&r)
+		due := w.holds((*Credentials).isDue, r.Now()) || w.isReplaced(&r) || r.Misnamed != nil && r.Misnamed()
 		var err error
 		if due {
 			if err = w.Renew(func(csr []byte) (map[string][]byte, error) { return r.Ask(ctx, csr) }); err == nil {

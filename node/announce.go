@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"berth/api"
 	"berth/httpd/refusals"
 	"berth/httpd/wire"
 	"berth/internal/backoff"
+	"berth/raftstore"
 )
 
 // nodeRecord returns this node's record in its zone.
@@ -40,7 +42,7 @@ func (n *Node) announceSelf(ctx context.Context) {
 		if known, ok := v.Node(n.rec.Node); ok {
 			now := n.nodeRecord()
 			now.Joined = known.Joined
-			if *known == now {
+			if *known == now && !n.hasMoved() {
 				wait, cancel := context.WithTimeout(ctx, announceCheck)
 				_, _ = n.store.Wait(wait, v.Index()) // the loop checks again in any case
 				cancel()
@@ -55,6 +57,9 @@ func (n *Node) announceSelf(ctx context.Context) {
 // announceOnce has the zone record this node as it is now.
 func (n *Node) announceOnce(ctx context.Context) (err error) {
 	if n.leading.Load() {
+		if n.hasMoved() {
+			return n.federation.AdmitNode(ctx, n.nodeRecord())
+		}
 		return n.federation.RecordNode(ctx, n.nodeRecord())
 	}
 	for _, addr := range n.otherNodes() {
@@ -65,11 +70,27 @@ func (n *Node) announceOnce(ctx context.Context) (err error) {
 	return err
 }
 
+// hasMoved reports whether the other nodes dial another address of this node than it advertises: it
+// has changed since it was admitted.
+func (n *Node) hasMoved() bool {
+	return slices.ContainsFunc(n.store.Members(), func(m raftstore.Member) bool {
+		return m.ID == n.rec.Node && m.Addr != n.rec.Advertise.Node
+	})
+}
+
+// otherNodes returns the addresses at which a leader may be: its own if it is known, otherwise
+// those of the nodes that this one has joined, and of all members.
 func (n *Node) otherNodes() []string {
 	if _, addr := n.store.Leader(); addr != "" {
 		return []string{addr}
 	}
-	return n.rec.Join
+	all := slices.Clone(n.rec.Join)
+	for _, m := range n.store.Members() {
+		if m.ID != n.rec.Node && !slices.Contains(all, m.Addr) {
+			all = append(all, m.Addr)
+		}
+	}
+	return all
 }
 
 func (n *Node) announceTo(ctx context.Context, addr string) error {

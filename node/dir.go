@@ -24,30 +24,17 @@ const (
 	dirRaft   = "raft"
 )
 
-// Addresses are the listeners of a node, as host:port. Port 0 takes any free
-// port at the first start and keeps it.
-type Addresses struct {
-	API     string `json:"api"`     // users: TLS and tokens
-	Gateway string `json:"gateway"` // linked zones: mutual TLS; the only one they ever see
-	Node    string `json:"node"`    // nodes of the zone: mutual TLS; Raft above all
-	Agent   string `json:"agent"`   // agents of the zone: mutual TLS
-	Admin   string `json:"admin"`   // metrics and health: plain HTTP, for the machine's own operator
-}
-
-// DefaultAddresses are the default ports of a node.
-func DefaultAddresses(host string) Addresses {
-	return Addresses{host + ":7600", host + ":7601", host + ":7602", host + ":7603", host + ":7604"}
-}
-
 // record is the content of fileNode.
 type record struct {
 	Zone      api.ZoneID `json:"zone_id"`
 	ZoneName  string     `json:"zone"`
 	Node      api.NodeID `json:"node"`
 	Listen    Addresses  `json:"listen"`
-	Advertise Addresses  `json:"advertise,omitzero"` // where others dial; filled at the first start where empty
-	Join      []string   `json:"join,omitempty"`     // node listeners of the zone to join; none for its first node
-	Ran       bool       `json:"ran,omitempty"`      // it has taken part in its zone: its log must exist
+	Advertise Addresses  `json:"advertise,omitzero"`       // where others dial; filled at a start where empty
+	Told      Addresses  `json:"advertise_given,omitzero"` // by the operator: Placement.Advertise
+	Names     []string   `json:"api_names"`                // Placement.Names; nil if an earlier release has made the file
+	Join      []string   `json:"join,omitempty"`           // node listeners of the zone to join; none for its first node
+	Ran       bool       `json:"ran,omitempty"`            // it has taken part in its zone: its log must exist
 }
 
 func readRecord(dir string) (*record, error) {
@@ -93,16 +80,7 @@ func keepKEKs(dir string, key *raftstore.DiskKey) func(federation.KEKs) error {
 }
 
 func readKEKs(dir string, key *raftstore.DiskKey) (federation.KEKs, error) {
-	path := filepath.Join(dir, fileKEK)
-	b, err := key.ReadFile(path, fileKEK)
-	if err != nil {
-		return nil, fmt.Errorf("reading the key-encryption keys: %w", err)
-	}
-	keks, err := federation.ParseKEKs(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return keks, nil
+	return ReadKEKs(filepath.Join(dir, fileKEK), key)
 }
 
 // pendingInit returns the zone's first command if it has not been logged yet.

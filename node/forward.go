@@ -113,10 +113,12 @@ func noteSent(ctx context.Context) context.Context {
 // watchLeader interrupts forwarded requests when the leader changes or is lost: the old
 // one may never answer, for instance because its disk hangs.
 func (n *Node) watchLeader(ctx context.Context) {
+	var missing leaderWatch
 	last, _ := n.store.Leader()
 	for ctx.Err() == nil {
 		backoff.Sleep(ctx, electionPoll)
 		id, _ := n.store.Leader()
+		missing.note(ctx, n, id != "", n.cutOff())
 		if id != "" {
 			n.noteLed()
 		}

@@ -24,11 +24,10 @@ import (
 
 // InitOptions describe the zone that Init creates.
 type InitOptions struct {
-	Dir     string
-	Name    string     // of the zone
-	Node    api.NodeID // of its first node; default "node-1"
-	Listen  Addresses
-	Names   []string           // host names and IPs in the public API's certificate, besides those of Listen.API
+	Dir  string
+	Name string     // of the zone
+	Node api.NodeID // of its first node; default "node-1"
+	Placement
 	Costs   []api.CostWeight   // default: costs.DefaultWeights
 	PlanKey []byte             // build_plan_encryption_key; nil makes random keys
 	DiskKey *raftstore.DiskKey // seals what the node writes to its disk; nil for none
@@ -42,6 +41,9 @@ type InitOptions struct {
 // starts. It returns the first admin token, which is not stored.
 func Init(o InitOptions) (adminToken string, err error) {
 	if err = api.CheckName("zone name", o.Name); err != nil {
+		return "", err
+	}
+	if err = o.check(); err != nil {
 		return "", err
 	}
 	if o.Node == "" {
@@ -65,7 +67,7 @@ func Init(o InitOptions) (adminToken string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err = ownCertificates(o, ca); err != nil {
+	if err = issueOwn(o, ca, [][]byte{ca.CertDER()}); err != nil {
 		return "", err
 	}
 	if err = keepKEKs(o.Dir, o.DiskKey)(keks); err != nil {
@@ -75,21 +77,22 @@ func Init(o InitOptions) (adminToken string, err error) {
 		return "", err
 	}
 	// Last, because it makes the directory a node's.
-	r := record{Zone: ca.Zone(), ZoneName: o.Name, Node: o.Node, Listen: o.Listen}
+	r := record{Zone: ca.Zone(), ZoneName: o.Name, Node: o.Node}
+	r.place(o.Placement)
 	return token, r.writeFile(o.Dir)
 }
 
-// ownCertificates issues the first node's certificates.
-func ownCertificates(o InitOptions, ca *identity.CA) error {
+// issueOwn issues the first node's certificates, and writes them with the authorities that are trusted.
+func issueOwn(o InitOptions, ca *identity.CA, trusted [][]byte) error {
 	key, err := identity.NewKey()
 	if err != nil {
 		return err
 	}
-	certs, err := federation.IssueNode(ca, string(o.Node), key.Public(), apiNames(o.Listen.API, o.Names), o.Now)
+	certs, err := federation.IssueNode(ca, string(o.Node), key.Public(), o.apiHosts(), o.Now)
 	if err != nil {
 		return err
 	}
-	return saveCertificates(o.Dir, key, certs, ca.CertDER(), [][]byte{ca.CertDER()})
+	return saveCertificates(o.Dir, key, certs, ca.CertDER(), trusted)
 }
 
 // saveCertificates writes new credentials, and the authorities that are trusted.
@@ -106,26 +109,14 @@ func saveCertificates(dir string, key *ecdsa.PrivateKey, certs map[string][]byte
 	return identity.SaveAuthorities(dir, trusted)
 }
 
-// apiNames returns the names in the public API's certificate.
-func apiNames(listen string, more []string) []string {
-	names := append([]string{"localhost", "127.0.0.1"}, more...)
-	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" && host != "127.0.0.1" && host != "localhost" {
-		if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
-			names = append(names, host)
-		}
-	}
-	return names
-}
-
 // JoinOptions describe how a new node or agent joins a zone.
 type JoinOptions struct {
-	Dir    string
-	Token  string    // of berth join-token
-	Listen Addresses // nodes only
-	Names  []string  // nodes only: names in the public API's certificate
-	Plain  bool      // the zone's public API speaks plain HTTP; only on loopback
-	Now    func() time.Time
-	Net    Network // in place of TCP; nil for TCP
+	Dir       string
+	Token     string // of berth join-token
+	Placement        // nodes only
+	Plain     bool   // the zone's public API speaks plain HTTP; only on loopback
+	Now       func() time.Time
+	Net       Network // in place of TCP; nil for TCP
 
 	DiskKey *raftstore.DiskKey // nodes only: seals what the node writes to its disk; nil for none
 }
@@ -133,6 +124,9 @@ type JoinOptions struct {
 // JoinNode makes the data directory of a further node of a zone, with a join
 // token. The node is added to the zone when it starts.
 func JoinNode(ctx context.Context, o JoinOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	if err := newDir(o.Dir); err != nil {
 		return err
 	}
@@ -143,7 +137,7 @@ func JoinNode(ctx context.Context, o JoinOptions) error {
 	if t.Kind != api.JoinNode {
 		return api.Errorf(api.CodeInvalid, "the join token is for a %s, not for a node", t.Kind)
 	}
-	a, err := sendJoin(ctx, o, t, apiNames(o.Listen.API, o.Names))
+	a, err := sendJoin(ctx, o, t, o.apiHosts())
 	if err != nil {
 		return err
 	}
@@ -154,7 +148,8 @@ func JoinNode(ctx context.Context, o JoinOptions) error {
 	if err = keepKEKs(o.Dir, o.DiskKey)(keks); err != nil {
 		return err
 	}
-	r := record{Zone: a.Zone, ZoneName: a.ZoneName, Node: api.NodeID(a.ID), Listen: o.Listen, Join: a.Addresses}
+	r := record{Zone: a.Zone, ZoneName: a.ZoneName, Node: api.NodeID(a.ID), Join: a.Addresses}
+	r.place(o.Placement)
 	return r.writeFile(o.Dir)
 }
 
@@ -163,6 +158,8 @@ type AgentHome struct {
 	Zone      api.ZoneID  `json:"zone_id"`
 	Agent     api.AgentID `json:"agent"`
 	Addresses []string    `json:"addresses"` // agent listeners of the zone
+
+	Settings map[string][]string `json:"settings,omitempty"` // of its command line, by flag; nil until it has run
 }
 
 // JoinAgent makes the directory of an agent, with a join token.
@@ -201,6 +198,16 @@ func KeepAddresses(dir string, addresses []string) error {
 		return err
 	}
 	h.Addresses = addresses
+	return h.writeFiles(dir)
+}
+
+// KeepSettings atomically replaces the settings in an agent's directory.
+func KeepSettings(dir string, settings map[string][]string) error {
+	h, err := loadHome(dir)
+	if err != nil {
+		return err
+	}
+	h.Settings = settings
 	return h.writeFiles(dir)
 }
 

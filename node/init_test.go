@@ -45,7 +45,7 @@ func TestInitRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := InitOptions{Dir: filepath.Join(t.TempDir(), "a"), Name: "a", Listen: anyPorts(), Now: time.Now()}
+			o := InitOptions{Dir: filepath.Join(t.TempDir(), "a"), Name: "a", Placement: Placement{Listen: anyPorts()}, Now: time.Now()}
 			change(&o)
 			_, err := Init(o)
 			refusedAs(t, api.CodeInvalid, err)
@@ -66,9 +66,9 @@ func TestInitIsForOnce(t *testing.T) {
 	h := newZone(t, "a")
 	before, err := os.ReadFile(h.path(fileKEK))
 	require.NoError(t, err)
-	_, err = Init(InitOptions{Dir: h.opts.Dir, Name: "b", Listen: anyPorts(), Now: time.Now()})
+	_, err = Init(InitOptions{Dir: h.opts.Dir, Name: "b", Placement: Placement{Listen: anyPorts()}, Now: time.Now()})
 	refusedAs(t, api.CodeConflict, err)
-	err = JoinNode(t.Context(), JoinOptions{Dir: h.opts.Dir, Now: time.Now})
+	err = JoinNode(t.Context(), JoinOptions{Dir: h.opts.Dir, Placement: Placement{Listen: anyPorts()}, Now: time.Now})
 	refusedAs(t, api.CodeConflict, err)
 	after, err := os.ReadFile(h.path(fileKEK))
 	require.NoError(t, err)

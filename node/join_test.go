@@ -32,7 +32,7 @@ func TestJoinOverTLS(t *testing.T) {
 	listen := anyPorts()
 	listen.API = "127.0.0.2:0"
 	require.NoError(t, JoinNode(t.Context(), JoinOptions{
-		Dir: dir, Token: r.joinToken(api.JoinNode, "node-2"), Listen: listen, Names: []string{"berth.example", "192.0.2.7"}, Now: time.Now,
+		Dir: dir, Token: r.joinToken(api.JoinNode, "node-2"), Placement: Placement{Listen: listen, Names: []string{"berth.example", "192.0.2.7"}}, Now: time.Now,
 	}))
 	creds, err := openWallet(dir)
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestJoinTokensAreForTheirKind(t *testing.T) {
 	r := newZone(t, "a").run()
 	asNode := func(token string) error {
 		return JoinNode(t.Context(), JoinOptions{
-			Dir: filepath.Join(t.TempDir(), "n"), Token: token, Listen: anyPorts(), Plain: true, Now: time.Now,
+			Dir: filepath.Join(t.TempDir(), "n"), Token: token, Placement: Placement{Listen: anyPorts()}, Plain: true, Now: time.Now,
 		})
 	}
 	asAgent := func(token string) error {
@@ -269,7 +269,7 @@ func TestAPINames(t *testing.T) {
 		"127.0.0.1:1": nil, "localhost:1": nil, ":1": nil, "0.0.0.0:1": nil, "[::]:1": nil,
 		"192.0.2.1:1": {"192.0.2.1"}, "berth.example:1": {"berth.example"}, "[2001:db8::1]:1": {"2001:db8::1"},
 	} {
-		assert.Equal(t, append(always[:2:2], more...), apiNames(listen, nil), listen)
+		assert.Equal(t, append(always[:2:2], more...), apiNames([]string{listen}, nil), listen)
 	}
 	assert.True(t, isLoopback(&net.TCPAddr{IP: net.IPv6loopback}))
 	assert.False(t, isLoopback(&net.TCPAddr{IP: net.IPv4zero}))

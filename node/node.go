@@ -22,8 +22,6 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/federation"
-	"berth/httpd/admin"
-	"berth/httpd/agents"
 	"berth/httpd/door"
 	httpevents "berth/httpd/events"
 	"berth/httpd/gateway"
@@ -68,12 +66,21 @@ type Options struct {
 	// to ConnsMax; 0 for half of those that the listener has places for.
 	ConnsPerAddress int
 
+	// Given are the addresses that the operator gives at this start, and Names those in the
+	// certificate of the public API, nil for those that there are; see Placement.Change. They are
+	// recorded when the listeners are open, and hold for later starts.
+	Given map[string]string
+	Names []string
+
 	// Rates are the calls that one party may make in a second; nil for rates.Defaults.
 	Rates rates.Rates
 
 	// Share is how much of what the node may do at once it should do now, from 0 to 1, while several projects have work; nil
 	// for all of it. See turns.Pressure.
 	Share func() float64
+
+	// Backups are written on a schedule.
+	Backups BackupSchedule
 
 	// For tests; all nil in production.
 	Net    Network           // in place of TCP
@@ -102,6 +109,7 @@ type Node struct {
 	pools      *pools
 	toNodes    *http.Transport
 	leading    atomic.Bool // the leader's loops run here
+	returned   bool        // the zone has just been brought back from a backup
 
 	// The use cases of the zone.
 	estimator *estimate.Estimator
@@ -116,6 +124,8 @@ type Node struct {
 	uses      *door.Uses
 	refusals  *refusals.Counter
 	turns     *turns.Turns // of calls of the public API
+	backups   *backups     // nil without a schedule
+	measures  measures
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
 	heard         atomic.Pointer[time.Time]     // when a leader was last known; at first when the node was opened
@@ -132,16 +142,14 @@ type Node struct {
 	enrolment http.Handler
 }
 
-// listeners are the five open listeners of a node.
-type listeners struct {
-	api, gateway, node, agent, admin net.Listener
-}
-
 // Open loads a node from its directory, and opens its listeners and its store. The
 // caller must call Run, which finally closes everything.
 func Open(o Options) (n *Node, err error) {
 	if o.ConnsPerAddress < 0 || o.ConnsPerAddress > ConnsMax {
 		return nil, api.Errorf(api.CodeInvalid, "an address may have 1 to %d connections, got %d", ConnsMax, o.ConnsPerAddress)
+	}
+	if err = o.Backups.Validate(); err != nil {
+		return nil, err
 	}
 	if o.Rates == nil {
 		o.Rates = rates.Defaults()
@@ -154,10 +162,15 @@ func Open(o Options) (n *Node, err error) {
 	if n.wallet, err = openWallet(o.Dir); err != nil {
 		return nil, err
 	}
+	changed, err := rec.change(o.Given, o.Names, identity.APIHosts(n.apiCredentials().Cert.Leaf))
+	if err != nil {
+		return nil, err
+	}
 	keks, err := readKEKs(o.Dir, o.DiskKey)
 	if err != nil {
 		return nil, err
 	}
+	n.measures = newMeasures(n.now)
 	n.leaderChanged.Store(newSignal())
 	n.noteLed()
 	n.closing = make(chan struct{})
@@ -165,32 +178,55 @@ func Open(o Options) (n *Node, err error) {
 	if err = n.openListeners(); err != nil {
 		return nil, err
 	}
+	if len(changed) > 0 {
+		n.log.Info("this node was given other addresses or names; the zone is told", changed...)
+	}
 	n.refusals = refusals.New(n.log, n.now)
 	n.nodeGate = newGate(n.listeners.node, n.nodeTLS(), o.ConnsPerAddress, n.log)
 	n.nodeGate.name, n.nodeGate.refusals, n.nodeGate.lost, n.nodeGate.tells = refusals.Node, n.refusals, refusals.NotMember, true
 	n.nodeGate.check, n.nodeGate.shows = n.checkNode, n.nodeCredentials
-	init, err := pendingInit(o.Dir)
-	if err != nil {
-		return nil, errors.Join(err, n.closeOpened())
-	}
-	conf := raftstore.Config{
-		ID: rec.Node, Dir: filepath.Join(o.Dir, dirRaft), Memory: o.Memory, Advertise: rec.Advertise.Node,
-		Stream: raftStream{n.nodeGate.roomFor(api.ALPNRaft), n.dialMember(api.ALPNRaft)},
-		Ran:    rec.Ran, Made: func() error { rec.Ran = true; return rec.writeFile(o.Dir) },
-		Timing: o.Timing, Compact: o.Compact, Crash: o.Crash, Bootstrap: init != nil, Log: n.log, Fatal: o.Fatal,
-		Form: o.Form, DiskKey: o.DiskKey,
-	}
-	if o.Memory != nil {
-		conf.Dir = ""
-	}
-	n.store, err = raftstore.Open(conf)
-	if err != nil {
+	if err = n.openStore(); err != nil {
 		return nil, errors.Join(err, n.closeOpened())
 	}
 	if err := n.buildZone(); err != nil {
 		return nil, errors.Join(err, n.store.Close(), n.closeOpened())
 	}
 	return n, nil
+}
+
+// openStore opens the store of the node, which begins with what a zone comes back with, if it does.
+func (n *Node) openStore() error {
+	init, err := pendingInit(n.opts.Dir)
+	if err != nil {
+		return err
+	}
+	conf := raftstore.Config{
+		ID: n.rec.Node, Dir: filepath.Join(n.opts.Dir, dirRaft), Memory: n.opts.Memory, Advertise: n.rec.Advertise.Node,
+		Stream: raftStream{n.nodeGate.roomFor(api.ALPNRaft), n.dialMember(api.ALPNRaft)},
+		Ran:    n.rec.Ran, Made: func() error { n.rec.Ran = true; return n.rec.writeFile(n.opts.Dir) },
+		Timing: n.opts.Timing, Compact: n.opts.Compact, Crash: n.opts.Crash, Bootstrap: init != nil, Log: n.log, Fatal: n.opts.Fatal,
+		Form: n.opts.Form, DiskKey: n.opts.DiskKey, Now: n.opts.Now,
+	}
+	if n.opts.Memory != nil {
+		conf.Dir = ""
+	}
+	seeded, err := n.seedStore(conf)
+	if err != nil {
+		return err
+	}
+	conf.Ran = n.rec.Ran
+	n.store, err = raftstore.Open(conf)
+	if err != nil {
+		return err
+	}
+	if !seeded {
+		return nil
+	}
+	n.returned = true
+	if err = n.forgetReturn(); err != nil {
+		return errors.Join(err, n.store.Close())
+	}
+	return nil
 }
 
 // buildZone builds the zone and its handlers around the store.
@@ -203,10 +239,11 @@ func (n *Node) buildZone() error {
 	n.pools = p
 	n.peers = client.NewPeers(client.PeerConfig{
 		Transport: func(l *api.Link) http.RoundTripper { return newTransport(n.dialZone(l, api.ALPNHTTP)) },
-		Depth:     zone.Depth, Request: requestid.Of, Now: n.now, Form: n.opts.Form,
+		Depth:     zone.Depth, Request: requestid.Of, Now: n.now, Form: n.opts.Form, Measure: n.measures.noteCall,
+		Incarnation: func() api.Incarnation { return n.view().Incarnation },
 	})
 	n.zone = zone.New(zone.Config{Store: n.store, Now: n.now, Log: n.log, Crash: n.opts.Crash})
-	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys})
+	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys, Phases: n.measures.phases})
 	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p, Share: n.opts.Share})
 	n.fleet = fleet.New(n.zone, n.estimator)
 	n.buildWatching()
@@ -216,11 +253,12 @@ func (n *Node) buildZone() error {
 		Enrol: n.sendEnrolment, Alive: p.livenessOf, Now: n.now, Log: n.log,
 	})
 	n.rates, n.uses, n.turns = rates.New(n.opts.Rates), door.NewUses(), door.NewTurns(n.now, n.opts.Share)
+	n.backups = newBackups(n)
 	leads := n.leading.Load
 	common := door.Config{
 		Zone: n.zone, Tokens: tokens{}, Leader: leads, Forward: n.forwardTo(doorAPI),
 		Now: n.now, Log: n.log, Insecure: n.opts.Insecure, Admitted: noteKnown, Cut: n.cutOff, Uses: n.uses, Rates: n.rates, Address: addressOf, Refusals: n.refusals,
-		Turns: n.turns,
+		Turns: n.turns, Traffic: n.measures.traffic,
 	}
 	n.api = n.requireCurrent(doorAPI, splitDialects(
 		native.New(native.Config{
@@ -237,7 +275,7 @@ func (n *Node) buildZone() error {
 		Peer: n.peerZone, Enrol: n.takeEnrolment, Hello: n.takeHello,
 		Above: n.federation.Above, Below: n.federation.LevelsBelow,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
-		Led: n.led, Rates: n.rates, Now: n.now, Address: addressOf, Refusals: n.refusals,
+		Led: n.led, Rates: n.rates, Now: n.now, Address: addressOf, Refusals: n.refusals, Traffic: n.measures.traffic,
 	}
 	gw.Forward = n.forwardTo(doorGateway)
 	n.gateway = n.requireCurrent(doorGateway, gateway.New(gw))
@@ -267,59 +305,6 @@ func (tokens) Parse(text string) (api.TokenID, []byte, error) { return identity.
 
 // Check implements doorNamed.Tokens.
 func (tokens) Check(stored, presented []byte) bool { return identity.CheckToken(stored, presented) }
-
-// openListeners opens the five listeners and records their ports.
-func (n *Node) openListeners() error {
-	want, before := n.rec.Listen, n.rec.Advertise
-	for _, l := range []struct {
-		name string
-		addr string
-		to   *net.Listener
-		pub  *string
-	}{
-		{"public API", want.API, &n.listeners.api, &n.rec.Advertise.API},
-		{"gateway", want.Gateway, &n.listeners.gateway, &n.rec.Advertise.Gateway},
-		{"node", want.Node, &n.listeners.node, &n.rec.Advertise.Node},
-		{"agent", want.Agent, &n.listeners.agent, &n.rec.Advertise.Agent},
-		{"admin", want.Admin, &n.listeners.admin, &n.rec.Advertise.Admin},
-	} {
-		addr := l.addr
-		if _, port, err := net.SplitHostPort(addr); err == nil && port == "0" && *l.pub != "" {
-			addr = *l.pub
-		}
-		ln, err := n.net.Listen(context.Background(), addr) // a listener lives as long as the node
-		if err != nil {
-			return errors.Join(fmt.Errorf("opening the %s listener: %w", l.name, err), n.closeOpened())
-		}
-		*l.to = ln
-		if *l.pub == "" {
-			*l.pub = ln.Addr().String()
-		}
-	}
-	if (n.opts.Plain || n.opts.Insecure) && !isLoopback(n.listeners.api.Addr()) {
-		return errors.Join(api.Errorf(api.CodeInvalid, "--insecure-dev and plain HTTP are for loopback addresses alone, not %s", n.listeners.api.Addr()), n.closeOpened())
-	}
-	if n.rec.Advertise == before {
-		return nil // a full disk must not prevent the start
-	}
-	return n.rec.writeFile(n.dir)
-}
-
-func isLoopback(a net.Addr) bool {
-	t, ok := a.(*net.TCPAddr)
-	return ok && t.IP.IsLoopback()
-}
-
-// closeOpened closes what was opened before Run took over.
-func (n *Node) closeOpened() error {
-	var errs []error
-	for _, l := range []net.Listener{n.listeners.api, n.listeners.gateway, n.listeners.node, n.listeners.agent, n.listeners.admin} {
-		if l != nil {
-			errs = append(errs, l.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // Zone returns the base of the zone's use cases on this node.
 func (n *Node) Zone() *zone.Zone { return n.zone }
@@ -373,12 +358,9 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(gatewayGate.roomFor(api.ALPNHTTP), n.endOutdated(stripNodeHeaders(n.gateway)))
 	serving(gatewayGate.roomFor(api.ALPNEnrol), stripNodeHeaders(n.enrolment))
 	serving(n.nodeGate.roomFor(api.ALPNHTTP), n.endOutdated(n.onlyMembers(n.fromNodes())))
-	serving(agentGate.roomFor(api.ALPNHTTP), n.endOutdated(agents.New(agents.Config{
-		Zone: n.zone, Fleet: n.fleet, Renew: n.renewAgent, Trust: n.trustAgent, TrustMark: n.federation.TrustMark,
-		Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now, Refusals: n.refusals,
-		Insecure: n.opts.Insecure,
-	})))
+	serving(agentGate.roomFor(api.ALPNHTTP), n.endOutdated(n.agentDoor()))
 	serving(placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
+	n.logStart(ctx)
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })
 	doors.Go(func() { agentGate.acceptConns(ctx) })
 	doors.Go(func() { n.watchLeader(ctx) })
@@ -392,6 +374,7 @@ func (n *Node) Run(ctx context.Context) error {
 	doors.Go(func() { n.followAuthorities(ctx) })
 	doors.Go(func() { n.federation.FollowKEK(ctx) })
 	doors.Go(func() { n.reportUses(ctx) })
+	doors.Go(func() { n.writeBackups(ctx) })
 	doors.Go(func() {
 		if err := n.federation.CheckKeys(ctx); err != nil {
 			cancel(err)
@@ -421,18 +404,6 @@ func (n *Node) newGates() (gateway, agent *gate) {
 	agent.name, agent.refusals, agent.lost = refusals.Agent, n.refusals, refusals.Revoked
 	agent.check, agent.shows = n.checkAgentPeer, n.nodeCredentials
 	return gateway, agent
-}
-
-func (n *Node) adminDoor() http.Handler {
-	h := admin.New(admin.Config{
-		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
-		Removed:  n.removed.Load,
-		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Waiting: n.turns.Waiting, Share: n.opts.Share, Refusals: n.refusals.Counts, Certificates: n.certificateEnds, CADue: func() bool { return n.federation.CADue() != "" }, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
-	})
-	if n.opts.Admin != nil {
-		h = n.opts.Admin(h)
-	}
-	return h
 }
 
 // Ready waits until the zone is initialised, has a leader, and knows this node.
@@ -497,6 +468,7 @@ func (n *Node) runLeader(ctx context.Context) {
 	wg.Go(func() { n.leases.Lead(ctx) })
 	wg.Go(func() { n.hooks.Lead(ctx) })
 	wg.Go(func() { n.checks.Lead(ctx) })
+	wg.Go(func() { n.watchParents(ctx) })
 	wg.Wait()
 }
 
@@ -512,6 +484,13 @@ func (n *Node) foundZone(ctx context.Context) error {
 		}
 		if err != nil {
 			return fmt.Errorf("logging the zone's first command: %w", err)
+		}
+	}
+	if n.returned {
+		n.returned = false
+		n.log.WarnContext(ctx, "the zone was brought back from a backup", "incarnation", n.view().Incarnation)
+		if err = n.zone.Audit(ctx, "brought back from a backup"); err != nil {
+			return err
 		}
 	}
 	return n.federation.RecordNode(ctx, n.nodeRecord())

@@ -71,7 +71,7 @@ func TestANodeThatHasRunNeedsItsLog(t *testing.T) {
 // where others than this machine could call, and takes both on loopback.
 func TestOpenKeepsSecretsOffTheNetwork(t *testing.T) {
 	t.Parallel()
-	everywhere := func(o *InitOptions) { o.Listen.API = "0.0.0.0:0" }
+	everywhere := func(o *InitOptions) { o.Listen.API, o.Advertise.API = "0.0.0.0:0", "127.0.0.1:0" }
 	for name, change := range map[string]func(*Options){
 		"plain":    func(o *Options) { o.Plain, o.Insecure = true, false },
 		"insecure": func(o *Options) { o.Plain, o.Insecure = false, true },

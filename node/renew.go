@@ -21,12 +21,14 @@ const pathRenew = "/node/renew"
 type renewal struct {
 	CSR   []byte   `cbor:"1,keyasint"` // in DER, for the key of all three
 	Names []string `cbor:"2,keyasint"` // in the certificate of the public API
+
+	Renamed bool `cbor:"3,keyasint,omitempty"` // these differ from those that it has
 }
 
 // renewCertificates renews this node's certificates when they are due, until ctx ends.
 func (n *Node) renewCertificates(ctx context.Context) {
 	n.wallet.RenewWhenDue(ctx, identity.Renewal{
-		Ask: n.askCertificates, Issuer: n.issuer, Now: n.now, Log: n.log,
+		Ask: n.askCertificates, Issuer: n.issuer, Misnamed: n.isMisnamed, Now: n.now, Log: n.log,
 		Renewed: func(ctx context.Context) {
 			n.toNodes.CloseIdleConnections()
 			n.peers.CloseIdle()
@@ -35,14 +37,30 @@ func (n *Node) renewCertificates(ctx context.Context) {
 	})
 }
 
+// apiHosts returns the names that the certificate of the public API should have.
+func (n *Node) apiHosts() []string {
+	if hosts := n.rec.apiHosts(); hosts != nil {
+		return hosts
+	}
+	return identity.APIHosts(n.apiCredentials().Cert.Leaf)
+}
+
+// isMisnamed reports whether that certificate has other names, because the operator has changed them or
+// the addresses of the node, and is old enough to be renewed for that.
+func (n *Node) isMisnamed() bool {
+	c := n.apiCredentials()
+	return n.now().Sub(identity.IssuedAt(c.Cert.Leaf)) > identity.RenamableAge && c.Cert.Leaf.NotAfter.Before(c.CA.NotAfter) &&
+		!sameHosts(n.apiHosts(), identity.APIHosts(c.Cert.Leaf))
+}
+
 // askCertificates has the zone issue new certificates to this node, by role.
 func (n *Node) askCertificates(ctx context.Context, csr []byte) (map[string][]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	ask := renewal{csr, identity.APIHosts(n.apiCredentials().Cert.Leaf)}
+	ask := renewal{csr, n.apiHosts(), n.isMisnamed()}
 	if n.leading.Load() {
 		own := n.nodeCredentials()
-		return n.federation.RenewNode(ctx, n.rec.Node, federation.Shown{Issued: identity.IssuedAt(own.Cert.Leaf), Authority: identity.PinOf(own.CA.Raw)}, ask.CSR, ask.Names)
+		return n.federation.RenewNode(ctx, n.rec.Node, federation.Shown{Issued: identity.IssuedAt(own.Cert.Leaf), Authority: identity.PinOf(own.CA.Raw), Renamed: ask.Renamed}, ask.CSR, ask.Names)
 	}
 	_, addr := n.store.Leader()
 	if addr == "" {
@@ -70,7 +88,7 @@ func (n *Node) handleRenewal(w http.ResponseWriter, r *http.Request) {
 	case !n.leading.Load():
 		err = errNotLeader // it will ask another: only its own certificate identifies it
 	default:
-		certs, err = n.federation.RenewNode(r.Context(), api.NodeID(who.ID), federation.Shown{Issued: who.issued, Authority: who.pin}, ask.CSR, ask.Names)
+		certs, err = n.federation.RenewNode(r.Context(), api.NodeID(who.ID), federation.Shown{Issued: who.issued, Authority: who.pin, Renamed: ask.Renamed}, ask.CSR, ask.Names)
 	}
 	if err != nil {
 		if api.CodeOf(err) == api.CodeForbidden {

@@ -94,7 +94,7 @@ func TestOnlyTheLeaderRenews(t *testing.T) {
 	home.opts.Timing = patient // a busy machine must not depose anybody
 	first := home.run()
 	second := first.adopt("node-2")
-	ask := renewal{certificateRequest(t), []string{"localhost"}}
+	ask := renewal{CSR: certificateRequest(t), Names: []string{"localhost"}}
 	renew := func(at *running, as *identity.Credentials) int {
 		conf := at.dialAs(as, identity.RoleNode, api.ALPNHTTP)
 		status, _ := over(t, conf, at.Addresses().Node, http.MethodPost, pathRenew, ask, nil)

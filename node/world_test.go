@@ -84,7 +84,7 @@ func newZone(tb testing.TB, name string, change ...func(*InitOptions)) *home {
 		Heartbeat: 100 * time.Millisecond, Election: 100 * time.Millisecond,
 		LeaderLease: 80 * time.Millisecond, Commit: 20 * time.Millisecond,
 	}
-	o := InitOptions{Dir: h.opts.Dir, Name: name, Listen: anyPorts(), Now: time.Now()}
+	o := InitOptions{Dir: h.opts.Dir, Name: name, Placement: Placement{Listen: anyPorts()}, Now: time.Now()}
 	for _, f := range change {
 		f(&o)
 	}
@@ -208,7 +208,7 @@ func (r *running) joined(id api.NodeID) *home {
 	h := homeIn(r.t, filepath.Join(r.t.TempDir(), string(id)))
 	h.opts.Plain, h.token, h.opts.Timing = r.opts.Plain, r.home.token, r.opts.Timing
 	require.NoError(r.t, JoinNode(r.t.Context(), JoinOptions{
-		Dir: h.opts.Dir, Token: token, Listen: anyPorts(), Plain: r.opts.Plain, Now: time.Now,
+		Dir: h.opts.Dir, Token: token, Placement: Placement{Listen: anyPorts()}, Plain: r.opts.Plain, Now: time.Now,
 	}))
 	return h
 }

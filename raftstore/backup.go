@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 )
 
 // takeUpTimeout bounds the wait for the last part of a backup: the state is loaded while the
@@ -38,7 +39,14 @@ func (s *Store) Snapshot(ctx context.Context) (io.ReadCloser, Backup, error) {
 		return nil, Backup{}, fmt.Errorf("writing a backup: %w", err)
 	}
 	about := Backup{Node: s.cfg.ID, Index: st.Index(), Term: s.Term()}
-	to := &countingWriter{ctx: ctx.Err, to: f}
+	if err = writeBackup(&countingWriter{ctx: ctx.Err, to: f}, st, &about); err != nil {
+		return nil, Backup{}, errors.Join(fmt.Errorf("writing a backup: %w", err), f.Close())
+	}
+	return fileReader{io.NewSectionReader(f, 0, about.Bytes), f}, about, nil
+}
+
+// writeBackup writes a frozen state, and fills in what is known of the file then.
+func writeBackup(to *countingWriter, st *state.State, about *Backup) error {
 	buffer := bufio.NewWriterSize(to, archiveBufBytes)
 	w, err := beginArchive(buffer, archiveHeader{Node: about.Node, Index: about.Index, Term: about.Term})
 	if err == nil {
@@ -50,11 +58,8 @@ func (s *Store) Snapshot(ctx context.Context) (io.ReadCloser, Backup, error) {
 	if err == nil {
 		err = buffer.Flush()
 	}
-	if err != nil {
-		return nil, Backup{}, errors.Join(fmt.Errorf("writing a backup: %w", err), f.Close())
-	}
 	about.Bytes = to.bytes
-	return fileReader{io.NewSectionReader(f, 0, to.bytes), f}, about, nil
+	return err
 }
 
 // Restore replaces the state of the whole zone by the one in a backup of the same

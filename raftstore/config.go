@@ -95,6 +95,8 @@ type Config struct {
 	Form api.Form
 
 	Log *slog.Logger
+	// Now is the clock of what is measured and logged, and decides nothing; time.Now when nil.
+	Now func() time.Time
 	// HungLeading and HungOtherwise are how long one write to the log may take
 	// while this node leads, and while it does not; HungLeadingDefault and
 	// HungOtherwiseDefault when zero.
@@ -136,6 +138,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Form == 0 {
 		c.Form = api.FormNewest
+	}
+	if c.Now == nil {
+		c.Now = time.Now //nolint:forbidigo // it decides nothing
 	}
 	if c.Fatal == nil {
 		c.Fatal = func(error) {}

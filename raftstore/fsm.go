@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"time"
 
 	"github.com/hashicorp/raft"
 
 	"berth/api"
 	"berth/internal/crash"
+	"berth/internal/measure"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -28,6 +30,9 @@ type fsm struct {
 	fail   func(error) // called once, with the reason why the node must stop
 	crash  crash.Hook
 
+	now     func() time.Time // nil to measure nothing
+	applied *measure.Histogram
+
 	touched []state.Topic // by the entries of the batch that is being applied
 }
 
@@ -45,6 +50,9 @@ func (f *fsm) Apply(l *raft.Log) any { return f.ApplyBatch([]*raft.Log{l})[0] }
 // a command entry is a []state.Result, or an error once the machine has stopped.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	answers := make([]any, len(logs))
+	if f.now != nil {
+		defer func(began time.Time) { f.applied.NoteTime(f.now().Sub(began)) }(f.now())
+	}
 	f.touched = f.touched[:0]
 	for i, l := range logs {
 		if l.Type != raft.LogCommand || f.broken != nil {

@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/internal/crash"
+	"berth/internal/measure"
 )
 
 // snapshotPatience is how many times as long one write of a snapshot may take as
@@ -30,14 +31,16 @@ type guard struct {
 	otherwise time.Duration
 	wrap      func(under) under
 	one       chan struct{} // holds one token while nothing is written
-	mu        sync.Mutex    // guards the fields below
+	now       func() time.Time
+	written   *measure.Histogram // times of writes to the log
+	mu        sync.Mutex         // guards the fields below
 	dead      error
 }
 
 func newGuard(cfg Config, fail func(error), leads func() bool) *guard {
 	g := &guard{
 		node: cfg.ID, crash: cfg.Crash, fail: fail, leads: leads,
-		leading: cfg.HungLeading, otherwise: cfg.HungOtherwise, one: make(chan struct{}, 1), wrap: cfg.wrap,
+		now: cfg.Now, leading: cfg.HungLeading, otherwise: cfg.HungOtherwise, one: make(chan struct{}, 1), wrap: cfg.wrap,
 	}
 	g.one <- struct{}{}
 	return g
@@ -48,6 +51,8 @@ func (g *guard) writeEntry(what string, f func() error) error {
 	defer g.startWatchdog(what, g.leading, g.otherwise)()
 	<-g.one
 	defer func() { g.one <- struct{}{} }()
+	began := g.now()
+	defer func() { g.written.NoteTime(g.now().Sub(began)) }()
 	return g.runWatched(what, f)
 }
 

@@ -7,14 +7,34 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLog passes on what Raft logs: warnings and errors as they are, the rest as
-// debug. Once quiet is set all of it is debug, because a node that is closing
+// usual are the warnings and errors of Raft that a healthy zone has too, or that come many times a
+// second while a member is away, by how they begin. They are debug: elections are logged as changes of
+// leadership, a silent member by peerWatch, and a zone without a leader by the node.
+var usual = []string{
+	"failed to heartbeat to", "failed to contact", "failed to appendEntries to", "failed to pipeline appendEntries",
+	"failed to start pipeline replication to", "failed to send snapshot to", "failed to make requestVote RPC",
+	"failed to decode incoming command", "failed to flush response", // the other end of a connection is gone
+	"peer has newer term, stopping replication", "new leader elected, stepping down", "duplicate requestVote from",
+	"heartbeat timeout reached", "Election timeout reached, restarting election", "rejecting vote request", "rejecting pre-vote request",
+	"no known peers, aborting election", "not part of stable configuration, aborting election", // a node that joins
+	"failed to get previous log", "previous log term mis-match", "appendEntries rejected, sending older logs",
+}
+
+// isUsual reports whether a message is one of the usual ones.
+func isUsual(msg string) bool {
+	return msg != "failed to contact quorum of nodes, stepping down" &&
+		slices.ContainsFunc(usual, func(start string) bool { return strings.HasPrefix(msg, start) })
+}
+
+// raftLog passes on what Raft logs: warnings and errors as they are, but for the usual ones, and the
+// rest as debug. Once quiet is set all of it is debug, because a node that is closing
 // has no peers to complain about.
 type raftLog struct {
 	log   *slog.Logger
@@ -33,7 +53,7 @@ func newRaftLog(l *slog.Logger, quiet *atomic.Bool) raftLog {
 func (l raftLog) Log(level hclog.Level, msg string, args ...any) {
 	to := slog.LevelDebug
 	switch {
-	case l.quiet.Load():
+	case l.quiet.Load(), isUsual(msg):
 	case level == hclog.Warn:
 		to = slog.LevelWarn
 	case level == hclog.Error:

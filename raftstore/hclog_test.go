@@ -26,12 +26,18 @@ func TestRaftLog(t *testing.T) {
 	l.With("peer", "n2").Named("net").Warn("cannot dial", "error", "refused")
 	l.Error("odd", "servers", hclog.Fmt("%d of %d", 1, 3), "left over")
 	l.StandardLogger(nil).Print("from the standard logger")
+	l.Error("failed to heartbeat to", "peer", "n2")
+	l.Warn("failed to contact", "server-id", "n2")
+	l.Warn("failed to contact quorum of nodes, stepping down")
 	quiet.Store(true)
 	l.Error("closing")
 	assert.Equal(t, `level=DEBUG msg=starting source=raft last_index=7
 level=WARN msg="cannot dial" source=raft.net peer=n2 error=refused
 level=ERROR msg=odd source=raft servers="1 of 3"
 level=DEBUG msg="from the standard logger" source=raft
+level=DEBUG msg="failed to heartbeat to" source=raft peer=n2
+level=DEBUG msg="failed to contact" source=raft server_id=n2
+level=WARN msg="failed to contact quorum of nodes, stepping down" source=raft
 level=DEBUG msg=closing source=raft
 `, out.String())
 

@@ -108,7 +108,13 @@ func (s *Store) proposeQueued(ctx context.Context) {
 		for _, p := range batch[1:] {
 			entry = append(entry, p.body...)
 		}
-		handing.noteError(answerBatch(batch, s.raft.Apply(entry, s.cfg.Timeout)))
+		began, commands := s.cfg.Now(), 0
+		for _, p := range batch {
+			commands += p.count
+		}
+		err := answerBatch(batch, s.raft.Apply(entry, s.cfg.Timeout))
+		s.measures.noteEntry(commands, s.cfg.Now().Sub(began), err)
+		handing.noteError(err)
 	}
 }
 

@@ -132,6 +132,14 @@ func recoverStores(st stores, machine *fsm, members raft.Configuration) error {
 	if err, failed := machine.Apply(&raft.Log{Type: raft.LogCommand, Index: end.index, Term: end.term, Data: told}).(error); failed {
 		return err
 	}
+	if err = keepSnapshot(st, machine, end, members); err != nil {
+		return err
+	}
+	return st.logs.DeleteRange(1, last)
+}
+
+// keepSnapshot makes what a machine has the newest snapshot of a node.
+func keepSnapshot(st stores, machine *fsm, end position, members raft.Configuration) error {
 	snapshot, err := machine.Snapshot()
 	if err != nil {
 		return err
@@ -143,10 +151,7 @@ func recoverStores(st stores, machine *fsm, members raft.Configuration) error {
 	if err = snapshot.Persist(sink); err != nil {
 		return errors.Join(err, sink.Cancel())
 	}
-	if err = sink.Close(); err != nil {
-		return err
-	}
-	return st.logs.DeleteRange(1, last)
+	return sink.Close()
 }
 
 // replay applies the newest snapshot and all entries behind it, and returns where they end.

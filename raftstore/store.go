@@ -31,7 +31,9 @@ type Store struct {
 	term     atomic.Pointer[term]
 	ready    atomic.Uint64 // the term in which a barrier has passed; 0 for none
 	caught   atomic.Bool   // CaughtUp has been true
-	quiet    atomic.Bool   // set by Close: Raft's complaints no longer matter
+	peers    *peerWatch
+	measures Measures
+	quiet    atomic.Bool // set by Close: Raft's complaints no longer matter
 
 	failing sync.Once     // guards the start of the end
 	failure error         // set before failed is closed
@@ -60,9 +62,10 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, queue: newQueue(), asks: newAsks(), progress: newProgress(),
-		failed: make(chan struct{}), closing: make(chan struct{}),
+		failed: make(chan struct{}), closing: make(chan struct{}), peers: newPeerWatch(cfg), measures: newMeasures(),
 	}
 	g := newGuard(cfg, s.failNode, func() bool { return s.opened.Load() && s.IsLeader() })
+	g.written = s.measures.Write
 	st, err := openStores(cfg, g, s.opened.Load)
 	if err != nil {
 		return nil, fmt.Errorf("opening node %s: %w", cfg.ID, err)
@@ -70,6 +73,7 @@ func Open(cfg Config) (*Store, error) {
 	s.stores = st
 	s.term.Store(&term{changed: make(chan struct{})})
 	machine := newFSM(cfg.Form, s.failNode)
+	machine.applied, machine.now = s.measures.Apply, cfg.Now
 	machine.crash = cfg.Crash
 	s.views = machine.board
 	if s.raft, err = s.startRaft(machine); err != nil {
@@ -104,7 +108,11 @@ func (s *Store) startRaft(machine *fsm) (r *raft.Raft, err error) {
 			return nil, fmt.Errorf("making a zone of one node: %w", err)
 		}
 	}
-	return raft.NewRaft(conf, machine, s.stores.logs, s.stores.stable, s.stores.snapshots, transport)
+	r, err = raft.NewRaft(conf, machine, s.stores.logs, s.stores.stable, s.stores.snapshots, transport)
+	if err == nil {
+		r.RegisterObserver(raft.NewObserver(nil, false, s.peers.note))
+	}
+	return r, err
 }
 
 func raftConfig(cfg Config) *raft.Config {

@@ -15,7 +15,7 @@ var audited = map[command.Kind]bool{
 	command.KindNodePut: true, command.KindNodeRemove: true, command.KindConfigSet: true, command.KindSchedulerSet: true,
 	command.KindTokenPut: true, command.KindTokenDelete: true, command.KindRoleSet: true, command.KindRoleDelete: true, command.KindJoinPut: true, command.KindJoinUse: true,
 	command.KindFlavorPut: true, command.KindFlavorDelete: true, command.KindEpochAdd: true, command.KindKEKUse: true, command.KindAgentRevoke: true, command.KindAgentRenew: true,
-	command.KindLinkPut: true, command.KindLinkDelete: true, command.KindLinkWriteOff: true,
+	command.KindLinkPut: true, command.KindLinkDelete: true, command.KindLinkWriteOff: true, command.KindHostWriteOff: true, command.KindLinkRelink: true,
 	command.KindCAAdd: true, command.KindCAUse: true, command.KindCADrop: true, command.KindLinkPin: true,
 	command.KindQuotaSet: true, command.KindQuotaDelete: true,
 	command.KindAggregatePut: true, command.KindAggregateDelete: true,

@@ -35,6 +35,26 @@ type question struct {
 	once         bool          // it may not be repeated after it has reached the zone
 }
 
+// name returns the call without its ids and its query, such as "POST /zones/holds/{id}/commit".
+func (q *question) name() string {
+	path, _, _ := strings.Cut(q.path, "?")
+	parts := strings.Split(path, "/")
+	for i := 2; i < len(parts); i++ {
+		if parts[i-1] == "servers" || parts[i-1] == "holds" && parts[i] != "many" {
+			parts[i] = "{id}"
+		}
+	}
+	return q.method + " " + strings.Join(parts, "/")
+}
+
+// outcomeOf returns the code of an error, "" for none.
+func outcomeOf(err error) api.Code {
+	if err == nil {
+		return ""
+	}
+	return api.CodeOf(err)
+}
+
 // try is one attempt at one endpoint.
 type try struct {
 	to       *endpoint
@@ -260,13 +280,13 @@ func (p *Peers) askOnce(ctx context.Context, l *api.Link, t *try, q *question) (
 	if err != nil {
 		return nil, false, api.Wrap(api.CodeUnavailable, "client.once", "the zone's address is malformed", err)
 	}
-	p.writeHead(ctx, req.Header)
+	p.writeHead(ctx, l, req.Header)
 	res, err := t.to.client.Do(req)
 	if err != nil {
 		return nil, false, unansweredError(err, t.reached.Load())
 	}
 	defer func() { _ = res.Body.Close() }() // read to the end or given up: the error does not matter
-	p.noteForm(l, api.ParseForm(res.Header.Get(api.HeaderForm)))
+	p.noteHead(l, res.Header)
 	b, err := io.ReadAll(io.LimitReader(res.Body, api.ZoneBodyMaxBytes+1))
 	switch {
 	case err != nil:
@@ -299,12 +319,20 @@ func unansweredError(err error, reached bool) error {
 
 // writeHead writes the headers of each call. The remaining budget is that of this moment:
 // a later try has less.
-func (p *Peers) writeHead(ctx context.Context, h http.Header) {
+func (p *Peers) writeHead(ctx context.Context, l *api.Link, h http.Header) {
 	h.Set("Content-Type", api.MediaCBOR)
 	h.Set("Accept", api.MediaCBOR)
 	h.Set("User-Agent", "") // reveals nothing about this program
 	h.Set(api.HeaderForm, p.conf.Form.String())
 	h.Set(api.HeaderDepth, strconv.Itoa(p.conf.Depth(ctx)+1))
+	if l.Incarnation > 0 {
+		h.Set(api.HeaderMeant, l.Incarnation.String())
+	}
+	if p.conf.Incarnation != nil {
+		if own := p.conf.Incarnation(); own > 0 {
+			h.Set(api.HeaderIncarnation, own.String())
+		}
+	}
 	if id := p.conf.Request(ctx); id != "" {
 		h.Set(api.HeaderRequestID, string(id))
 	}

@@ -44,6 +44,10 @@ type peerLink struct {
 	moved     chan struct{} // closed when another one becomes good, or one fails
 	hedges    hedges
 	form      api.Form // newest that the zone reads, from its last answer; 0 before the first
+
+	incarnation api.Incarnation // from its last answer
+	heard       bool            // there was one since this was last cleared
+	listening   []func()        // called with the next answer
 }
 
 // wakeCalls notifies present calls that an endpoint has failed, or another one is good.

@@ -69,6 +69,13 @@ func (c *Client) UpdateHost(ctx context.Context, ref string, s rest.HostSpec) (r
 	return callValue[rest.Host](ctx, c, q)
 }
 
+// WriteOffHost forgets a host whose agent is gone for good, and returns what is lost with it; a conflict
+// while it is up, or may still run something. A dry run changes nothing and may be repeated. Admins only.
+func (c *Client) WriteOffHost(ctx context.Context, ref string, b rest.LoseBody) (rest.LostHost, error) {
+	q := routeCall("client.WriteOffHost", "POST /hosts/{id}/write-off", ref).withBody(b).withRepeat(b.DryRun)
+	return callValue[rest.LostHost](ctx, c, q)
+}
+
 // DeleteHost deletes a host; a conflict while it has instances. It may be repeated. Admins
 // only.
 func (c *Client) DeleteHost(ctx context.Context, ref string) error {

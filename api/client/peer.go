@@ -25,8 +25,13 @@ type PeerConfig struct {
 	// logs its part under the same id.
 	Request func(ctx context.Context) api.RequestID
 	Now     func() time.Time
+	// Measure is told of each call that has ended: its name, such as "POST /zones/holds/{id}/commit",
+	// the code of its error, "" for none, and how long it took. Nil for nobody.
+	Measure func(l *api.Link, call string, code api.Code, took time.Duration)
 	// Form is the newest form that this node reads; api.FormNewest when zero.
 	Form api.Form
+	// Incarnation returns that of this zone; nil for 0.
+	Incarnation func() api.Incarnation
 }
 
 // Peers calls the gateways of linked zones. Each call tries the link's endpoints until one
@@ -195,6 +200,24 @@ func (p *Peers) ReadsForm(ctx context.Context, l *api.Link) (api.Form, error) {
 	return p.formOf(l), nil
 }
 
+// IncarnationOf asks a linked zone for its incarnation, which it tells also if it refuses calls until its
+// incarnation is confirmed here.
+func (p *Peers) IncarnationOf(ctx context.Context, l *api.Link) (api.Incarnation, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.mu.Lock()
+	pl := p.linkState(l)
+	pl.heard, pl.listening = false, append(pl.listening, cancel) // a refusal that may pass is not waited for
+	p.mu.Unlock()
+	_, err := p.Info(ctx, l)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pl.heard {
+		return pl.incarnation, nil
+	}
+	return 0, err
+}
+
 // Hello sends a linked zone the check of the sealing key and the addresses of this zone's
 // gateways. It fails with CodeConflict if both seal with one key.
 func (p *Peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
@@ -220,9 +243,14 @@ func Enrol(ctx context.Context, rt http.RoundTripper, now func() time.Time, endp
 		Transport: func(*api.Link) http.RoundTripper { return rt },
 		Depth:     func(context.Context) int { return 0 },
 		Request:   func(context.Context) api.RequestID { return "" },
-		Now:       now,
+		Now:       now, Incarnation: func() api.Incarnation { return e.Incarnation },
 	})
-	return peerCall[api.Enrolment](ctx, p, &api.Link{Endpoints: endpoints}, question{method: http.MethodPost, path: "/links/enrol", once: true}, e)
+	l := &api.Link{Endpoints: endpoints}
+	back, err := peerCall[api.Enrolment](ctx, p, l, question{method: http.MethodPost, path: "/links/enrol", once: true}, e)
+	if err == nil {
+		back.Incarnation = p.incarnationOf(l)
+	}
+	return back, err
 }
 
 // peerCall makes one call over a link and decodes its answer.
@@ -237,7 +265,11 @@ func peerCall[A any](ctx context.Context, p *Peers, l *api.Link, q question, bod
 		}
 	}
 	q.answer = func() any { return new(A) }
+	began := p.conf.Now()
 	a, err := p.askLink(ctx, l, &q)
+	if p.conf.Measure != nil {
+		p.conf.Measure(l, q.name(), outcomeOf(err), p.conf.Now().Sub(began))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -271,10 +303,24 @@ func (p *Peers) formOf(l *api.Link) api.Form {
 	return p.linkState(l).form
 }
 
-func (p *Peers) noteForm(l *api.Link, form api.Form) {
+// incarnationOf returns the incarnation of a linked zone, from its last answer.
+func (p *Peers) incarnationOf(l *api.Link) api.Incarnation {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.linkState(l).form = form
+	return p.linkState(l).incarnation
+}
+
+// noteHead notes what the headers of an answer say of a linked zone.
+func (p *Peers) noteHead(l *api.Link, h http.Header) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl := p.linkState(l)
+	pl.form = api.ParseForm(h.Get(api.HeaderForm))
+	pl.incarnation, pl.heard = api.ParseIncarnation(h.Get(api.HeaderIncarnation)), true
+	for _, heard := range pl.listening {
+		heard()
+	}
+	pl.listening = nil
 }
 
 // Close waits for superfluous calls to end, and closes unused connections. No call may be started

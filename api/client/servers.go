@@ -59,6 +59,13 @@ func (c *Client) Server(ctx context.Context, id api.InstanceID) (rest.Server, er
 	return callValue[rest.Server](ctx, c, routeCall("client.Server", "GET /servers/{id}", string(id)))
 }
 
+// WriteOffServer takes a server on a lost host as gone, as WriteOffHost does with all that is there.
+// Admins only.
+func (c *Client) WriteOffServer(ctx context.Context, id api.InstanceID, b rest.LoseBody) (rest.LostHost, error) {
+	q := routeCall("client.WriteOffServer", "POST /servers/{id}/write-off", string(id)).withBody(b).withRepeat(b.DryRun)
+	return callValue[rest.LostHost](ctx, c, q)
+}
+
 // DeleteServer deletes one server; it is DELETING until its host has ended it. It may be
 // repeated.
 func (c *Client) DeleteServer(ctx context.Context, id api.InstanceID) error {

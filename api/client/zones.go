@@ -51,6 +51,13 @@ func (c *Client) DeleteZone(ctx context.Context, ref string) error {
 	return c.callNothing(ctx, deleteCall("client.DeleteZone", "DELETE /zones/{id}", ref))
 }
 
+// RelinkZone accepts that a linked zone was brought back from a backup. A dry run shows its incarnation, changes nothing and
+// may be repeated. Admins only.
+func (c *Client) RelinkZone(ctx context.Context, ref string, q rest.Relink) (rest.Relinked, error) {
+	call := routeCall("client.RelinkZone", "POST /zones/{id}/relink", ref).withBody(q).withRepeat(q.DryRun)
+	return callValue[rest.Relinked](ctx, c, call)
+}
+
 // WriteOffZone writes off the link to a zone that is gone for good, and returns what is lost with it; a
 // conflict unless the zone is paused. A dry run changes nothing and may be repeated. Admins only.
 func (c *Client) WriteOffZone(ctx context.Context, ref string, w rest.WriteOff) (rest.Losses, error) {

@@ -62,6 +62,37 @@ type Evacuation struct {
 	WaitMS  int64 `json:"wait_ms"` // milliseconds until the agent of the host has surely stopped them; 0 if it has
 }
 
+// LostServersMax bounds the list of LostHost.
+const LostServersMax = 100
+
+// LoseBody is the body of a call that writes off a lost host or a server on one.
+type LoseBody struct {
+	DryRun bool `json:"dry_run,omitempty"` // change nothing, and answer what would be lost
+}
+
+// LostHost is what is given up on a host that is lost: it counts as gone.
+type LostHost struct {
+	Host        string       `json:"host"` // name
+	DownSince   api.Instant  `json:"down_since"`
+	Servers     int          `json:"servers"`
+	Volumes     int          `json:"volumes"`     // with all that is in them
+	Slots       int          `json:"slots"`       // of leases
+	Allocations int          `json:"allocations"` // of consumers of the placement API
+	List        []LostServer `json:"list"`        // of servers, volumes and slots: at most 100, by id
+	Forgotten   bool         `json:"forgotten"`   // the host itself is gone, too
+	DryRun      bool         `json:"dry_run,omitempty"`
+}
+
+// LostServer is one server, volume or slot of a lease that is given up.
+type LostServer struct {
+	ID          api.InstanceID    `json:"id"`
+	Name        string            `json:"name"`
+	Kind        string            `json:"kind"` // server, volume or slot
+	Project     api.ProjectID     `json:"project_id"`
+	Status      api.Status        `json:"status"` // before
+	Reservation api.ReservationID `json:"reservation_id"`
+}
+
 // DrainPlan is what would become of everything on some hosts whose window reaches beyond a
 // time, if they were drained by moving then. Nothing is moved.
 type DrainPlan struct {

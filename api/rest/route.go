@@ -117,7 +117,9 @@ func makeTable() []Route {
 	} {
 		for _, r := range g.routes {
 			r.Group = g.name
-			r.Area = areaOf(r.Path)
+			if r.Area == "" {
+				r.Area = areaOf(r.Path)
+			}
 			r.Sees = seesOf(&r)
 			out = append(out, r)
 		}

@@ -109,6 +109,12 @@ var servers = []Route{
 		Status: http.StatusNoContent, Since: since,
 		Help: "deletes a server, which is DELETING until its host has ended it",
 	},
+	{
+		Method: http.MethodPost, Path: "/servers/{id}/write-off", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Area: api.AreaHosts, // who may delete servers of his may not say that they have ended
+		Body: LoseBody{}, Status: http.StatusOK, Answer: one("lost", LostHost{}), Since: since,
+		Help: "takes a server on a lost host of this zone as gone; 409 while its host is up or may still run it, see `POST /hosts/{id}/write-off`",
+	},
 }
 
 var volumes = []Route{

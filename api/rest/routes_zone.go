@@ -49,6 +49,11 @@ var zones = []Route{
 		Help: "which projects would be bound to another child if this one went into maintenance, and to which one; nothing is changed",
 	},
 	{
+		Method: http.MethodPost, Path: "/zones/{id}/relink", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: Relink{}, Status: http.StatusOK, Answer: one("relinked", Relinked{}), Since: since,
+		Help: "accepts that a linked zone was brought back from a backup, see below; 409 if it was not, or has another incarnation",
+	},
+	{
 		Method: http.MethodPost, Path: "/zones/{id}/write-off", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Body: WriteOff{}, Status: http.StatusOK, Answer: one("losses", Losses{}), Since: since,
 		Help: "removes the link to a zone that is gone for good, with all that depends on it; 409 unless the zone is paused, see below",
@@ -156,6 +161,11 @@ var hosts = []Route{
 		Method: http.MethodPost, Path: "/hosts/{id}/evacuate", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLinearizable,
 		Status: http.StatusOK, Answer: one("evacuation", Evacuation{}), Since: since,
 		Help: "the progress of evacuating a host that is down, which the zone does by itself; 409 while the host is up",
+	},
+	{
+		Method: http.MethodPost, Path: "/hosts/{id}/write-off", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Body: LoseBody{}, Status: http.StatusOK, Answer: one("lost", LostHost{}), Since: since,
+		Help: "forgets a host whose agent is gone for good, with all that is on it; 409 while it is up or may still run something, see below",
 	},
 	{
 		Method: http.MethodGet, Path: "/aggregates", Role: api.RoleAdmin, Read: api.ReadLocal, Query: []Param{limit, marker},

@@ -57,6 +57,24 @@ type ZoneInfo struct {
 	Digest  *Digest    `json:"digest,omitempty"`
 }
 
+// Relink is the body of a call that accepts the incarnation of a linked zone which was brought back from a backup.
+type Relink struct {
+	Incarnation api.Incarnation `json:"incarnation,omitempty"` // that a dry run has shown
+	Gateways    []string        `json:"gateways,omitempty"`    // of the zone now; none keeps those of the link
+	DryRun      bool            `json:"dry_run,omitempty"`     // ask the zone, and change nothing
+}
+
+// Relinked is what is known of a linked zone that was brought back from a backup.
+type Relinked struct {
+	Zone        string          `json:"zone"`
+	Role        api.LinkRole    `json:"role"`
+	Before      api.Incarnation `json:"before"`      // that was accepted before; 0 for a zone that was never brought back
+	Incarnation api.Incarnation `json:"incarnation"` // that it has now
+	At          api.Instant     `json:"at"`          // when it was brought back, by its clock
+	Instances   int             `json:"instances"`   // of this zone in it, slots of leases included, that are compared with what it has
+	DryRun      bool            `json:"dry_run,omitempty"`
+}
+
 // WriteOff is the body of a call that writes off the link to a zone which is gone for good.
 type WriteOff struct {
 	EndWork bool `json:"end_work,omitempty"` // end what a parent has in this zone; without it such work refuses the call

@@ -81,7 +81,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 	for _, l := range s.Links() {
 		m.Links[l.ID] = &model.Link{
 			Role: l.Role, Next: l.ChangesNext, Paused: l.State == api.LinkPaused, Silent: l.SilentSince,
-			Held: l.Share.Held, Committed: l.Share.Committed,
+			Held: l.Share.Held, Committed: l.Share.Committed, Incarnation: l.Incarnation, Reconcile: l.Reconcile,
 		}
 	}
 	for _, raw := range s.AllHosts() {

@@ -137,17 +137,19 @@ func (w *world) agent(at command.Stamp) []command.Command {
 
 // notDrawn has the kinds that step does not draw, each with where they are drawn instead.
 var notDrawn = map[command.Kind]string{
-	command.KindLinkDelete:    "cluster-test/sim: TestSeeds; the links here are those that all else is drawn for",
-	command.KindLinkWriteOff:  "raftstore/state: TestWriteOffTried",
-	command.KindRestored:      "TestRestoredLogs: the model begins anew",
-	command.KindRestore:       "TestRestoredLogs",
-	command.KindLeaseCreate:   "raftstore/state: TestLeaseOracle; cluster-test/sim: TestSeeds",
-	command.KindLeaseSet:      "as LeaseCreate",
-	command.KindLeaseDelete:   "as LeaseCreate",
-	command.KindTick:          "as LeaseCreate",
-	command.KindSeriesCreate:  "as LeaseCreate",
-	command.KindSeriesDelete:  "as LeaseCreate",
-	command.KindLeaseEndsTold: "as LeaseCreate",
+	command.KindLinkDelete:     "cluster-test/sim: TestSeeds; the links here are those that all else is drawn for",
+	command.KindLinkWriteOff:   "raftstore/state: TestWriteOffTried",
+	command.KindLinkRelink:     "raftstore/state: TestRelink",
+	command.KindLinkReconciled: "as LinkRelink",
+	command.KindRestored:       "TestRestoredLogs: the model begins anew",
+	command.KindRestore:        "TestRestoredLogs",
+	command.KindLeaseCreate:    "raftstore/state: TestLeaseOracle; cluster-test/sim: TestSeeds",
+	command.KindLeaseSet:       "as LeaseCreate",
+	command.KindLeaseDelete:    "as LeaseCreate",
+	command.KindTick:           "as LeaseCreate",
+	command.KindSeriesCreate:   "as LeaseCreate",
+	command.KindSeriesDelete:   "as LeaseCreate",
+	command.KindLeaseEndsTold:  "as LeaseCreate",
 }
 
 // TestEveryKindIsDrawn: and succeeds, but for those that are drawn elsewhere.

@@ -327,7 +327,19 @@ func (w *world) lose() []command.Command {
 		silent.Hosts[0].Since = was.DownSince
 	}
 	out = append(out, silent)
+	if w.roll(3) == 0 {
+		out = append(out, w.writeOff(h, silent.Hosts[0].Since)...)
+	}
 	return append(out, w.hostPut(string(h), 8))
+}
+
+// writeOff gives up what is left on a lost host, or one instance of it.
+func (w *world) writeOff(h api.HostID, since api.Instant) []command.Command {
+	c := command.HostWriteOff{Stamp: w.stamp(), ID: h, Since: since}
+	if on := w.s.OnHost(h); len(on) > 0 && w.roll(2) == 0 {
+		c.Instance = pick(w, on...).ID
+	}
+	return []command.Command{c}
 }
 
 // preempt boots something firm for the parent where a preemptible instance is that wants to be

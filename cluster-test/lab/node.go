@@ -84,7 +84,7 @@ func (n *NodeProc) joinZone(token string) {
 		return
 	}
 	require.NoError(z.T, node.JoinNode(z.T.Context(), node.JoinOptions{
-		Dir: n.Dir, Token: token, Listen: node.DefaultAddresses(hiddenAddr(n.Machine.Addr)), Names: []string{n.Machine.Addr}, Now: time.Now,
+		Dir: n.Dir, Token: token, Placement: node.Placement{Listen: node.DefaultAddresses(hiddenAddr(n.Machine.Addr)), Names: []string{n.Machine.Addr}}, Now: time.Now,
 	}))
 	require.NoError(z.T, n.advertiseProxy())
 	n.Start()

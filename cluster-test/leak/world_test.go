@@ -75,7 +75,7 @@ func (w *world) zone(name string, parent *place, hosts int) *place {
 	w.t.Helper()
 	p := &place{w: w, name: name, dir: w.t.TempDir(), tap: &recorder{dir: w.t.TempDir()}}
 	token, err := node.Init(node.InitOptions{
-		Dir: p.dir, Name: name, Node: api.NodeID(name + "-canary-node"), Now: time.Now(), Listen: apart,
+		Dir: p.dir, Name: name, Node: api.NodeID(name + "-canary-node"), Now: time.Now(), Placement: node.Placement{Listen: apart},
 	})
 	require.NoError(w.t, err)
 	p.token = token
@@ -127,7 +127,7 @@ func (p *place) joined(n int) *place {
 	q := &place{w: p.w, name: p.name, dir: t.TempDir(), token: p.token, tap: p.tap}
 	token, err := p.node.Federation().JoinToken(t.Context(), api.JoinNode, fmt.Sprintf("%s-canary-node-%d", p.name, n), time.Minute)
 	require.NoError(t, err)
-	require.NoError(t, node.JoinNode(t.Context(), node.JoinOptions{Dir: q.dir, Token: token, Listen: apart, Plain: true, Now: time.Now}))
+	require.NoError(t, node.JoinNode(t.Context(), node.JoinOptions{Dir: q.dir, Token: token, Placement: node.Placement{Listen: apart}, Plain: true, Now: time.Now}))
 	q.run()
 	return q
 }

@@ -57,7 +57,7 @@ func (p *phase) removedNode(t *testing.T) string {
 	require.NoError(t, err)
 	z := &zone{w: p.world, name: "root", dir: t.TempDir(), token: p.root.token}
 	require.NoError(t, node.JoinNode(p.ctx, node.JoinOptions{
-		Dir: z.dir, Token: token, Listen: node.Addresses{API: any0, Gateway: any0, Node: any0, Agent: any0, Admin: any0}, Plain: true, Now: time.Now,
+		Dir: z.dir, Token: token, Placement: node.Placement{Listen: node.Addresses{API: any0, Gateway: any0, Node: any0, Agent: any0, Admin: any0}}, Plain: true, Now: time.Now,
 	}))
 	z.run(nil)
 	store := p.root.node.Store()

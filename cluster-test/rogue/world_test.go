@@ -125,7 +125,7 @@ func (w *world) newZone(name string, tap node.Tap) *zone {
 	z := &zone{w: w, name: name, dir: t.TempDir()}
 	token, err := node.Init(node.InitOptions{
 		Dir: z.dir, Name: name, Now: time.Now(),
-		Listen: node.Addresses{API: any0, Gateway: any0, Node: any0, Agent: any0, Admin: any0},
+		Placement: node.Placement{Listen: node.Addresses{API: any0, Gateway: any0, Node: any0, Agent: any0, Admin: any0}},
 	})
 	require.NoError(t, err)
 	z.token = token

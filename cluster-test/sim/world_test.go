@@ -237,11 +237,11 @@ func (z *zone) addNodeAt(place, number int) {
 	listen := node.DefaultAddresses(p.host.Name())
 	var err error
 	if z.joined == 1 {
-		z.token, err = node.Init(node.InitOptions{Dir: p.dir, Name: z.name, Node: p.id, Listen: listen, Now: p.clock.now()})
+		z.token, err = node.Init(node.InitOptions{Dir: p.dir, Name: z.name, Node: p.id, Placement: node.Placement{Listen: listen}, Now: p.clock.now()})
 	} else {
 		token := z.joinToken(api.JoinNode, string(p.id))
 		err = node.JoinNode(w.ctx, node.JoinOptions{
-			Dir: p.dir, Token: token, Listen: listen, Plain: true, Now: p.clock.now, Net: nic{p.host, p.clock},
+			Dir: p.dir, Token: token, Placement: node.Placement{Listen: listen}, Plain: true, Now: p.clock.now, Net: nic{p.host, p.clock},
 		})
 	}
 	require.NoError(w.t, err)

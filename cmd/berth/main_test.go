@@ -104,7 +104,7 @@ func TestADamagedNodeDoesNotStart(t *testing.T) {
 	const own = "127.0.78.1:0" // nobody else takes its ports while the node is down
 	_, err := node.Init(node.InitOptions{
 		Dir: dir, Name: "west", Node: "n1", Now: time.Now(),
-		Listen: node.Addresses{API: own, Gateway: own, Node: own, Agent: own, Admin: own},
+		Placement: node.Placement{Listen: node.Addresses{API: own, Gateway: own, Node: own, Agent: own, Admin: own}},
 	})
 	require.NoError(t, err)
 	n, err := node.Open(node.Options{Dir: dir, Version: "v1", Log: slog.New(slog.DiscardHandler), Now: time.Now})

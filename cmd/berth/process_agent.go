@@ -26,14 +26,15 @@ import (
 type agentFlags struct {
 	dir, join, driver, name, shape, reserve, pool, prefix string
 	hosts                                                 int
-	cgroup, user, users, outputMax                        string
+	cgroup, user, users, outputMax, metrics               string
 	diskEvery                                             time.Duration
 	attributes, traits                                    []string
 	logs                                                  logFlags
 }
 
-func (e *env) agentCommand() *cobra.Command {
-	var a agentFlags
+func (e *env) agentCommand() *cobra.Command { return new(agentFlags).newCommand(e) }
+
+func (a *agentFlags) newCommand(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "agent --dir DIR",
 		Short: "Run the agent of a host",
@@ -49,13 +50,16 @@ Filters and costs read the attributes and traits given with --attribute and --tr
 The attributes arch, os and hypervisor_type are always reported; values given here
 override them. The attribute ip is the address of the host, for boots with --near.
 
-The first time, an agent joins with a token of "berth join-token create --kind agent".`,
+The first time, an agent joins with a token of "berth join-token create --kind agent".
+What it is given then, it keeps for later starts. --driver, --name, --hosts and --prefix
+cannot change, because they name its hosts; what else is given again changes, and an
+empty value ends it. --log-level and --log-format are not kept.`,
 		Example: `  berth agent --dir /var/lib/berth-agent --join-file token.txt
   berth agent --dir ./agent --join-file token.txt --driver fake --hosts 1000 --shape vcpus=64,memory_mb=262144,disk_gb=2000
   berth agent --dir /var/lib/berth-agent --users 200000-209999
   berth agent --dir /var/lib/berth-agent --attribute ip=10.0.0.7 --attribute price=3.5 --trait CUSTOM_SSD`,
 		Args: cli.TakeNothing,
-		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error { return a.runAgent(c.Context(), e) }),
+		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error { return a.runAgent(c, e) }),
 	}
 	f := c.Flags()
 	f.StringVar(&a.dir, "dir", "", "directory of the agent: its certificate, and the instances' folders")
@@ -74,15 +78,20 @@ The first time, an agent joins with a token of "berth join-token create --kind a
 	f.StringVar(&a.outputMax, "output-max", "64M", "`SIZE` of what is kept of each output of an instance, 1M to 1T; a bare number is MiB (process driver)")
 	f.DurationVar(&a.diskEvery, "disk-every", process.DiskDefault, "time between two looks at whether instances have more in their folders than their DISK_GB, 1s to 1h (process driver)")
 	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits, empty for none (process driver)")
+	f.StringVar(&a.metrics, "metrics-addr", "", "`ADDRESS` at which the agent serves /metrics and /healthz to whoever calls, such as 127.0.0.1:7605 (default: none)")
 	a.logs.addFlags(c, "info")
 	cli.RequireFlags(c, "dir")
 	c.MarkFlagsMutuallyExclusive("user", "users")
 	return c
 }
 
-func (a *agentFlags) runAgent(ctx context.Context, e *env) error {
+func (a *agentFlags) runAgent(c *cobra.Command, e *env) error {
+	ctx := c.Context()
 	log, err := a.logs.newLogger(e)
 	if err != nil {
+		return err
+	}
+	if err = a.useRemembered(c); err != nil {
 		return err
 	}
 	if _, err = a.checkCaps(); err != nil {
@@ -97,6 +106,9 @@ func (a *agentFlags) runAgent(ctx context.Context, e *env) error {
 		return err
 	}
 	defer closeDriver()
+	if err = a.remember(c, home, log); err != nil {
+		return err
+	}
 	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
 	conf := agent.Config{
 		Addresses: home.Addresses, Hosts: hosts, Dir: filepath.Join(a.dir, "state"), Log: log, Now: readClock, Rand: rand.Float64,
@@ -108,13 +120,23 @@ func (a *agentFlags) runAgent(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(ag.Run(ctx), ag.Close())
+	stopMetrics, err := serveMetrics(a.metrics, ag, log) //nolint:contextcheck // it outlives ctx for a moment
+	if err != nil {
+		return errors.Join(err, ag.Close())
+	}
+	log.InfoContext(ctx, "agent started", "version", version, "dir", a.dir, "hosts", len(hosts), "zone_addresses", home.Addresses, "metrics", a.metrics)
+	err = ag.Run(ctx)
+	stopMetrics()
+	return errors.Join(err, ag.Close())
 }
 
 // joinOrOpenHome returns the addresses and credentials of the agent, which joins its zone
 // first if it never has.
 func (a *agentFlags) joinOrOpenHome(ctx context.Context) (*node.AgentHome, *identity.Wallet, error) {
 	home, wallet, err := node.LoadAgent(a.dir)
+	if err == nil {
+		err = checkSpentToken(a.join, func(t identity.JoinToken) error { return node.CheckAgentToken(a.dir, t) })
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return home, wallet, err
 	}
@@ -187,10 +209,9 @@ func (a *agentFlags) checkCaps() (output int64, err error) {
 
 // machineHosts describes this machine and opens the process driver on it.
 func (a *agentFlags) machineHosts(ctx context.Context, log *slog.Logger) ([]api.AgentHost, driver.Driver, func(), error) {
-	name := a.name
-	if name == "" {
+	if a.name == "" {
 		var err error
-		if name, err = os.Hostname(); err != nil {
+		if a.name, err = os.Hostname(); err != nil {
 			return nil, nil, nil, err
 		}
 	}
@@ -208,7 +229,7 @@ func (a *agentFlags) machineHosts(ctx context.Context, log *slog.Logger) ([]api.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	h, err := agent.Machine(name, a.dir, reserve)
+	h, err := agent.Machine(a.name, a.dir, reserve)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"berth/cli"
 	"berth/costs"
 	"berth/httpd/rates"
+	"berth/identity"
 	"berth/internal/durable"
 	"berth/internal/turns"
 	"berth/node"
@@ -48,37 +48,6 @@ func (l *logFlags) newLogger(e *env) (*slog.Logger, error) {
 	return nil, api.Errorf(api.CodeInvalid, "--log-format must be text or json, not %q", l.format)
 }
 
-// listenFlags are the addresses of a node.
-type listenFlags struct {
-	host string
-	node.Addresses
-	names []string
-}
-
-func (l *listenFlags) addFlags(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&l.host, "host", "127.0.0.1", "address of all listeners without an address of their own")
-	f.StringVar(&l.API, "api-addr", "", "public API (default HOST:7600)")
-	f.StringVar(&l.Gateway, "gateway-addr", "", "gateway, for linked zones (default HOST:7601)")
-	f.StringVar(&l.Node, "node-addr", "", "Raft and requests between the nodes of the zone (default HOST:7602)")
-	f.StringVar(&l.Agent, "agent-addr", "", "agents of the zone (default HOST:7603)")
-	f.StringVar(&l.Admin, "admin-addr", "", "metrics and health, plain HTTP (default 127.0.0.1:7604)")
-	f.StringSliceVar(&l.names, "api-name", nil, "additional host name or IP in the certificate of the public API; may be repeated")
-}
-
-func (l *listenFlags) readAddresses() node.Addresses {
-	a := node.DefaultAddresses(l.host)
-	a.Admin = "127.0.0.1:7604"
-	for _, o := range []struct{ from, to *string }{
-		{&l.API, &a.API}, {&l.Gateway, &a.Gateway}, {&l.Node, &a.Node}, {&l.Agent, &a.Agent}, {&l.Admin, &a.Admin},
-	} {
-		if *o.from != "" {
-			*o.to = *o.from
-		}
-	}
-	return a
-}
-
 // planKey reads the operator's own sealing key, if there is one.
 func planKey(path string) ([]byte, error) {
 	if path == "" {
@@ -91,6 +60,16 @@ func planKey(path string) ([]byte, error) {
 	return []byte(strings.TrimRight(string(b), "\r\n")), nil
 }
 
+// readKeys reads the plan key and the disk key from their files, nil for each without a file.
+func readKeys(plan, disk string) ([]byte, *raftstore.DiskKey, error) {
+	p, err := planKey(plan)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := cli.ReadDiskKey(disk)
+	return p, d, err
+}
+
 const diskKeyHelp = "file with the key that seals the log, the snapshots and the keys in --dir, 64 hexadecimal digits of openssl rand -hex 32 (default: not sealed)"
 
 const planKeyHelp = "file with the build_plan_encryption_key of the zone, at least 32 bytes (default: random keys)"
@@ -98,11 +77,12 @@ const planKeyHelp = "file with the build_plan_encryption_key of the zone, at lea
 func (e *env) initCommand() *cobra.Command {
 	var (
 		o      node.InitOptions
-		listen listenFlags
+		listen placeFlags
 		key    string
 		disk   string
 		until  string
 		weight map[string]int64
+		from   backupFlags
 	)
 	c := &cobra.Command{
 		Use:   "init --dir DIR --name ZONE",
@@ -111,40 +91,41 @@ func (e *env) initCommand() *cobra.Command {
 authority, certificates and keys. The first admin token is printed once and stored
 nowhere: save it, and create another one with "berth token create" before it expires.
 
-Start the node with "berth node"; add more with "berth join-token create --kind node".`,
+Start the node with "berth node"; add more with "berth join-token create --kind node".
+
+With --from-backup, bring back a zone that has lost all of its nodes, from a backup and the
+key-encryption key of the zone. It keeps its name, its id and all that the backup has. Its nodes of
+before must never run again. Parents and children have to accept it: "berth zone relink" there.`,
 		Example: `  berth init --dir /var/lib/berth --name west
+  berth init --dir /var/lib/berth --from-backup west-20261127T060000Z.backup --kek kek
   berth init --dir ./west --name west --host 10.0.0.5 --api-name berth.west.example --cost fill_first=1`,
 		Args: cli.TakeNothing,
-		RunE: cli.RunLocally(func(*cobra.Command, []string) error {
+		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error {
 			var err error
-			if o.PlanKey, err = planKey(key); err != nil {
-				return err
-			}
-			if o.DiskKey, err = cli.ReadDiskKey(disk); err != nil {
+			if o.PlanKey, o.DiskKey, err = readKeys(key, disk); err != nil {
 				return err
 			}
 			if o.TokenTTL, err = cli.ParseExpiry(until); err != nil {
 				return err
 			}
-			o.Listen, o.Names, o.Now = listen.readAddresses(), listen.names, readClock()
-			for _, name := range costs.Names() {
-				if w, ok := weight[name]; ok {
-					o.Costs = append(o.Costs, api.CostWeight{Name: name, Weight: w})
-					delete(weight, name)
-				}
+			if o.Placement, err = listen.firstPlacement(c); err != nil {
+				return err
 			}
-			for name := range weight {
-				return api.Errorf(api.CodeInvalid, "--cost: unknown cost %q, must be one of %s", name, strings.Join(costs.Names(), ", "))
+			o.Now = readClock()
+			if o.Costs, err = readCosts(weight); err != nil {
+				return err
+			}
+			if from.file != "" {
+				return e.initFromBackup(o, from, disk)
+			}
+			if o.Name == "" {
+				return api.Errorf(api.CodeInvalid, "--name is missing: the name of the new zone")
 			}
 			token, err := node.Init(o)
 			if err != nil {
 				return err
 			}
-			start := "berth node --dir " + o.Dir
-			if disk != "" {
-				start += " --disk-key-file " + disk
-			}
-			e.printNote("zone %q is ready in %s; start it with: %s", o.Name, o.Dir, start)
+			e.printNote("zone %q is ready in %s; start it with: %s", o.Name, o.Dir, startLine(o.Dir, disk))
 			e.printNote("the first admin token follows; it is shown once and stored nowhere")
 			e.printLine("%s", token)
 			return nil
@@ -153,20 +134,45 @@ Start the node with "berth node"; add more with "berth join-token create --kind 
 	f := c.Flags()
 	f.StringVar(&o.Dir, "dir", "", "data directory; created if it is missing")
 	f.StringVar(&o.Name, "name", "", "name of the zone")
-	f.StringVar((*string)(&o.Node), "node", "node-1", "id of the first node")
+	f.StringVar((*string)(&o.Node), "node", "", "id of the first node (default: node-1; with --from-backup one that no node has had)")
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
 	f.StringVar(&disk, "disk-key-file", "", diskKeyHelp)
 	f.StringVar(&until, "token-expires", api.TokenTTLFirst.String(), "after which `TIME` the first admin token expires, such as 720h, or never")
 	f.StringToInt64Var(&weight, "cost", nil, "cost and its weight, such as spread=1 (the default) or fill_first=1; may be repeated")
 	listen.addFlags(c)
-	cli.RequireFlags(c, "dir", "name")
+	from.addFlags(c)
+	cli.RequireFlags(c, "dir")
 	return c
+}
+
+// startLine is what starts a node in dir, with its disk key in a file, "" for none.
+func startLine(dir, disk string) string {
+	line := "berth node --dir " + dir
+	if disk != "" {
+		line += " --disk-key-file " + disk
+	}
+	return line
+}
+
+// readCosts returns the costs of a new zone, in their own order.
+func readCosts(weights map[string]int64) ([]api.CostWeight, error) {
+	var out []api.CostWeight
+	for _, name := range costs.Names() {
+		if w, ok := weights[name]; ok {
+			out = append(out, api.CostWeight{Name: name, Weight: w})
+			delete(weights, name)
+		}
+	}
+	for name := range weights {
+		return nil, api.Errorf(api.CodeInvalid, "--cost: unknown cost %q, must be one of %s", name, strings.Join(costs.Names(), ", "))
+	}
+	return out, nil
 }
 
 func (e *env) nodeCommand() *cobra.Command {
 	var (
 		o      node.Options
-		listen listenFlags
+		listen placeFlags
 		logs   logFlags
 		join   string
 		key    string
@@ -179,36 +185,35 @@ func (e *env) nodeCommand() *cobra.Command {
 		Long: `Run one node of a zone from its data directory, until it is interrupted.
 
 The first time it starts, an additional node joins its zone with a token of
-"berth join-token create --kind node". Its addresses are given then, and kept.
+"berth join-token create --kind node". Its addresses are kept: give them again only to
+change them, one node after the other. The node tells the zone, which tells its agents and
+the linked zones, and gets a certificate with the new names for its public API.
 
 A node whose disk hangs, or whose disk or log cannot be trusted any more, ends itself
 with exit code 9. The zone continues without it.`,
 		Example: `  berth node --dir /var/lib/berth
-  berth node --dir ./west-2 --join-file token.txt --host 10.0.0.6`,
+  berth node --dir ./west-2 --join-file token.txt --host 10.0.0.6
+  berth node --dir ./west-2 --host 10.0.9.6
+  berth node --dir ./west-3 --join-file token.txt --host 0.0.0.0 --advertise-host west-3.example`,
 		Args: cli.TakeNothing,
 		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error {
 			log, err := logs.newLogger(e)
 			if err != nil {
 				return err
 			}
-			if o.PlanKey, err = planKey(key); err != nil {
-				return err
-			}
-			if o.DiskKey, err = cli.ReadDiskKey(disk); err != nil {
+			if o.PlanKey, o.DiskKey, err = readKeys(key, disk); err != nil {
 				return err
 			}
 			if o.Rates, err = rates.Defaults().With(rate); err != nil {
 				return err
 			}
-			if err = joinNode(c.Context(), o.Dir, join, o.DiskKey, &listen); err != nil {
+			if err = joinNode(c, o.Dir, join, o.DiskKey, &listen); err != nil {
 				return err
 			}
+			o.Given, o.Names = listen.read(c)
 			o.Log, o.Now, o.Version = log, readClock, version
 			o.Share = turns.NewPressure(readClock).Share
-			o.Fatal = func(err error) {
-				lastWords(log, err)
-				os.Exit(cli.ExitBroken)
-			}
+			o.Fatal = exitBroken(log)
 			if o.Insecure {
 				log.Warn("tokens are not required: every caller is an administrator; hosts that run commands are refused while this node leads")
 			}
@@ -225,6 +230,9 @@ with exit code 9. The zone continues without it.`,
 	f.StringVar(&join, "join-file", "", "file with a join token; used only the first time")
 	f.StringVar(&key, "plan-key-file", "", planKeyHelp)
 	f.StringVar(&disk, "disk-key-file", "", diskKeyHelp)
+	f.StringVar(&o.Backups.Dir, "backup-dir", "", "folder for backups of the zone, which are written on a schedule; best on another disk (default: no backups)")
+	f.DurationVar(&o.Backups.Every, "backup-every", node.BackupEveryDefault, "time between two backups")
+	f.IntVar(&o.Backups.Keep, "backup-keep", node.BackupsKeptDefault, "how many backups of the zone are kept, the newest ones")
 	f.BoolVar(&o.Insecure, "insecure-dev", false, "require no tokens; only on a loopback address")
 	f.IntVar(&o.ConnsPerAddress, "conns-per-address", 0, "connections that one remote address may have to each listener (default: half of those that there are places for)")
 	f.StringToInt64Var(&rate, "rate", nil, "class of calls and how many one party may make in a second, such as writes=100; 0 for any number; may be repeated. Classes: "+strings.Join(rates.Classes(), ", "))
@@ -232,6 +240,14 @@ with exit code 9. The zone continues without it.`,
 	logs.addFlags(c, "info")
 	cli.RequireFlags(c, "dir")
 	return c
+}
+
+// exitBroken ends the process of a node that cannot go on.
+func exitBroken(log *slog.Logger) func(error) {
+	return func(err error) {
+		lastWords(log, err)
+		os.Exit(cli.ExitBroken)
+	}
 }
 
 // lastWordsMax bounds how long a node that must end itself waits for its log.
@@ -251,16 +267,34 @@ func lastWords(log *slog.Logger, err error) {
 	}
 }
 
-// joinNode creates the directory of an additional node, unless it exists.
-func joinNode(ctx context.Context, dir, tokenFile string, disk *raftstore.DiskKey, l *listenFlags) error {
+// joinNode creates the directory of an additional node. If it exists, the token is used up, and its
+// file may be gone; one of another zone is refused.
+func joinNode(c *cobra.Command, dir, tokenFile string, disk *raftstore.DiskKey, l *placeFlags) error {
 	if holdsNode(dir) {
-		return nil // the token is used up, and its file may be gone
+		return checkSpentToken(tokenFile, func(t identity.JoinToken) error { return node.CheckNodeToken(dir, t) })
 	}
 	token, err := readSecret(tokenFile)
 	if err != nil || token == "" {
 		return err
 	}
-	return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, DiskKey: disk, Listen: l.readAddresses(), Names: l.names, Now: readClock})
+	p, err := l.firstPlacement(c)
+	if err != nil {
+		return err
+	}
+	return node.JoinNode(c.Context(), node.JoinOptions{Dir: dir, Token: token, DiskKey: disk, Placement: p, Now: readClock})
+}
+
+// checkSpentToken checks a token that a process with a directory does not need any more, if it is there.
+func checkSpentToken(file string, check func(identity.JoinToken) error) error {
+	text, err := readSecret(file)
+	if err != nil || text == "" {
+		return nil //nolint:nilerr // it may be gone
+	}
+	t, err := identity.ParseJoinToken(text)
+	if err != nil {
+		return nil //nolint:nilerr // nobody reads it any more
+	}
+	return check(t)
 }
 
 // holdsNode reports whether dir is the directory of a node that has joined.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -18,6 +17,7 @@ import (
 	"berth/httpd/door"
 	"berth/httpd/rates"
 	"berth/httpd/refusals"
+	"berth/httpd/traffic"
 	"berth/httpd/wire"
 	"berth/raftstore/state"
 )
@@ -46,8 +46,15 @@ type Config struct {
 	// does while several projects have work; nil for not shown.
 	Waiting func() int
 	Share   func() float64
+	// Backups returns what became of the backups of this node, false without a schedule; nil for that.
+	Backups func() (Backups, bool)
 	// Refusals returns whom this process has not authenticated, and changes that it has not allowed; nil for nothing.
 	Refusals func() refusals.Counts
+	// Traffic has measured the calls; nil for none.
+	Traffic *traffic.Meter
+	// Road returns what this process has measured and knows of the way of a request; nil for nothing.
+	Road    func() Road
+	Version string
 }
 
 // Routes returns every call of the listener with its kind of read. Each call reports on
@@ -62,8 +69,8 @@ func Routes() []door.Route {
 
 // New returns the handler of GET /healthz (the process serves), GET /readyz (it knows
 // its zone and a leader), GET /state (a checksum of the state that this node has
-// applied, and its log index: two nodes with the same index have the same checksum) and
-// GET /metrics.
+// applied, and its log index: two nodes with the same index have the same checksum; and what
+// became of its backups) and GET /metrics.
 func New(c Config) http.Handler {
 	r := chi.NewRouter()
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -89,9 +96,15 @@ func New(c Config) http.Handler {
 			wire.Refuse(w, r, api.Wrap(api.CodeInternal, "admin.state", "", err))
 			return
 		}
-		wire.JSON(w, http.StatusOK, map[string]any{"index": v.Index(), "sha256": hex.EncodeToString(sum.Sum(nil))})
+		answer := map[string]any{"index": v.Index(), "sha256": hex.EncodeToString(sum.Sum(nil))}
+		if c.Backups != nil {
+			if b, ok := c.Backups(); ok {
+				answer["backups"] = b
+			}
+		}
+		wire.JSON(w, http.StatusOK, answer)
 	})
-	reg := prometheus.NewRegistry()
+	reg := newRegistry(c.Version)
 	reg.MustRegister(&collector{Config: c, leases: leaseCounter{seen: c.View().EventsEnd()}})
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	return r
@@ -104,50 +117,45 @@ type collector struct {
 }
 
 var (
-	index     = prometheus.NewDesc("berth_applied_index", "Log index of the last entry applied here.", nil, nil)
-	term      = prometheus.NewDesc("berth_raft_term", "Current leadership term.", nil, nil)
-	written   = prometheus.NewDesc("berth_form_written", "Newest form of an entry applied here: a release that reads less cannot come back.", nil, nil)
-	readable  = prometheus.NewDesc("berth_form_readable", "Newest form that all nodes of the zone read.", nil, nil)
-	stateSize = prometheus.NewDesc("berth_state_bytes", "Estimated size of the replicated state in a backup.", nil, nil)
-	kekDue    = prometheus.NewDesc("berth_kek_due", "1 if a removed node has the key-encryption key in use.", nil, nil)
-	caDue     = prometheus.NewDesc("berth_ca_due", "1 if a removed node has the key of the zone's certificate authority, or that ends within a year.", nil, nil)
-	certEnds  = prometheus.NewDesc("berth_certificate_expiry_seconds", "Time until a certificate of this node ends, by its role.", []string{"role"}, nil)
-	leads     = prometheus.NewDesc("berth_leader", "1 if this node leads its zone.", nil, nil)
-	hosts     = prometheus.NewDesc("berth_hosts", "Hosts by state.", []string{"state"}, nil)
-	instances = prometheus.NewDesc("berth_instances", "Instances known here by status.", []string{"status"}, nil)
-	undecided = prometheus.NewDesc("berth_boots_undecided", "Boots without a decision.", nil, nil)
-	untold    = prometheus.NewDesc("berth_holds_untold", "Decided holds that a child has not confirmed.", nil, nil)
-	prepared  = prometheus.NewDesc("berth_holds_prepared", "Holds that a parent has not decided.", nil, nil)
-	free      = prometheus.NewDesc("berth_capacity_free", "Free amount by resource class, on hosts that are up.", []string{"class"}, nil)
-	hooks     = prometheus.NewDesc("berth_webhooks", "Webhooks by state.", []string{"state"}, nil)
-	delivered = prometheus.NewDesc("berth_webhook_deliveries_total", "Events that this process has sent to webhooks.", []string{"outcome"}, nil)
-	lag       = prometheus.NewDesc("berth_webhook_lag_seconds", "Age of the oldest event that waits for its delivery; only on the leader.", nil, nil)
-	streams   = prometheus.NewDesc("berth_event_streams", "Open event streams of this node.", nil, nil)
-	leased    = prometheus.NewDesc("berth_leases", "Leases of this zone by status.", []string{"status"}, nil)
-	happened  = prometheus.NewDesc("berth_lease_events_total", "Events of leases that have happened, since this process started.", []string{"event"}, nil)
-	tooOften  = prometheus.NewDesc("berth_calls_refused_total", "Calls that this process has refused because a party made too many of their class in a second.", []string{"class"}, nil)
-	waiting   = prometheus.NewDesc("berth_calls_waiting", "Calls that wait for their turn.", nil, nil)
-	share     = prometheus.NewDesc("berth_work_share", "How much of what this process may do at once it does while several projects have work; less if work waits for processors.", nil, nil)
-	strangers = prometheus.NewDesc("berth_authentication_refusals_total", "Callers that this process could not authenticate, by listener and reason.", []string{"listener", "reason"}, nil)
-	forbidden = prometheus.NewDesc("berth_authorization_refusals_total", "Changes that this process has refused because their caller may not make them, by listener.", []string{"listener"}, nil)
-	late      = prometheus.NewDesc("berth_lease_lag_seconds", "How late the oldest event of a lease or end of a window is that has not begun.", nil, nil)
-	held      = prometheus.NewDesc("berth_lease_slots_waiting", "Slots of leases whose window has begun while others still use their room.", nil, nil)
-	requeued  = prometheus.NewDesc("berth_requeued_instances", "Preempted instances that wait to be booted again.", nil, nil)
-	checked   = prometheus.NewDesc("berth_lease_checks_total", "Questions that this process has asked the external service for leases.", []string{"outcome"}, nil)
-	endsTold  = prometheus.NewDesc("berth_lease_ends_told_total", "Calls by which this process has told the external service of ends of leases.", []string{"outcome"}, nil)
-	endsOwed  = prometheus.NewDesc("berth_lease_ends_owed", "Ends of leases that the external service has not confirmed.", nil, nil)
-	endsLag   = prometheus.NewDesc("berth_lease_ends_lag_seconds", "Age of the oldest of them.", nil, nil)
-	total     = prometheus.NewDesc("berth_capacity_total", "Capacity by resource class, on hosts that are up.", []string{"class"}, nil)
+	index     = nodeMetrics.gauge("berth_applied_index", "Log index of the last entry applied here.")
+	term      = nodeMetrics.gauge("berth_raft_term", "Current leadership term.")
+	written   = nodeMetrics.gauge("berth_form_written", "Newest form of an entry applied here: a release that reads less cannot come back.")
+	readable  = nodeMetrics.gauge("berth_form_readable", "Newest form that all nodes of the zone read.")
+	stateSize = nodeMetrics.gauge("berth_state_bytes", "Estimated size of the replicated state in a backup.")
+	kekDue    = nodeMetrics.gauge("berth_kek_due", "1 if a removed node has the key-encryption key in use.")
+	caDue     = nodeMetrics.gauge("berth_ca_due", "1 if a removed node has the key of the zone's certificate authority, or that ends within a year.")
+	certEnds  = nodeMetrics.gauge("berth_certificate_expiry_seconds", "Time until a certificate of this node ends, by its role.", "role")
+	leads     = nodeMetrics.gauge("berth_leader", "1 if this node leads its zone.")
+	hosts     = nodeMetrics.gauge("berth_hosts", "Hosts by state.", "state")
+	instances = nodeMetrics.gauge("berth_instances", "Instances known here by status.", "status")
+	undecided = nodeMetrics.gauge("berth_boots_undecided", "Boots without a decision.")
+	untold    = nodeMetrics.gauge("berth_holds_untold", "Decided holds that a child has not confirmed.")
+	prepared  = nodeMetrics.gauge("berth_holds_prepared", "Holds that a parent has not decided.")
+	free      = nodeMetrics.gauge("berth_capacity_free", "Free amount by resource class, on hosts that are up.", "class")
+	hooks     = nodeMetrics.gauge("berth_webhooks", "Webhooks by state.", "state")
+	delivered = nodeMetrics.counter("berth_webhook_deliveries_total", "Events that this process has sent to webhooks.", "outcome")
+	lag       = nodeMetrics.gauge("berth_webhook_lag_seconds", "Age of the oldest event that waits for its delivery; only on the leader.")
+	streams   = nodeMetrics.gauge("berth_event_streams", "Open event streams of this node.")
+	leased    = nodeMetrics.gauge("berth_leases", "Leases of this zone by status.", "status")
+	happened  = nodeMetrics.counter("berth_lease_events_total", "Events of leases that have happened, since this process started.", "event")
+	tooOften  = nodeMetrics.counter("berth_calls_refused_total", "Calls that this process has refused because a party made too many of their class in a second.", "class")
+	waiting   = nodeMetrics.gauge("berth_calls_waiting", "Calls that wait for their turn.")
+	share     = nodeMetrics.gauge("berth_work_share", "How much of what this process may do at once it does while several projects have work; less if work waits for processors.")
+	strangers = nodeMetrics.counter("berth_authentication_refusals_total", "Callers that this process could not authenticate, by listener and reason.", "listener", "reason")
+	forbidden = nodeMetrics.counter("berth_authorization_refusals_total", "Changes that this process has refused because their caller may not make them, by listener.", "listener")
+	late      = nodeMetrics.gauge("berth_lease_lag_seconds", "How late the oldest event of a lease or end of a window is that has not begun.")
+	held      = nodeMetrics.gauge("berth_lease_slots_waiting", "Slots of leases whose window has begun while others still use their room.")
+	requeued  = nodeMetrics.gauge("berth_requeued_instances", "Preempted instances that wait to be booted again.")
+	checked   = nodeMetrics.counter("berth_lease_checks_total", "Questions that this process has asked the external service for leases.", "outcome")
+	endsTold  = nodeMetrics.counter("berth_lease_ends_told_total", "Calls by which this process has told the external service of ends of leases.", "outcome")
+	endsOwed  = nodeMetrics.gauge("berth_lease_ends_owed", "Ends of leases that the external service has not confirmed.")
+	endsLag   = nodeMetrics.gauge("berth_lease_ends_lag_seconds", "Age of the oldest of them.")
+	total     = nodeMetrics.counter("berth_capacity_total", "Capacity by resource class, on hosts that are up.", "class")
 )
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{index, term, written, readable, stateSize, kekDue, caDue, certEnds, leads, hosts, instances, undecided, untold, prepared, free, total, hooks, delivered, lag, streams, leased, happened, late, held, requeued, checked, endsTold, endsOwed, endsLag, tooOften, waiting, share, strangers, forbidden} {
-		ch <- d
-	}
-	for _, d := range slices.Concat(preemptDescs, bindingDescs, admissionDescs, linkDescs) {
-		ch <- d
-	}
+	nodeMetrics.describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -187,12 +195,15 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(share, c.Share())
 	}
 	c.collectCertificates(gauge)
+	c.collectBackups(ch, gauge)
 	c.collectLeases(ch, v, gauge)
 	gauge(requeued, float64(v.CountRequeued()))
 	gauge(undecided, float64(len(v.UndecidedBoots())))
 	gauge(untold, float64(len(v.UntoldHolds())))
 	gauge(prepared, float64(len(v.PreparedHolds())))
 	collectLinks(v, gauge)
+	c.collectRoad(ch, v)
+	c.collectTraffic(ch)
 	for class, t := range v.Hosts().Totals() {
 		gauge(free, float64(t.Free), string(class))
 		gauge(total, float64(t.Total), string(class))

@@ -7,15 +7,12 @@ import (
 )
 
 var (
-	admitWaiting   = prometheus.NewDesc("berth_admission_waiting", "Boots that wait to be planned with others.", nil, nil)
-	admitBatches   = prometheus.NewDesc("berth_admission_batches_total", "Batches of boots that this process has planned.", nil, nil)
-	admitBoots     = prometheus.NewDesc("berth_admission_boots_total", "Boots in them, by whether they were recorded with their slots.", []string{"planned"}, nil)
-	admitConflicts = prometheus.NewDesc("berth_admission_conflicts_total", "Boots that were recorded with their slots and refused some of them.", nil, nil)
-	admitTime      = prometheus.NewDesc("berth_admission_seconds_total", "Time for which batches were planned, and boots with their slots were on their way into the log, summed up.", []string{"phase"}, nil)
+	admitWaiting   = nodeMetrics.gauge("berth_admission_waiting", "Boots that wait to be planned with others.")
+	admitBatches   = nodeMetrics.counter("berth_admission_batches_total", "Batches of boots that this process has planned.")
+	admitBoots     = nodeMetrics.counter("berth_admission_boots_total", "Boots in them, by whether they were recorded with their slots.", "planned")
+	admitConflicts = nodeMetrics.counter("berth_admission_conflicts_total", "Boots that were recorded with their slots and refused some of them.")
+	admitTime      = nodeMetrics.counter("berth_admission_seconds_total", "Time for which batches were planned, and boots with their slots were on their way into the log, summed up.", "phase")
 )
-
-// admissionDescs are the figures of the admission of boots.
-var admissionDescs = []*prometheus.Desc{admitWaiting, admitBatches, admitBoots, admitConflicts, admitTime}
 
 // Admission is what this process does to admit boots.
 type Admission struct {

@@ -10,12 +10,9 @@ import (
 )
 
 var (
-	bindings      = prometheus.NewDesc("berth_bindings", "Bindings of projects to child zones, active and past ones that are kept.", []string{"active"}, nil)
-	bindingsEnded = prometheus.NewDesc("berth_bindings_ended_total", "Bindings that have ended, since this process started.", []string{"why"}, nil)
+	bindings      = nodeMetrics.gauge("berth_bindings", "Bindings of projects to child zones, active and past ones that are kept.", "active")
+	bindingsEnded = nodeMetrics.counter("berth_bindings_ended_total", "Bindings that have ended, since this process started.", "why")
 )
-
-// bindingDescs are the figures of bindings.
-var bindingDescs = []*prometheus.Desc{bindings, bindingsEnded}
 
 // collectBindings collects how many bindings there are, and why others have ended.
 func (*collector) collectBindings(ch chan<- prometheus.Metric, v *state.State, ended map[api.BindingReason]uint64) {

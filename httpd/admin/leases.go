@@ -27,11 +27,12 @@ type leaseCounter struct {
 	counts map[api.LeaseEventType]uint64
 	soft   preemptCounts
 	ended  map[api.BindingReason]uint64 // bindings
+	work   workCounts
 }
 
 // count counts what has happened since the last view, and returns all counts so far. What
 // the zone has dropped between two views is not counted.
-func (c *leaseCounter) count(v *state.State) (map[api.LeaseEventType]uint64, preemptCounts, map[api.BindingReason]uint64) {
+func (c *leaseCounter) count(v *state.State) (map[api.LeaseEventType]uint64, preemptCounts, map[api.BindingReason]uint64, workCounts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
@@ -49,13 +50,14 @@ func (c *leaseCounter) count(v *state.State) (map[api.LeaseEventType]uint64, pre
 				c.counts[t]++
 			}
 			c.soft.count(v, e)
+			c.work.count(v, e)
 			if e.Kind == state.EventBindingEnded {
 				c.ended[api.BindingReason(e.Is)]++
 			}
 			c.seen = v.EventID(e)
 		}
 		if len(events) < eventsPerRead {
-			return maps.Clone(c.counts), c.soft, maps.Clone(c.ended)
+			return maps.Clone(c.counts), c.soft, maps.Clone(c.ended), c.work.clone()
 		}
 	}
 }
@@ -81,7 +83,8 @@ func (c *collector) collectLeases(ch chan<- prometheus.Metric, v *state.State, g
 	for _, st := range leaseStatuses {
 		gauge(leased, float64(counts[st]), string(st))
 	}
-	events, soft, ended := c.leases.count(v)
+	events, soft, ended, work := c.leases.count(v)
+	work.emit(ch)
 	c.collectPreemptibles(ch, v, soft)
 	c.collectBindings(ch, v, ended)
 	for event, n := range events {

@@ -8,12 +8,10 @@ import (
 )
 
 var (
-	linkHeld         = prometheus.NewDesc("berth_link_held", "Amount on hosts of this zone that a parent has in holds that it has not decided, by resource class.", []string{"zone", "class"}, nil)
-	linkHeldMax      = prometheus.NewDesc("berth_link_held_max", "Amount that it may have so.", []string{"zone", "class"}, nil)
-	linkCommitted    = prometheus.NewDesc("berth_link_committed", "Amount on hosts of this zone that a parent has now, decided or not, by resource class.", []string{"zone", "class"}, nil)
-	linkCommittedMax = prometheus.NewDesc("berth_link_committed_max", "Amount that it may have so.", []string{"zone", "class"}, nil)
-
-	linkDescs = []*prometheus.Desc{linkHeld, linkHeldMax, linkCommitted, linkCommittedMax}
+	linkHeld         = nodeMetrics.gauge("berth_link_held", "Amount on hosts of this zone that a parent has in holds that it has not decided, by resource class.", "zone", "class")
+	linkHeldMax      = nodeMetrics.gauge("berth_link_held_max", "Amount that it may have so.", "zone", "class")
+	linkCommitted    = nodeMetrics.gauge("berth_link_committed", "Amount on hosts of this zone that a parent has now, decided or not, by resource class.", "zone", "class")
+	linkCommittedMax = nodeMetrics.gauge("berth_link_committed_max", "Amount that it may have so.", "zone", "class")
 )
 
 // collectLinks collects what parents have of the zone at v.

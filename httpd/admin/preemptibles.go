@@ -8,21 +8,16 @@ import (
 )
 
 var (
-	roomReserved    = prometheus.NewDesc("berth_room_reserved", "Amount in active slots of leases on hosts of this zone, by resource class.", []string{"class"}, nil)
-	roomIdle        = prometheus.NewDesc("berth_room_idle", "Part of berth_room_reserved that its owners do not use.", []string{"class"}, nil)
-	roomLent        = prometheus.NewDesc("berth_room_lent", "Part of berth_room_idle that preemptible instances use.", []string{"class"}, nil)
-	roomPreemptible = prometheus.NewDesc("berth_room_preemptible", "Amount that preemptible instances use outside of leases on hosts of this zone.", []string{"class"}, nil)
-	evictions       = prometheus.NewDesc("berth_evictions_total", "Preemptible instances that had to leave for a lease or a boot, since this process started.", []string{"cause"}, nil)
-	evictionsGone   = prometheus.NewDesc("berth_evictions_gone_total", "Those of them that are gone.", nil, nil)
-	evictionTime    = prometheus.NewDesc("berth_eviction_seconds_total", "Time between the notice and the end of those that are gone, summed up.", nil, nil)
-	evictionLate    = prometheus.NewDesc("berth_eviction_late_seconds_total", "Time between the deadline and the end of those that were late, summed up.", nil, nil)
-	startLate       = prometheus.NewDesc("berth_lease_start_late_seconds_total", "Time between the start of the window of leases, or their creation if that was later, and their being active, summed up.", nil, nil)
+	roomReserved    = nodeMetrics.gauge("berth_room_reserved", "Amount in active slots of leases on hosts of this zone, by resource class.", "class")
+	roomIdle        = nodeMetrics.gauge("berth_room_idle", "Part of berth_room_reserved that its owners do not use.", "class")
+	roomLent        = nodeMetrics.gauge("berth_room_lent", "Part of berth_room_idle that preemptible instances use.", "class")
+	roomPreemptible = nodeMetrics.gauge("berth_room_preemptible", "Amount that preemptible instances use outside of leases on hosts of this zone.", "class")
+	evictions       = nodeMetrics.counter("berth_evictions_total", "Preemptible instances that had to leave for a lease or a boot, since this process started.", "cause")
+	evictionsGone   = nodeMetrics.counter("berth_evictions_gone_total", "Those of them that are gone.")
+	evictionTime    = nodeMetrics.counter("berth_eviction_seconds_total", "Time between the notice and the end of those that are gone, summed up.")
+	evictionLate    = nodeMetrics.counter("berth_eviction_late_seconds_total", "Time between the deadline and the end of those that were late, summed up.")
+	startLate       = nodeMetrics.counter("berth_lease_start_late_seconds_total", "Time between the start of the window of leases, or their creation if that was later, and their being active, summed up.")
 )
-
-// preemptDescs are the figures of preemptible instances.
-var preemptDescs = []*prometheus.Desc{
-	roomReserved, roomIdle, roomLent, roomPreemptible, evictions, evictionsGone, evictionTime, evictionLate, startLate,
-}
 
 // preemptCounts is what was counted of preemptible instances. Times are sums.
 type preemptCounts struct {

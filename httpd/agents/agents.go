@@ -16,6 +16,7 @@ import (
 	"berth/httpd/door"
 	"berth/httpd/rates"
 	"berth/httpd/refusals"
+	"berth/httpd/traffic"
 	"berth/httpd/wire"
 	"berth/internal/actor"
 	"berth/raftstore/state"
@@ -43,7 +44,12 @@ type Config struct {
 	// Refusals logs refusals, and counts agents that were revoked, and changes that an agent may not make; nil for
 	// nothing.
 	Refusals *refusals.Counter
+	// Traffic measures the calls; nil for nothing.
+	Traffic *traffic.Meter
 }
+
+// listener is the listener of agents, as calls are measured under.
+const listener = "agent"
 
 type agentDoor struct{ Config }
 
@@ -51,9 +57,9 @@ type agentDoor struct{ Config }
 func New(c Config) http.Handler {
 	d := &agentDoor{c}
 	r := chi.NewRouter()
-	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form))
+	r.Use(c.Traffic.Watch(listener), wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form))
 	for _, one := range d.listRoutes() {
-		r.Method(one.Method, one.Path, one.do)
+		r.Method(one.Method, one.Path, traffic.Name(one.Path)(one.do))
 	}
 	return r
 }

@@ -17,6 +17,7 @@ import (
 	"berth/api"
 	"berth/httpd/rates"
 	"berth/httpd/refusals"
+	"berth/httpd/traffic"
 	"berth/internal/turns"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -53,7 +54,12 @@ type Config struct {
 	Turns *turns.Turns
 	// Refusals counts callers without a valid token, and changes that callers may not make; nil for nothing.
 	Refusals *refusals.Counter
+	// Traffic measures the calls; nil for nothing.
+	Traffic *traffic.Meter
 }
+
+// ListenerAPI is the listener of the public API, as calls are measured under.
+const ListenerAPI = "api"
 
 // Door is the common part of one dialect. Its methods may be called concurrently.
 type Door struct {

@@ -24,6 +24,7 @@ import (
 	"berth/httpd/door"
 	"berth/httpd/rates"
 	"berth/httpd/refusals"
+	"berth/httpd/traffic"
 	"berth/httpd/wire"
 	"berth/internal/actor"
 	"berth/zone"
@@ -58,7 +59,12 @@ type Config struct {
 	// Refusals logs refusals, and counts zones that are not linked, and changes that a linked one may not make;
 	// nil for nothing.
 	Refusals *refusals.Counter
+	// Traffic measures the calls; nil for nothing.
+	Traffic *traffic.Meter
 }
+
+// listener is the listener of linked zones, as calls are measured under.
+const listener = "gateway"
 
 type peerDoor struct{ Config }
 
@@ -66,7 +72,7 @@ type peerDoor struct{ Config }
 func New(c Config) http.Handler {
 	d := &peerDoor{c}
 	r := chi.NewRouter()
-	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form))
+	r.Use(c.Traffic.Watch(listener), wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form), withIncarnation(c.Zone))
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "no such call"))
 	})
@@ -79,7 +85,7 @@ func New(c Config) http.Handler {
 		if one.leads {
 			h = d.handleAtLeader(one.do)
 		}
-		r.Method(one.Method, one.Path, d.pace(one.class(), h))
+		r.Method(one.Method, one.Path, traffic.Name(one.Path)(d.pace(one.class(), h)))
 	}
 	return r
 }
@@ -161,7 +167,7 @@ func allowedMethods(routes chi.Routes, at *url.URL) string {
 // The link token in the body authorizes it.
 func Enrol(c Config) http.Handler {
 	r := chi.NewRouter()
-	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form))
+	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form), withIncarnation(c.Zone))
 	r.Post(enrolPath, func(w http.ResponseWriter, r *http.Request) {
 		if c.Rates != nil && c.Address(r) != "" {
 			if over := c.Rates.Take(c.Now(), rates.Joins, rates.Party{Kind: rates.Address, ID: c.Address(r)}); over != nil {
@@ -178,6 +184,7 @@ func Enrol(c Config) http.Handler {
 			wire.Refuse(w, r, err)
 			return
 		}
+		e.Incarnation = api.ParseIncarnation(r.Header.Get(api.HeaderIncarnation))
 		var back *api.Enrolment
 		err := c.Zone.Confirmed(r.Context(), func(ctx context.Context) (err error) {
 			back, err = c.Enrol(actor.With(ctx, actor.Call{By: actor.Of(ctx).By, Path: callOf(r)}), &e)
@@ -240,8 +247,9 @@ func (d *peerDoor) handleAtLeader(h handler) http.HandlerFunc {
 // removed after the handshake.
 func (d *peerDoor) linkOf(r *http.Request) (*api.Link, error) {
 	if peer, ok := d.Peer(r); ok {
-		if l, ok := d.Zone.View().LinkByZone(peer); ok {
-			return l, nil
+		v := d.Zone.View()
+		if l, ok := v.LinkByZone(peer); ok {
+			return l, checkIncarnations(r.Header, v.Incarnation, l.Incarnation)
 		}
 	}
 	return nil, errNotLinked

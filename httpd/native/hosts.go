@@ -174,3 +174,49 @@ func (d *dialect) evacuateHost(w http.ResponseWriter, r *http.Request) error {
 func (d *dialect) deleteHost(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, intake.DeleteHost(r.Context(), d.Zone, chi.URLParam(r, "id")))
 }
+
+// writeOffHost forgets a lost host with all that is on it.
+func (d *dialect) writeOffHost(w http.ResponseWriter, r *http.Request) error {
+	h, err := hostOf(d.Zone.View(), r)
+	if err != nil {
+		return err
+	}
+	return d.answerLost(w, r, h.ID, "")
+}
+
+// answerLost writes off one instance of a host, or with "" the whole host, and answers what that gives up.
+func (d *dialect) answerLost(w http.ResponseWriter, r *http.Request, h api.HostID, i api.InstanceID) error {
+	var b rest.LoseBody
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	lost, err := d.Fleet.WriteOff(r.Context(), h, i, b.DryRun)
+	if err != nil {
+		return err
+	}
+	return answerOne(w, http.StatusOK, "lost", lostView(&lost, door.Caller(r), i == "", b.DryRun))
+}
+
+// lostView returns what is given up: the counts of all of it, and the names of what the caller may see.
+func lostView(l *state.Lost, c api.Caller, whole, dryRun bool) rest.LostHost {
+	out := rest.LostHost{
+		Host: l.Host.Name, DownSince: l.Host.DownSince, Allocations: len(l.Consumers), List: []rest.LostServer{}, Forgotten: whole, DryRun: dryRun,
+	}
+	for _, i := range l.Instances {
+		kind := "server"
+		switch {
+		case i.Reserved:
+			kind = "slot"
+			out.Slots++
+		case i.Volume != "":
+			kind = "volume"
+			out.Volumes++
+		default:
+			out.Servers++
+		}
+		if len(out.List) < rest.LostServersMax && isVisible(i, c) {
+			out.List = append(out.List, rest.LostServer{ID: i.ID, Name: i.Name, Kind: kind, Project: i.Project, Status: i.Status, Reservation: i.Reservation})
+		}
+	}
+	return out
+}

@@ -23,6 +23,7 @@ import (
 	"berth/api/rest"
 	"berth/httpd/door"
 	httpevents "berth/httpd/events"
+	"berth/httpd/traffic"
 	"berth/httpd/wire"
 	"berth/zone"
 	"berth/zone/estimate"
@@ -47,6 +48,7 @@ type Authority interface {
 	RotateCA(ctx context.Context) error
 	UseCA(ctx context.Context, force bool) error
 	FinishCA(ctx context.Context, force bool) error
+	Relink(ctx context.Context, id api.LinkID, q rest.Relink) (*rest.Relinked, error)
 	Members() []api.Node
 	RemoveMember(ctx context.Context, id api.NodeID) error
 	Transfer(ctx context.Context, to api.NodeID) error
@@ -78,7 +80,7 @@ type dialect struct {
 func New(c Config) http.Handler {
 	d := &dialect{door.New(c.Door, wire.Refuse), c}
 	r := chi.NewRouter()
-	r.Use(wire.WithRequestID, wire.Recover(c.Door.Log), d.Index, wire.Text(wire.Refuse))
+	r.Use(c.Door.Traffic.Watch(door.ListenerAPI), wire.WithRequestID, wire.Recover(c.Door.Log), d.Index, wire.Text(wire.Refuse))
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "there is nothing at %s", r.URL.Path))
 	})
@@ -88,9 +90,10 @@ func New(c Config) http.Handler {
 	})
 	for _, route := range rest.Routes() {
 		pace := d.Pace(door.ClassOf(route.Method, route.Read, route.Role))
-		to := r.With(pace)
+		named := traffic.Name(route.Path)
+		to := r.With(named, pace)
 		if route.Role != "" {
-			to = r.With(d.Authenticate, pace)
+			to = r.With(named, d.Authenticate, pace)
 			if route.Sees != rest.SeesUser { // that is for every caller
 				to = to.With(d.Allow(route.Role, route.Allows()))
 			}
@@ -149,11 +152,12 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"DELETE /webhooks/{id}":      (*dialect).deleteWebhook,
 	"POST /webhooks/{id}/resume": (*dialect).resumeWebhook,
 
-	"POST /servers":        (*dialect).createServer,
-	"GET /servers":         (*dialect).listServers,
-	"GET /servers/detail":  (*dialect).listServersDetail,
-	"GET /servers/{id}":    (*dialect).showServer,
-	"DELETE /servers/{id}": (*dialect).deleteServer,
+	"POST /servers":                (*dialect).createServer,
+	"GET /servers":                 (*dialect).listServers,
+	"GET /servers/detail":          (*dialect).listServersDetail,
+	"GET /servers/{id}":            (*dialect).showServer,
+	"DELETE /servers/{id}":         (*dialect).deleteServer,
+	"POST /servers/{id}/write-off": (*dialect).writeOffServer,
 
 	"POST /volumes":             (*dialect).createVolume,
 	"GET /volumes":              (*dialect).listVolumes,
@@ -187,6 +191,7 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 
 	"POST /zones/{id}/plan-maintenance": (*dialect).planMaintenance,
 	"POST /zones/{id}/write-off":        (*dialect).writeOffZone,
+	"POST /zones/{id}/relink":           (*dialect).relinkZone,
 
 	"GET /bindings":            (*dialect).listBindings,
 	"POST /bindings":           (*dialect).setBinding,
@@ -196,14 +201,15 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 
 	"GET /capacity": (*dialect).showCapacity,
 
-	"GET /hosts":                (*dialect).listHosts,
-	"GET /hosts/{id}":           (*dialect).showHost,
-	"PUT /hosts/{id}":           (*dialect).updateHost,
-	"DELETE /hosts/{id}":        (*dialect).deleteHost,
-	"POST /hosts/{id}/drain":    (*dialect).drainHost,
-	"POST /hosts/plan-drain":    (*dialect).planDrain,
-	"DELETE /hosts/{id}/drain":  (*dialect).undrainHost,
-	"POST /hosts/{id}/evacuate": (*dialect).evacuateHost,
+	"GET /hosts":                 (*dialect).listHosts,
+	"GET /hosts/{id}":            (*dialect).showHost,
+	"PUT /hosts/{id}":            (*dialect).updateHost,
+	"DELETE /hosts/{id}":         (*dialect).deleteHost,
+	"POST /hosts/{id}/drain":     (*dialect).drainHost,
+	"POST /hosts/plan-drain":     (*dialect).planDrain,
+	"DELETE /hosts/{id}/drain":   (*dialect).undrainHost,
+	"POST /hosts/{id}/evacuate":  (*dialect).evacuateHost,
+	"POST /hosts/{id}/write-off": (*dialect).writeOffHost,
 
 	"GET /aggregates":         (*dialect).listAggregates,
 	"POST /aggregates":        (*dialect).createAggregate,

@@ -26,7 +26,7 @@ type row struct {
 	role         api.UserRole // "" for everybody
 	status       int
 	leader       bool // only the leader answers
-	lost         bool // it is about host-3, when that is down
+	lost         bool // it is about host-3 or what is on host-1, when these are down
 	asks         bool // it proposes nothing, and needs the leader for what only that one knows
 	disk         bool // it is about the volume id-disk
 	paused       bool // it is about the zone west, when that is paused
@@ -37,7 +37,7 @@ func (r row) of(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	if r.lost {
-		w.store.Must(t, command.HostsState{Stamp: w.zone.Stamp(), State: api.HostDown, Hosts: []api.HostID{"host-id-3"}})
+		w.store.Must(t, command.HostsState{Stamp: w.zone.Stamp(), State: api.HostDown, Hosts: []api.HostID{"host-id-1", "host-id-3"}})
 	}
 	if r.disk {
 		w.makeDisk(t)
@@ -73,6 +73,8 @@ var rows = map[string]row{
 	"GET /servers/{id}":    {target: "/servers/id-web", role: api.RoleReader, status: 200},
 	"DELETE /servers/{id}": {target: "/servers/id-web", role: api.RoleMember, status: 204, leader: true},
 
+	"POST /servers/{id}/write-off": {target: "/servers/id-web/write-off", body: `{}`, role: api.RoleAdmin, status: 200, leader: true, lost: true},
+
 	"POST /volumes": {
 		target: "/volumes", body: `{"volume":{"name":"a","size":1,"return_reservation_id":true}}`, role: api.RoleMember, status: 202, leader: true,
 	},
@@ -101,6 +103,7 @@ var rows = map[string]row{
 	"DELETE /zones/{id}": {target: "/zones/west", role: api.RoleAdmin, status: 204, leader: true},
 
 	"POST /zones/{id}/plan-maintenance": {target: "/zones/east/plan-maintenance", body: `{}`, role: api.RoleAdmin, status: 200, leader: true, asks: true},
+	"POST /zones/{id}/relink":           {target: "/zones/west/relink", body: `{"incarnation": 1800000000}`, role: api.RoleAdmin, status: 200, leader: true},
 	"POST /zones/{id}/write-off":        {target: "/zones/west/write-off", body: `{}`, role: api.RoleAdmin, status: 200, leader: true, paused: true},
 
 	"GET /bindings":            {target: "/bindings", role: api.RoleAdmin, status: 200},
@@ -120,6 +123,8 @@ var rows = map[string]row{
 	"POST /hosts/plan-drain":    {target: "/hosts/plan-drain", body: `{"hosts":["host-1"]}`, role: api.RoleAdmin, status: 200, leader: true, asks: true},
 	"DELETE /hosts/{id}/drain":  {target: "/hosts/host-1/drain", role: api.RoleAdmin, status: 200, leader: true},
 	"POST /hosts/{id}/evacuate": {target: "/hosts/host-3/evacuate", role: api.RoleAdmin, status: 200, leader: true, lost: true, asks: true},
+
+	"POST /hosts/{id}/write-off": {target: "/hosts/host-3/write-off", body: `{}`, role: api.RoleAdmin, status: 200, leader: true, lost: true},
 
 	"GET /events": {target: "/events?follow=false", role: api.RoleReader, status: 200},
 	"POST /webhooks": {
@@ -359,13 +364,13 @@ func TestOnlyADevelopersZoneAsksForNoToken(t *testing.T) {
 }
 
 func TestALeaderThatCannotCommitSaysSo(t *testing.T) {
-	w := newWorld(t)
-	w.makeDisk(t)
-	w.auth.fail = api.Errorf(api.CodeUnavailable, "no quorum")
-	w.store.Fail(w.auth.fail)
+	noQuorum := api.Errorf(api.CodeUnavailable, "no quorum")
 	eachRoute(t, func(t *testing.T, method string, r row) {
 		t.Helper()
 		if r.leader && !r.asks {
+			w := r.of(t)
+			w.auth.fail = noQuorum
+			w.store.Fail(noQuorum)
 			c := call{method: method, target: r.target, token: admin, body: r.body}
 			w.refused(t, c, api.CodeUnavailable, "no quorum")
 			assert.Equal(t, "1", w.do(c).Header().Get("Retry-After"))
@@ -412,6 +417,7 @@ var unaudited = map[string]string{
 	"POST /operator/transfer":       "who leads is in the log of Raft alone",
 	"POST /zones":                   byAuthority,
 	"POST /zones/link":              byAuthority,
+	"POST /zones/{id}/relink":       byAuthority,
 	"DELETE /operator/members/{id}": byAuthority,
 	"PUT /operator/snapshot":        byAuthority,
 	"POST /operator/tokens":         byAuthority,

@@ -347,3 +347,15 @@ func (d *dialect) deleteServer(w http.ResponseWriter, r *http.Request) error {
 	}
 	return noContent(w, intake.DeleteServer(r.Context(), d.Zone, i.ID))
 }
+
+// writeOffServer takes a server on a lost host of this zone as gone.
+func (d *dialect) writeOffServer(w http.ResponseWriter, r *http.Request) error {
+	i, err := visibleInstance(d.Zone.View(), r)
+	switch {
+	case err != nil:
+		return err
+	case i.Host == "":
+		return api.Errorf(api.CodeConflict, "the server is in another zone; its operator writes it off there")
+	}
+	return d.answerLost(w, r, i.Host, i.ID)
+}

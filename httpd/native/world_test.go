@@ -120,6 +120,10 @@ func (a *authority) Link(_ context.Context, token, name string) (*api.Link, erro
 	return &api.Link{ID: "link-new", Name: name, Role: api.LinkParent, Zone: "zone-new", Scale: 1, State: api.LinkActive}, a.note("link " + token)
 }
 
+func (a *authority) Relink(_ context.Context, id api.LinkID, q rest.Relink) (*rest.Relinked, error) {
+	return &rest.Relinked{Zone: string(id), Role: api.LinkChild, Incarnation: 1_800_000_000, DryRun: q.DryRun}, a.note(fmt.Sprintf("relink %s %d", id, q.Incarnation))
+}
+
 func (a *authority) JoinToken(_ context.Context, kind api.JoinKind, name string, ttl time.Duration) (string, error) {
 	return "berth-join-" + string(kind), a.note("join token " + name + " " + ttl.String())
 }

@@ -147,6 +147,22 @@ func (d *dialect) deleteZone(w http.ResponseWriter, r *http.Request) error {
 	return noContent(w, intake.DeleteLink(r.Context(), d.Zone, chi.URLParam(r, "id")))
 }
 
+func (d *dialect) relinkZone(w http.ResponseWriter, r *http.Request) error {
+	var b rest.Relink
+	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		return err
+	}
+	l, err := intake.Link(d.Zone.View(), chi.URLParam(r, "id"))
+	if err != nil {
+		return err
+	}
+	out, err := d.Authority.Relink(r.Context(), l.ID, b)
+	if err != nil {
+		return err
+	}
+	return answerOne(w, http.StatusOK, "relinked", *out)
+}
+
 func (d *dialect) writeOffZone(w http.ResponseWriter, r *http.Request) error {
 	var b rest.WriteOff
 	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {

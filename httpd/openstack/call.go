@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/door"
+	"berth/httpd/traffic"
 )
 
 // Call is one call of a service, at some of its microversions.
@@ -60,7 +61,8 @@ func (d *Dialect) newRouter(calls []Call) http.Handler {
 	}
 	mux := chi.NewRouter()
 	for path, all := range paths {
-		mux.Get(path, func(w http.ResponseWriter, r *http.Request) { d.chooseCall(all, w, r) })
+		choose := traffic.Name(d.service.Mount + path)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.chooseCall(all, w, r) }))
+		mux.Get(path, choose.ServeHTTP)
 	}
 	unknown := func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, d.service.Mount)

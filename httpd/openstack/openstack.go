@@ -84,7 +84,7 @@ func (d *Dialect) Handler(calls []Call) http.Handler {
 		}
 		closed.ServeHTTP(w, r)
 	})
-	return wire.WithRequestID(nameRequest(d.recoverPanic(d.Index(h))))
+	return d.Traffic.Watch(door.ListenerAPI)(wire.WithRequestID(nameRequest(d.recoverPanic(d.Index(h)))))
 }
 
 // pathBelow returns the path of a request below the mount, "/" for the mount itself.

@@ -7,7 +7,7 @@ import "strings"
 // that folder.
 var layers = [][]string{
 	{"api"},
-	{"api/rest", "internal/actor", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/goruntime", "internal/requestid", "internal/sysinfo", "internal/turns", "internal/watch"},
+	{"api/rest", "internal/actor", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/goruntime", "internal/measure", "internal/requestid", "internal/sysinfo", "internal/turns", "internal/watch"},
 	{"internal/script"},
 	{"binding", "capacity", "lease", "lease/recur", "preempt", "quota"},
 	{"filters/query", "capacity/queue"},
@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"zone/events"},
 	{"zone/estimate", "zone/hooks", "zone/intake", "zone/leasecheck", "zone/resources", "federation"},
 	{"zone/fleet", "zone/leases", "zone/saga"},
-	{"httpd/wire", "httpd/rates", "httpd/refusals", "agent", "bench/load"},
+	{"httpd/wire", "httpd/rates", "httpd/refusals", "httpd/traffic", "agent", "bench/load"},
 	{"httpd/door", "httpd/events"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
 	{"httpd/placement", "httpd/reservation", "httpd/tricircle"},

@@ -151,6 +151,7 @@ func (PartAck) forSaga()         {}
 func (InstanceDelete) forSaga()  {}
 func (InstanceChanges) forSaga() {}
 func (InstanceMove) forSaga()    {}
+func (HostWriteOff) forSaga()    {}
 
 func (BootCreate) forBoots()  {}
 func (BootDecide) forBoots()  {}
@@ -175,6 +176,8 @@ func (Audit) forAudit() {}
 func (Hold) forSeveral()           {}
 func (LinkDelete) forSeveral()     {}
 func (LinkWriteOff) forSeveral()   {}
+func (LinkRelink) forSeveral()     {}
+func (LinkReconciled) forSeveral() {}
 func (ProviderSet) forSeveral()    {}
 func (ConsumersPut) forSeveral()   {}
 func (ConsumerDelete) forSeveral() {}

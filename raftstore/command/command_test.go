@@ -102,10 +102,13 @@ var kinds = []command.Command{
 	command.CADrop{},
 	command.LinkPin{},
 	command.AgentTrust{},
+	command.HostWriteOff{},
+	command.LinkRelink{},
+	command.LinkReconciled{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindAgentTrust)
+const kindMax = int(command.KindLinkReconciled)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

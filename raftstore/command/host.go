@@ -87,6 +87,19 @@ type HostDelete struct {
 	Generation uint64     `cbor:"3,keyasint,omitempty"`
 }
 
+// HostWriteOff gives up what is on a host that is down and whose agent is gone for good: one
+// instance, or all of it together with the host. Since is when the host went down: one that has been
+// up since is left as it is.
+type HostWriteOff struct {
+	Stamp
+	ID       api.HostID     `cbor:"2,keyasint"`
+	Since    api.Instant    `cbor:"3,keyasint"`
+	Instance api.InstanceID `cbor:"4,keyasint,omitempty"` // "" for the host and all that is on it
+}
+
+// Kind implements Command.
+func (HostWriteOff) Kind() Kind { return KindHostWriteOff }
+
 // InstanceReport applies an agent's report on its instances.
 type InstanceReport struct {
 	Stamp

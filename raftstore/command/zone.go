@@ -177,6 +177,28 @@ type LinkWriteOff struct {
 	EndWork bool       `cbor:"3,keyasint,omitempty"` // end what a parent has here; without it such work refuses the command
 }
 
+// LinkRelink accepts the incarnation of a linked zone that was brought back from a backup. With a child, what both have is
+// compared from then on; see LinkReconciled.
+type LinkRelink struct {
+	Stamp
+	ID          api.LinkID      `cbor:"2,keyasint"`
+	Incarnation api.Incarnation `cbor:"3,keyasint"`
+	Endpoints   []string        `cbor:"4,keyasint,omitempty"` // of the zone now; none leaves them as they are
+}
+
+// ReconcileGoneMax is how many instances one LinkReconciled has.
+const ReconcileGoneMax = 1000
+
+// LinkReconciled ends instances here that a child does not know, after it or this zone was brought back from a backup. With
+// Done, that was all.
+type LinkReconciled struct {
+	Stamp
+	ID    api.LinkID       `cbor:"2,keyasint"`
+	Since api.Instant      `cbor:"3,keyasint"`           // Reconcile of the link; refused if it is another one by now
+	Gone  []api.InstanceID `cbor:"4,keyasint,omitempty"` // at most ReconcileGoneMax
+	Done  bool             `cbor:"5,keyasint,omitempty"`
+}
+
 // SchedulerSet replaces the list of filters and the weights of costs.
 type SchedulerSet struct {
 	Stamp
@@ -331,6 +353,12 @@ func (LinkSet) Kind() Kind { return KindLinkSet }
 
 // Kind implements Command.
 func (LinkDelete) Kind() Kind { return KindLinkDelete }
+
+// Kind implements Command.
+func (LinkRelink) Kind() Kind { return KindLinkRelink }
+
+// Kind implements Command.
+func (LinkReconciled) Kind() Kind { return KindLinkReconciled }
 
 // Kind implements Command.
 func (LinkWriteOff) Kind() Kind { return KindLinkWriteOff }

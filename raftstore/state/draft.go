@@ -48,7 +48,18 @@ func (d *Draft) Move(id api.InstanceID, from, to api.HostID) error {
 	return d.s.applyEntry(command.InstanceMove{Stamp: command.Stamp{At: d.s.now}, ID: id, From: from, To: to}).Err
 }
 
-// WriteOff applies a write-off and returns what is lost; a refusal is the error, and changes nothing.
+// LoseHost applies a write-off on a host and returns what is lost; a refusal is the error, and changes
+// nothing.
+func (d *Draft) LoseHost(c command.HostWriteOff) (Lost, error) {
+	c.Stamp = command.Stamp{At: d.s.now}
+	r := d.s.applyEntry(c)
+	if r.Err != nil {
+		return Lost{}, r.Err
+	}
+	return *r.Lost, nil
+}
+
+// WriteOff applies a write-off of a link and returns what is lost; a refusal is the error, and changes nothing.
 func (d *Draft) WriteOff(c command.LinkWriteOff) (Losses, error) {
 	c.Stamp = command.Stamp{At: d.s.now}
 	r := d.s.applyEntry(c)

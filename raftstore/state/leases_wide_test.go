@@ -54,6 +54,9 @@ func (d *wideDice) next() (command.Command, bool) {
 	case 6, 7:
 		return d.followed(at), true
 	case 8:
+		if d.chance(3) {
+			return d.loseLeased(at), true
+		}
 		st := one(d.dice, []api.HostState{api.HostUp, api.HostUp, api.HostUp, api.HostUp, api.HostDown})
 		return command.HostsState{Stamp: at, State: st, Hosts: []api.HostID{api.HostID(one(d.dice, leasedHosts))}}, true
 	case 9:
@@ -321,4 +324,14 @@ func (d *wideDice) decideLate(at command.Stamp) (command.Command, bool) {
 		}
 	}
 	return nil, false
+}
+
+// loseLeased draws the write-off of a host of leases that is down, mostly.
+func (d *wideDice) loseLeased(at command.Stamp) command.Command {
+	for _, id := range leasedHosts {
+		if h, ok := d.w.s.Host(api.HostID(id)); ok && h.State == api.HostDown {
+			return command.HostWriteOff{Stamp: at, ID: h.ID, Since: h.DownSince}
+		}
+	}
+	return command.HostWriteOff{Stamp: at, ID: api.HostID(one(d.dice, leasedHosts)), Since: at.At}
 }

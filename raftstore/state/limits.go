@@ -41,6 +41,9 @@ type limits struct {
 	agents   int           // that the zone keeps; 0 where it keeps none
 	agentAge time.Duration // how long they are kept: longer than a certificate is valid
 
+	incarnation api.Incarnation // the last one
+	lostHosts   int             // of one agent that were written off and are still known to it
+
 	authorities, authorityBytes, vouchBytes int           // of one zone, of the certificate of one, and of the signature for it
 	pinPause                                time.Duration // between two changes of the authorities of one linked zone
 
@@ -62,6 +65,7 @@ var limitsFirst = limits{
 	bindings: 100_000, bindingsProject: 100, bindingsPast: 1_000,
 	quotas: 10_000, quotaItems: 64, quotaAhead: 10 * 365 * 24 * time.Hour,
 	webhooks: 1_000, webhooksProject: 10, webhookFailing: 24 * time.Hour,
+	incarnation: 1 << 34, lostHosts: 1_000,
 }
 
 // limitsOf lists the limits by the form that introduced them, ascending. To change a limit,

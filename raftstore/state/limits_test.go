@@ -28,6 +28,7 @@ func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 		authorities: api.AuthoritiesMax, authorityBytes: api.AuthorityMaxBytes, vouchBytes: api.VouchMaxBytes, pinPause: api.PinPause,
 		leases: api.LeasesMax, series: api.SeriesMax, reserved: api.ReservedPerLinkMax, leaseEnds: api.LeaseEndsMax, leaseEndsTold: api.LeaseEndsToldMax, requeued: api.RequeuedMax, requeuePause: api.RequeuePauseMax, events: 20_000, audit: 10_000, auditParty: api.AuditPartyMax, eventAge: 24 * time.Hour,
 		webhooks: api.WebhooksMax, webhooksProject: api.WebhooksProjectMax, webhookFailing: api.WebhookFailingMax,
+		incarnation: api.IncarnationMax, lostHosts: api.LostHostsMax,
 		attributeBytes: api.ExtraSpecMaxBytes, properties: api.HostPropertiesMax,
 		aggregates: api.AggregatesMax, attached: api.AttachedMax, attributes: api.AttributesMax, classes: api.ClassesMax, consumers: api.ConsumersMax,
 		consumersCall: api.ConsumersCallMax, customClasses: api.CustomClassesMax, customTraits: api.CustomTraitsMax,

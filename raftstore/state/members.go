@@ -25,6 +25,8 @@ type membersBook struct {
 	KEKDue uint64          // the entry that removed a node which has that key, 0 for none
 	Epochs []command.Epoch // newest first; the first one seals
 
+	Incarnation api.Incarnation // 0 for a zone that was never brought back from a backup
+
 	nodes   table.Map[*api.Node]
 	tokens  table.Map[*api.Token]
 	joins   table.Map[*api.JoinToken]

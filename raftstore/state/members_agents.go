@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"berth/api"
@@ -22,7 +23,7 @@ func (s *membersBook) agentJoins(t *api.JoinToken) Result {
 	case known && old.Revoked.Add(time.Second) >= s.now: // certificates have whole seconds
 		return refuseWith(api.CodeUnavailable, "the agent was revoked a moment ago; try again")
 	case known:
-		a.Revoked = old.Revoked
+		a.Revoked, a.Lost = old.Revoked, old.Lost
 	case s.agents.Len() >= s.limits.agents:
 		return refuseWith(api.CodeOverloaded, "the zone keeps %d agents, which is the limit", s.limits.agents)
 	}
@@ -65,6 +66,22 @@ func (s *membersBook) revokeAgent(id api.AgentID) Result {
 	}) {
 		s.joins.Delete(k)
 	}
+	return Result{}
+}
+
+// loseHost records that a host of an agent was written off: whatever the agent has of it has to end.
+func (s *membersBook) loseHost(id api.AgentID, host api.HostID) Result {
+	if s.limits.agents == 0 {
+		return Result{}
+	}
+	a := api.Agent{ID: id, Joined: s.now}
+	if old, known := s.agents.Get(string(id)); known {
+		a = *old
+	} else if s.agents.Len() >= s.limits.agents {
+		return refuseWith(api.CodeOverloaded, "the zone keeps %d agents, which is the limit", s.limits.agents)
+	}
+	a.Lost = append(slices.Clone(a.Lost[max(0, len(a.Lost)-s.limits.lostHosts+1):]), host)
+	s.agents.Set(string(id), &a)
 	return Result{}
 }
 

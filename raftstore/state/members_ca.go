@@ -77,9 +77,10 @@ func (s *membersBook) dropOld() {
 }
 
 // continueCA takes over, after a restore, what has happened to authorities since the backup: they are
-// on the disks of nodes and agents and in linked zones, which no restore takes back.
+// on the disks of nodes and agents and in linked zones, which no restore takes back. Nor does it take back incarnations.
 func (s *membersBook) continueCA(before *membersBook) {
 	s.CA, s.CAKey, s.Change, s.CADue = before.CA, before.CAKey, before.Change, before.CADue
+	s.Incarnation = before.Incarnation
 	for _, l := range s.links.Values() {
 		now, ok := before.links.Get(string(l.ID))
 		if !ok {
@@ -87,6 +88,7 @@ func (s *membersBook) continueCA(before *membersBook) {
 		}
 		cp := *l
 		cp.CA, cp.NextCA, cp.Pinned, cp.Told = now.CA, now.NextCA, now.Pinned, now.Told
+		cp.Incarnation = now.Incarnation
 		s.links.Set(string(l.ID), &cp)
 	}
 	for _, a := range s.agents.Values() {

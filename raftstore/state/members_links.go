@@ -119,6 +119,31 @@ func termsAfter(t api.LinkTerms, c *command.LinkSet) api.LinkTerms {
 
 func (s *membersBook) deleteLink(id api.LinkID) { s.links.Delete(string(id)) }
 
+// acceptIncarnation records that a linked zone goes on as a later incarnation.
+func (s *membersBook) acceptIncarnation(old *api.Link, c command.LinkRelink) {
+	l := *old
+	l.Incarnation, l.Updated = c.Incarnation, s.now
+	if len(c.Endpoints) > 0 {
+		l.Endpoints = c.Endpoints
+	}
+	s.links.Set(string(l.ID), &l)
+}
+
+// noteReconciling records that a child has to be reconciled, and that its changes are followed anew.
+func (s *membersBook) noteReconciling(id api.LinkID, since api.Instant) {
+	old, _ := s.links.Get(string(id))
+	l := *old
+	l.Reconcile, l.ChangesNext = since, 0
+	s.links.Set(string(id), &l)
+}
+
+// noteReconciled records that a child was reconciled.
+func (s *membersBook) noteReconciled(old *api.Link) {
+	l := *old
+	l.Reconcile = 0
+	s.links.Set(string(l.ID), &l)
+}
+
 // noteFollowed records how far the changes of a child have been read.
 func (s *membersBook) noteFollowed(l *api.Link, next uint64) {
 	cp := *l

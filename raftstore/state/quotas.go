@@ -81,6 +81,9 @@ func (s *quotasBook) countLimited() int {
 	return n
 }
 
+// CountQuotas returns how many projects have limits of their own, and how many have something that counts.
+func (s *quotasBook) CountQuotas() (limited, using int) { return s.countLimited(), s.usage.Len() }
+
 // Quota returns the limits of its own of a project, or the defaults of the zone for "".
 func (s *quotasBook) Quota(p api.ProjectID) quota.Limits {
 	if q, ok := s.quotas.Get(string(p)); ok {

@@ -101,6 +101,9 @@ func (d dice) command() command.Command {
 		on := !d.chance(3)
 		return command.HostSet{Stamp: at, ID: api.HostID(one(d, someHosts)), Generation: uint64(d.n(2)), Enabled: &on}
 	case 3:
+		if !d.chance(3) {
+			return d.lose(at)
+		}
 		return command.HostDelete{Stamp: at, ID: api.HostID(one(d, someHosts))}
 	case 4, 5:
 		c := create(at, one(d, someBoots), 4, d.n(3))
@@ -164,6 +167,21 @@ func (d dice) command() command.Command {
 			Stamp: at, Before: at.At - api.Instant(d.n(40)), BeforeAbroad: at.At - api.Instant(d.n(40)), BeforeDead: at.At - api.Instant(d.n(40)), Limit: d.n(3),
 		}
 	}
+}
+
+// lose draws the write-off of a host or of one instance there, mostly of a host that is down.
+func (d dice) lose(at command.Stamp) command.HostWriteOff {
+	c := command.HostWriteOff{Stamp: at, ID: api.HostID(one(d, someHosts)), Since: d.w.now - api.Instant(d.n(3))}
+	for _, id := range someHosts {
+		if h, ok := d.w.s.Host(api.HostID(id)); ok && h.State == api.HostDown && !d.chance(4) {
+			c.ID, c.Since = h.ID, h.DownSince
+			break
+		}
+	}
+	if on := d.w.s.allOn(c.ID); len(on) > 0 && d.chance(3) {
+		c.Instance = one(d, on).ID
+	}
+	return c
 }
 
 // part draws a hold that ok picks and one of its parts, or a name for each.

@@ -53,6 +53,8 @@ func (s *sagaBook) apply(c command.ForSaga) Result {
 		return s.instanceChanges(c)
 	case command.InstanceMove:
 		return s.instanceMove(c)
+	case command.HostWriteOff:
+		return s.hostWriteOff(c)
 	}
 	return Result{}
 }

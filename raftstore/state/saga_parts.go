@@ -146,13 +146,18 @@ func (s *sagaBook) partAck(c command.PartAck) Result {
 }
 
 // losePart marks the instances that a child gave up although it held them: its operator had
-// released the hold by force. Instances that should end are gone.
+// released the hold by force. Instances that should end are gone, and so are those that it has forgotten
+// because it was brought back from a backup.
 func (s *sagaBook) losePart(h *Hold, p *Part) {
+	l, ok := s.links.Get(string(p.Link))
+	forgotten := ok && l.Reconcile > 0
 	for _, pi := range p.Instances {
 		switch i := s.madeBy(h, pi.Spec.ID); {
 		case i == nil || !i.Live():
 		case i.Status == api.StatusDeleting:
 			s.setStatus(i, api.StatusDeleted, "")
+		case forgotten:
+			s.giveUpInstance(i.ID, forgottenBelow)
 		default:
 			s.setStatus(i, api.StatusError, "the zone's operator released it before it was decided")
 		}

@@ -30,6 +30,8 @@ type header struct {
 	Change  *CAChange       `cbor:"24,keyasint,omitempty"` // from api.FormFifth
 	CADue   uint64          `cbor:"25,keyasint,omitempty"` // from api.FormFifth
 
+	Incarnation api.Incarnation `cbor:"26,keyasint,omitempty"` // from api.FormFifth
+
 	Form     api.Form        `cbor:"28,keyasint,omitempty"` // the newest form of any entry in the state
 	Sections []sectionHeader `cbor:"29,keyasint,omitempty"`
 }
@@ -89,7 +91,7 @@ func (s *State) Save(w io.Writer) error {
 	e := codec.NewEncoder(w)
 	h := header{
 		Version: snapshotVersion, Index: s.index, Now: s.now, Zone: s.Zone, Name: s.Name, Config: s.Config,
-		CA: s.CA, CAKey: s.CAKey, Epochs: s.Epochs, Upload: s.upload, KEK: s.KEK, KEKDue: s.KEKDue, Change: s.Change, CADue: s.CADue, Form: s.form,
+		CA: s.CA, CAKey: s.CAKey, Epochs: s.Epochs, Upload: s.upload, KEK: s.KEK, KEKDue: s.KEKDue, Change: s.Change, CADue: s.CADue, Incarnation: s.Incarnation, Form: s.form,
 	}
 	var saves []func(codec.Encoder) error
 	for _, one := range s.sections() {
@@ -143,7 +145,7 @@ func LoadAhead(r io.Reader, newest api.Form, ahead Ahead) (s *State, err error) 
 	s = New()
 	s.index, s.now, s.form, s.limits = h.Index, h.Now, max(h.Form, api.FormFirst), limitsAt(h.Form)
 	s.Zone, s.Name, s.Config, s.CA, s.CAKey, s.Epochs, s.upload = h.Zone, h.Name, h.Config, h.CA, h.CAKey, h.Epochs, h.Upload
-	s.KEK, s.KEKDue, s.Change, s.CADue = h.KEK, h.KEKDue, h.Change, h.CADue
+	s.KEK, s.KEKDue, s.Change, s.CADue, s.Incarnation = h.KEK, h.KEKDue, h.Change, h.CADue, h.Incarnation
 	s.hostTable.Advance(h.Now)
 	if err = s.loadSections(d, h.Sections, newest, ahead); err != nil {
 		return nil, err

@@ -38,6 +38,7 @@ type Result struct {
 	Series  *Series // nil if it is gone
 	Binding *api.Binding
 	Losses  *Losses // of a link that was written off
+	Lost    *Lost   // on a host, with what was written off there
 }
 
 // Answer is the answer to one list of commands: the result of each, or an error if results are
@@ -185,6 +186,10 @@ func (s *State) apply(c command.ForSeveral) Result {
 		return s.linkDelete(c)
 	case command.LinkWriteOff:
 		return s.linkWriteOff(c)
+	case command.LinkRelink:
+		return s.linkRelink(c)
+	case command.LinkReconciled:
+		return s.linkReconciled(c)
 	case command.ProviderSet:
 		return s.providerSet(c)
 	case command.ConsumersPut:

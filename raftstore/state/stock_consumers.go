@@ -201,6 +201,14 @@ func (s *stockBook) consumerPut(e command.ConsumerEntry) {
 	s.bumpDrawn("", next.Shares)
 }
 
+// leaveProvider takes what a consumer has of one provider from it. Without anything else it is gone.
+func (s *stockBook) leaveProvider(id api.ConsumerID, from api.ProviderID) {
+	old, _ := s.consumers.Get(string(id))
+	e := command.ConsumerEntry{ID: id, Project: old.Project, User: old.User}
+	e.Shares = slices.DeleteFunc(slices.Clone(old.Shares), func(sh api.Share) bool { return sh.Provider == from })
+	s.consumerPut(e)
+}
+
 func (s *stockBook) loadConsumer(c *api.Consumer) {
 	s.consumers.Set(string(c.ID), c)
 	s.byOwner.Insert(joinKey(c.Project, c.ID))

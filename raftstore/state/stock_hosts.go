@@ -115,6 +115,18 @@ func (s *stockBook) takeDownUnserved(c command.HostsPut, served []api.HostID) {
 	}
 }
 
+// awaitAgent leaves the hosts of an agent that are down as not served: the agent has to register them
+// before they are up, and learns then which of its hosts were written off.
+func (s *stockBook) awaitAgent(agent api.AgentID) {
+	for _, old := range s.hostsOf(agent, 0) {
+		if old.State == api.HostDown && !old.Unserved {
+			h := *old
+			h.Unserved, h.Updated = true, s.now
+			s.storeHost(&h)
+		}
+	}
+}
+
 func (s *stockBook) hostPut(c command.HostsPut, e command.HostEntry) api.HostID {
 	h := Host{Host: api.Host{ID: e.ID, Name: e.Host.Name, Enabled: true, Created: c.At}, Work: s.index}
 	if id, known := s.byName.Get(e.Host.Name); known {

@@ -77,12 +77,16 @@ func (s *stockBook) hostsOf(agent api.AgentID, from uint64) []*Host {
 	return out
 }
 
-// Serves reports whether an agent has any host here.
+// Serves reports whether an agent serves any host here. One that does not is to register its hosts.
 func (s *stockBook) Serves(agent api.AgentID) bool {
 	found, prefix := false, workPrefix(agent)
 	s.work.Ascend(prefix, func(k string) bool {
-		found = strings.HasPrefix(k, prefix)
-		return false
+		if !strings.HasPrefix(k, prefix) {
+			return false
+		}
+		h, _ := s.hosts.Get(k[len(prefix)+8:])
+		found = !h.Unserved
+		return !found
 	})
 	return found
 }

@@ -120,7 +120,7 @@ func checkWork(tb require.TestingT, s *State, after uint64) {
 		serves := false
 		var want []*Host
 		for _, h := range s.hosts.Values() {
-			serves = serves || h.Agent == a
+			serves = serves || h.Agent == a && !h.Unserved
 			if h.Agent == a && h.Work > after && !h.Unserved {
 				want = append(want, h)
 			}

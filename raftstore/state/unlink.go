@@ -81,7 +81,7 @@ func (s *State) writeOffChild(l *api.Link) (lost Losses, r Result) {
 	}
 	for _, i := range s.instances.Values() {
 		if i.Link == l.ID && i.Live() {
-			s.writeOffInstance(i.ID)
+			s.giveUpInstance(i.ID, writtenOff)
 			lost.Instances++
 		}
 	}
@@ -104,15 +104,6 @@ func (s *State) writeOffParts(old *Hold, link api.LinkID) (n int) {
 		s.noteUntold(&h, -1)
 	}
 	return n
-}
-
-// writeOffInstance takes an instance as gone. It is not booted again, even if it was preempted.
-func (s *State) writeOffInstance(id api.InstanceID) {
-	if i, _ := s.instances.Get(string(id)); i.Eviction != nil {
-		s.stayEnded(i, api.RequeueEnded)
-	}
-	i, _ := s.instances.Get(string(id))
-	s.setStatus(i, api.StatusDeleted, writtenOff)
 }
 
 // writeOffParent aborts what a parent has not decided. With endWork it requests the end of all that

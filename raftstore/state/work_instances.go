@@ -179,6 +179,16 @@ func (s *workBook) stayEnded(old *api.Instance, why api.RequeueRefusal) {
 	s.putInstance(old, &i)
 }
 
+// giveUpInstance takes an instance as gone, with a fault that says why. It is not booted again, even
+// if it was preempted: it may still run.
+func (s *workBook) giveUpInstance(id api.InstanceID, fault string) {
+	if i, _ := s.instances.Get(string(id)); i.Eviction != nil {
+		s.stayEnded(i, api.RequeueEnded)
+	}
+	i, _ := s.instances.Get(string(id))
+	s.setStatus(i, api.StatusDeleted, fault)
+}
+
 // mustEnd lists a remote instance whose zone must be told to end it.
 func (s *workBook) mustEnd(i *api.Instance) {
 	s.unended.Insert(string(i.ID))

@@ -235,6 +235,7 @@ func (b *binder) chosenFor(k *keyChoice) (link api.LinkID, mine bool) {
 
 // layOutBound lays out a request with each group where its project is bound.
 func (e *Estimator) layOutBound(ctx context.Context, v *state.State, w *Want) (*Plan, []childAnswer) {
+	defer e.measurePhase(PhasePlan)()
 	b := e.newBinder(v, w)
 	if b == nil {
 		return e.layOut(ctx, v, w)

@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan/seal"
+	"berth/internal/measure"
 	"berth/raftstore/state"
 	"berth/zone"
 )
@@ -36,6 +37,22 @@ type Config struct {
 	Peers   Peers
 	Digests zone.Digests
 	Keys    Keys
+	// Phases measures the phases of estimates, by name: see the constants. Nil measures nothing.
+	Phases *measure.Family[string]
+}
+
+// The phases of an estimate that are measured.
+const (
+	PhaseOwn    = "own"    // planning on hosts of this zone
+	PhasePlan   = "plan"   // that, and asking the children
+	PhaseSeal   = "seal"   // making the blob
+	PhaseSelect = "select" // all of one call
+)
+
+// measurePhase measures a phase from now until the returned function is called.
+func (e *Estimator) measurePhase(phase string) (end func()) {
+	began := e.zone.Now()
+	return func() { e.phases.NoteTime(phase, e.zone.Now().Sub(began)) }
 }
 
 // Estimator makes the estimates of one zone on one node. Its methods may be called
@@ -45,6 +62,7 @@ type Estimator struct {
 	peers   Peers
 	digests zone.Digests
 	keys    Keys
+	phases  *measure.Family[string]
 
 	health       health        // outcomes of selects to children
 	usual        usual         // times of selects to children
@@ -58,7 +76,7 @@ type Estimator struct {
 // New returns an estimator.
 func New(c Config) *Estimator {
 	return &Estimator{
-		zone: c.Zone, peers: c.Peers, digests: c.Digests, keys: c.Keys,
+		zone: c.Zone, peers: c.Peers, digests: c.Digests, keys: c.Keys, phases: c.Phases,
 		health: health{of: map[api.LinkID]*childHealth{}}, usual: usual{of: map[api.LinkID]time.Duration{}},
 		holds: usual{of: map[api.LinkID]time.Duration{}}, asking: underWay{of: map[string]flight{}},
 		searches: make(chan struct{}, roomSearchesMax),

@@ -19,6 +19,7 @@ func (e *Estimator) sealContext(v *state.State, peer api.ZoneID, req *api.Reques
 }
 
 func (e *Estimator) sealPlan(v *state.State, peer api.ZoneID, req *api.Request, l *buildplan.Layer) ([]byte, error) {
+	defer e.measurePhase(PhaseSeal)()
 	ring, err := e.keys.Ring(v)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInternal, "estimate.seal", "", err)

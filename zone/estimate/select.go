@@ -86,6 +86,7 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	if err := check(req); err != nil {
 		return nil, err
 	}
+	defer e.measurePhase(PhaseSelect)()
 	call := requestid.Of(ctx)
 	if call != "" {
 		k := string(req.Project) + "\x00" + string(call)
@@ -319,6 +320,7 @@ func (a *childAnswer) emptyAnswer(req *api.Request) *api.SelectAnswer {
 // apply to all zones together; least is the number of slots by group that these hosts
 // must place first, nil for none. Groups that are bound elsewhere have none.
 func (e *Estimator) planOwn(v *state.State, req *api.Request, least []int, b *bounds) buildplan.Plan {
+	defer e.measurePhase(PhaseOwn)()
 	if allowsOwnHosts(v, &req.Zones) {
 		its := *req
 		its.Groups = slices.Clone(req.Groups)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -42,6 +43,27 @@ func (f *Fleet) Agents(v *state.State) []Agent {
 	}
 	return out
 }
+
+// CountAgents returns how many agents with hosts have called this leader within the time after which their
+// hosts are down, and how many have not.
+func (f *Fleet) CountAgents(v *state.State) (connected, silent int) {
+	seen, now := map[api.AgentID]bool{}, f.zone.Now()
+	for _, h := range v.AllHosts() {
+		if seen[h.Agent] {
+			continue
+		}
+		seen[h.Agent] = true
+		if f.beats.isKnown(h.Agent) && f.beats.silentFor(h.Agent, now) <= graceOf(v) {
+			connected++
+		} else {
+			silent++
+		}
+	}
+	return connected, silent
+}
+
+// graceOf returns the silence of an agent after which its hosts are down.
+func graceOf(v *state.State) time.Duration { return cmp.Or(v.Config.HostGrace, HostGraceDefault) }
 
 // RevokeAgent ends an agent: its certificates are refused from now on, and its hosts are down and
 // disabled. A repeat changes nothing.

@@ -46,7 +46,11 @@ func (f *Fleet) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentRe
 	if err != nil {
 		return nil, err
 	}
-	return &api.AgentRegistered{Term: f.zone.Store().Term(), Hosts: res.Hosts, Beat: AgentBeat}, nil
+	out := &api.AgentRegistered{Term: f.zone.Store().Term(), Hosts: res.Hosts, Beat: AgentBeat}
+	if known, ok := f.zone.View().Agent(a); ok {
+		out.Lost = known.Lost
+	}
+	return out, nil
 }
 
 // withUnits returns an inventory whose min_unit, if the agent has not set it, is the
@@ -184,12 +188,11 @@ func siftReports(v *state.State, a api.AgentID, items []api.InstanceReport) []ap
 // watchHosts marks hosts down when their agent is silent for too long, and up when it
 // calls again.
 func (f *Fleet) watchHosts(ctx context.Context) {
+	var seen outages
 	f.zone.Every(ctx, AgentBeat/2, func(ctx context.Context) error {
 		v := f.zone.View()
-		grace := v.Config.HostGrace
-		if grace == 0 {
-			grace = HostGraceDefault
-		}
+		seen.logChanges(ctx, f, v)
+		grace := graceOf(v)
 		down := command.HostsState{Stamp: f.zone.Stamp(), State: api.HostDown}
 		up := command.HostsState{Stamp: f.zone.Stamp(), State: api.HostUp}
 		now := f.zone.Now()
@@ -207,7 +210,6 @@ func (f *Fleet) watchHosts(ctx context.Context) {
 			if len(c.Hosts) == 0 {
 				continue
 			}
-			f.zone.Log().InfoContext(ctx, "hosts changed state", "state", c.State, "hosts", len(c.Hosts))
 			if _, err := f.zone.Propose(ctx, c); err != nil {
 				return err
 			}

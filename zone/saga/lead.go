@@ -47,6 +47,7 @@ func (s *Saga) Lead(ctx context.Context) {
 		zone.LoopOf(api.LinksMax, state.DueFollows, (*state.State).Children, (*state.State).Child, s.followOf),
 		{AtOnce: tellsAtOnce, All: s.dueQuestions, Every: sweepEvery},
 		{AtOnce: requeueAtOnce, All: s.dueRequeued, Every: sweepEvery},
+		{AtOnce: api.LinksMax, All: s.dueReconciles, Every: sweepEvery},
 	} {
 		wg.Go(func() { s.zone.RunLoop(ctx, l) })
 	}

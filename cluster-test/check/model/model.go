@@ -110,6 +110,9 @@ type Link struct {
 	Paused bool
 	Silent api.Instant // start of a child's silence; 0 without silence
 
+	Incarnation api.Incarnation // of the other zone, as it was accepted
+	Reconcile   api.Instant     // since when what both have is compared; 0 for not
+
 	Held, Committed *int // percent of each class that a parent may have; nil for lentPercent
 }
 
@@ -376,6 +379,8 @@ func (m *Model) applySaga(c command.ForSaga) *Refusal {
 		return m.instanceChanges(c)
 	case command.InstanceMove:
 		return m.instanceMove(c)
+	case command.HostWriteOff:
+		return m.hostWriteOff(c)
 	}
 	return nil
 }
@@ -408,6 +413,10 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 		m.pruneLeases(c)
 	case command.LinkWriteOff:
 		return m.linkWriteOff(c)
+	case command.LinkRelink:
+		return m.linkRelink(c)
+	case command.LinkReconciled:
+		return m.linkReconciled(c)
 	case command.LinkDelete, command.Restore, command.KEKUse, command.CAUse, command.CADrop:
 	}
 	return nil

@@ -536,6 +536,9 @@ func (m *Model) loseInstances(h *Hold, p *Part) {
 		case i == nil || !i.Live():
 		case i.Status == api.StatusDeleting:
 			m.setStatus(id, api.StatusDeleted)
+		case m.Links[p.Link] != nil && m.Links[p.Link].Reconcile > 0:
+			m.stayEnded(id)
+			m.setStatus(id, api.StatusDeleted)
 		default:
 			m.setStatus(id, api.StatusError)
 		}

@@ -52,8 +52,7 @@ func (m *Model) writeOffChild(link api.LinkID) *Refusal {
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.Instances)) {
 		if i := m.Instances[id]; i.Link == link && i.Live() {
-			m.stayEnded(id)
-			m.setStatus(id, api.StatusDeleted)
+			m.giveUp(id)
 		}
 	}
 	return nil

@@ -1,0 +1,48 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/agent/driver/fake"
+	"berth/api"
+)
+
+// TestFigures: an agent counts what runs, its work with its time, and its calls by what came of them.
+func TestFigures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{StartDelay: 2 * time.Second, StopDelay: time.Second})
+		a, err := New(config(z, d, 2))
+		require.NoError(t, err)
+		fresh := a.Figures()
+		assert.Zero(t, fresh.Contact)
+		assert.Equal(t, 2, fresh.Hosts)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- a.Run(ctx) }()
+		z.set("host-0001", work("a"), work("b"))
+		settle()
+		z.set("host-0001", work("a"), stopping("b"))
+		settle()
+		f := a.Figures()
+		assert.Equal(t, map[api.Status]int{api.StatusActive: 1}, f.Instances)
+		assert.Equal(t, uint64(2), f.Actions["start"].Count)
+		assert.Equal(t, uint64(1), f.Actions["stop"].Count)
+		assert.InDelta(t, 4, f.Actions["start"].Sum, .1)
+		assert.InDelta(t, 1, f.Actions["stop"].Sum, .1)
+		assert.LessOrEqual(t, time.Since(f.Contact), settleTime)
+		assert.Positive(t, f.Calls[Call{Path: api.PathAgentRegister}].Count)
+		assert.Positive(t, f.Calls[Call{Path: api.PathAgentWork}].Count)
+		for c := range f.Calls {
+			assert.Contains(t, []string{api.PathAgentRegister, api.PathAgentWork, api.PathAgentReport}, c.Path)
+		}
+		cancel()
+		require.NoError(t, <-done)
+		require.NoError(t, a.Close())
+	})
+}

@@ -1,0 +1,46 @@
+package gateway
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+)
+
+// TestIncarnations: a call counts only if each zone knows in which incarnation the other one is. Zones that were never brought
+// back send no headers.
+func TestIncarnations(t *testing.T) {
+	for _, c := range []struct {
+		from, meant, own, theirs api.Incarnation
+		says                     string // "" for accepted
+	}{
+		{0, 0, 0, 0, ""},
+		{5, 7, 7, 5, ""},
+		{5, 0, 0, 0, "has not confirmed it"},    // the caller came back
+		{0, 0, 0, 5, "stop it for good"},        // an old node of a caller that was confirmed
+		{4, 7, 7, 5, "stop it for good"},        // the same, of a caller that came back twice
+		{0, 0, 7, 0, "confirm it with"},         // this zone came back, and the caller does not know
+		{0, 6, 7, 0, "confirm it with"},         // it knows of an earlier return
+		{0, 7, 0, 0, "from a backup elsewhere"}, // this is an old node
+		{5, 0, 7, 0, "has not confirmed it"},    // both came back
+	} {
+		h := http.Header{}
+		if c.from > 0 {
+			h.Set(api.HeaderIncarnation, c.from.String())
+		}
+		if c.meant > 0 {
+			h.Set(api.HeaderMeant, c.meant.String())
+		}
+		err := checkIncarnations(h, c.own, c.theirs)
+		if c.says == "" {
+			assert.NoError(t, err, c)
+			continue
+		}
+		assert.Equal(t, api.CodeUnavailable, api.CodeOf(err), c)
+		assert.ErrorContains(t, err, c.says, c)
+	}
+	h := http.Header{api.HeaderIncarnation: {"-1"}}
+	assert.NoError(t, checkIncarnations(h, 0, 0), "a malformed one is none")
+}

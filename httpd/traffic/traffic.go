@@ -1,0 +1,135 @@
+// Package traffic measures the calls that a node answers: how many there were and how long they
+// took, by listener, method, route and status. A route is a pattern of the router's own table, so
+// that what callers send adds no series.
+package traffic
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"berth/internal/measure"
+)
+
+// Unmatched is the route of a call that was refused before a route was found; Aborted is the status of
+// one that ended without an answer.
+const (
+	Unmatched = "unmatched"
+	Aborted   = "aborted"
+)
+
+// Passed is the listener of a call that another node of the zone has passed on.
+const Passed = "node"
+
+// methods are those that calls have; others are counted as "other".
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+}
+
+// Route is what calls have in common.
+type Route struct{ Listener, Method, Path string }
+
+// Answer is a route with the status of the answer.
+type Answer struct {
+	Route
+	Status string
+}
+
+// Meter measures calls. It may be used concurrently, and nil measures nothing.
+type Meter struct {
+	now    func() time.Time
+	passed func(*http.Request) bool
+	took   *measure.Family[Route]
+	counts *measure.Counts[Answer]
+}
+
+// New returns a meter. passed reports whether another node has passed a call on; nil for never.
+func New(now func() time.Time, passed func(*http.Request) bool) *Meter {
+	return &Meter{now: now, passed: passed, took: measure.NewFamily[Route](), counts: measure.NewCounts[Answer]()}
+}
+
+// Read returns how long calls took, and how many had which answer, since the process started.
+func (m *Meter) Read() (took map[Route]measure.Distribution, answers map[Answer]uint64) {
+	return m.took.Read(), m.counts.Read()
+}
+
+type placeKey struct{}
+
+// place is where the handler of a call says which route it is of. One goroutine uses it.
+type place struct{ path string }
+
+// Watch measures what next answers on a listener.
+func (m *Meter) Watch(listener string) func(next http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		if m == nil {
+			return next
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			at, began := &place{path: Unmatched}, m.now()
+			out := &answer{ResponseWriter: w}
+			defer func() {
+				key := Route{listener, r.Method, at.path}
+				if at.path == Unmatched || !slices.Contains(methods, key.Method) {
+					key.Method = "other"
+				}
+				if m.passed != nil && m.passed(r) {
+					key.Listener = Passed
+				}
+				m.took.NoteTime(key, m.now().Sub(began))
+				m.counts.Add(Answer{key, out.text()})
+			}()
+			next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), placeKey{}, at)))
+			out.ended = true
+		})
+	}
+}
+
+// Name says that what next answers is of a route.
+func Name(path string) func(next http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if at, ok := r.Context().Value(placeKey{}).(*place); ok {
+				at.path = path
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// answer remembers the status of an answer.
+type answer struct {
+	http.ResponseWriter
+	status int  // 0 before the header
+	ended  bool // its handler has returned
+}
+
+func (a *answer) text() string {
+	switch {
+	case a.status != 0:
+		return strconv.Itoa(a.status)
+	case a.ended: // net/http writes it
+		return strconv.Itoa(http.StatusOK)
+	}
+	return Aborted
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 && status >= http.StatusOK { // others come before the answer
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(b []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

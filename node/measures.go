@@ -1,0 +1,95 @@
+package node
+
+import (
+	"net/http"
+	"time"
+
+	"berth/api"
+	"berth/httpd/admin"
+	"berth/httpd/agents"
+	"berth/httpd/traffic"
+	"berth/internal/measure"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// measures is what a node measures for its metrics. The methods may be called concurrently.
+type measures struct {
+	traffic  *traffic.Meter
+	phases   *measure.Family[string] // of estimates
+	calls    *measure.Family[admin.LinkCall]
+	outcomes *measure.Counts[admin.LinkOutcome]
+}
+
+func newMeasures(now func() time.Time) measures {
+	return measures{
+		traffic: traffic.New(now, func(r *http.Request) bool { return r.Header.Get(headerDoor) != "" }),
+		phases:  measure.NewFamily[string](), calls: measure.NewFamily[admin.LinkCall](), outcomes: measure.NewCounts[admin.LinkOutcome](),
+	}
+}
+
+// noteCall counts a call of a linked zone.
+func (m *measures) noteCall(l *api.Link, call string, code api.Code, took time.Duration) {
+	k := admin.LinkCall{Link: l.Name, Call: call}
+	m.calls.NoteTime(k, took)
+	m.outcomes.Add(admin.LinkOutcome{LinkCall: k, Code: code})
+}
+
+// agentDoor returns the handler of the calls of agents.
+func (n *Node) agentDoor() http.Handler {
+	return agents.New(agents.Config{
+		Zone: n.zone, Fleet: n.fleet, Renew: n.renewAgent, Trust: n.trustAgent, TrustMark: n.federation.TrustMark,
+		Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now, Refusals: n.refusals,
+		Insecure: n.opts.Insecure, Traffic: n.measures.traffic,
+	})
+}
+
+// adminDoor returns the handler of the admin listener.
+func (n *Node) adminDoor() http.Handler {
+	h := admin.New(admin.Config{
+		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
+		Removed: n.removed.Load, Backups: n.backupStatus,
+		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Waiting: n.turns.Waiting, Share: n.opts.Share, Refusals: n.refusals.Counts, Certificates: n.certificateEnds, CADue: func() bool { return n.federation.CADue() != "" }, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
+		Traffic: n.measures.traffic, Road: n.road, Version: n.opts.Version,
+	})
+	if n.opts.Admin != nil {
+		h = n.opts.Admin(h)
+	}
+	return h
+}
+
+// road returns what this node has measured and knows of the way of a request.
+func (n *Node) road() admin.Road {
+	v, now := n.view(), n.now()
+	log := n.store.Measures()
+	r := admin.Road{
+		Phases: n.measures.phases.Read(), Calls: n.measures.calls.Read(), Outcomes: n.measures.outcomes.Read(), Links: n.knownLinks(v),
+		Commands: log.Commands.Read(), Commit: log.Commit.Read(), Write: log.Write.Read(), Apply: log.Apply.Read(), Failed: log.Failed.Read(),
+		Waiting: n.store.Waiting(), Lag: n.store.Lag(), Role: n.store.Role(), Silent: len(n.store.Silent()), Liveness: map[string]int{},
+	}
+	r.Contact, r.Heard = n.store.Age(now)
+	for _, m := range n.store.Members() {
+		if m.Voter {
+			r.Voters++
+		} else {
+			r.Learners++
+		}
+		liveness := n.pools.livenessOf(m.ID)
+		if liveness == "" {
+			liveness = "unknown"
+		}
+		r.Liveness[liveness]++
+	}
+	r.AgentsConnected, r.AgentsSilent = n.fleet.CountAgents(v)
+	return r
+}
+
+// knownLinks returns what gossip knows of the linked zones.
+func (n *Node) knownLinks(v *state.State) []admin.Link {
+	var out []admin.Link
+	for _, l := range v.Links() {
+		_, age, heard := n.pools.Digest(l.Zone)
+		out = append(out, admin.Link{Name: l.Name, Role: l.Role, Up: heard && age <= zone.LinkFresh, Age: age, Heard: heard})
+	}
+	return out
+}

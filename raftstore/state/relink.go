@@ -1,0 +1,66 @@
+package state
+
+import (
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// A zone that was brought back from a backup has forgotten what happened since, and the zones that it is linked with have
+// not. The parent of a link puts that right, whichever of the two was brought back: it tells the child its decisions again, and then
+// compares the instances that both have. What the parent does not know ends in the child, and what the child does not know is
+// gone.
+
+// linkRelink accepts a later incarnation of a linked zone.
+func (s *State) linkRelink(c command.LinkRelink) Result {
+	old, ok := s.links.Get(string(c.ID))
+	switch {
+	case !ok:
+		return refuseWith(api.CodeNotFound, "no such zone")
+	case c.Incarnation > s.limits.incarnation:
+		return refuseWith(api.CodeInvalid, "an incarnation is at most %d", s.limits.incarnation)
+	case c.Incarnation <= old.Incarnation:
+		return refuseWith(api.CodeConflict, "incarnation %d of zone %q was accepted already", old.Incarnation, old.Name)
+	}
+	if len(c.Endpoints) > 0 {
+		if err := api.CheckGateways(c.Endpoints); err != nil {
+			return Result{Err: err}
+		}
+	}
+	s.acceptIncarnation(old, c)
+	if old.Role == api.LinkChild {
+		s.beginReconcile(old.ID)
+	}
+	l, _ := s.Link(c.ID)
+	return Result{Link: l}
+}
+
+// beginReconcile makes what this zone and a child have agreed due again: each decision that may still be of use is told anew, and
+// the changes of the child are followed from their beginning. Instances are compared when that is done.
+func (s *State) beginReconcile(id api.LinkID) {
+	s.noteReconciling(id, max(s.now, 1))
+	s.touchTopic(dueTopic(DueFollows, string(id)))
+	s.tellAllAgain(id)
+}
+
+// linkReconciled ends instances that a child has forgotten.
+func (s *State) linkReconciled(c command.LinkReconciled) Result {
+	l, ok := s.links.Get(string(c.ID))
+	switch {
+	case !ok:
+		return refuseWith(api.CodeNotFound, "no such zone")
+	case len(c.Gone) > command.ReconcileGoneMax:
+		return refuseWith(api.CodeInvalid, "at most %d instances are ended at once, got %d", command.ReconcileGoneMax, len(c.Gone))
+	case l.Reconcile == 0 || l.Reconcile != c.Since:
+		return refuseWith(api.CodeConflict, "zone %q was reconciled, or brought back again", l.Name)
+	}
+	for _, id := range c.Gone {
+		if i, ok := s.instances.Get(string(id)); ok && i.Link == c.ID && i.Live() {
+			s.giveUpInstance(i.ID, forgottenBelow)
+		}
+	}
+	if c.Done {
+		s.noteReconciled(l)
+		l, _ = s.Link(c.ID)
+	}
+	return Result{Link: l}
+}

@@ -1,0 +1,129 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// relinked is a world whose child c1 has the instances i1 and i2 of boot r1, which it has confirmed.
+func relinked(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.link("c1", api.LinkChild)
+	w.ok(create(w.stamp(), "r1", 2, 2))
+	w.ok(hold(w.stamp(), "k1", "r1", nil, part("c1", "i1", "i2")))
+	w.ok(command.HoldParts{Stamp: w.stamp(), ID: "k1", Answers: []command.PartAnswer{answer("c1", "i1", "i2")}})
+	w.ok(bootDecide(w.stamp(), "r1", api.DecisionCommit))
+	w.ok(command.PartAck{Stamp: w.stamp(), ID: "k1", Link: "c1", Decision: api.DecisionCommit})
+	require.Empty(t, w.s.UntoldHolds())
+	return w
+}
+
+func (w *world) relink(n api.Incarnation) api.Instant {
+	w.ok(command.LinkRelink{Stamp: w.stamp(), ID: "c1", Incarnation: n})
+	l, _ := w.s.Link("c1")
+	return l.Reconcile
+}
+
+// TestRelink: an incarnation is accepted once, and only a later one. What lives in a child is told again, and compared when that is
+// confirmed; what it has forgotten is gone.
+func TestRelink(t *testing.T) {
+	w := relinked(t)
+	w.refused(api.CodeNotFound, command.LinkRelink{Stamp: w.stamp(), ID: "c9", Incarnation: 5})
+	w.refused(api.CodeInvalid, command.LinkRelink{Stamp: w.stamp(), ID: "c1", Incarnation: api.IncarnationMax + 1})
+	w.refused(api.CodeInvalid, command.LinkRelink{Stamp: w.stamp(), ID: "c1", Incarnation: 5, Endpoints: []string{"no address"}})
+	w.refused(api.CodeConflict, command.LinkReconciled{Stamp: w.stamp(), ID: "c1", Done: true})
+	w.ok(command.LinkRelink{Stamp: w.stamp(), ID: "c1", Incarnation: 5, Endpoints: []string{"h:2"}})
+	w.refused(api.CodeConflict, command.LinkRelink{Stamp: w.stamp(), ID: "c1", Incarnation: 5})
+	w.refused(api.CodeConflict, command.LinkRelink{Stamp: w.stamp(), ID: "c1", Incarnation: 4})
+	l, _ := w.s.Link("c1")
+	assert.Equal(t, []string{"h:2"}, l.Endpoints)
+	assert.Equal(t, api.Incarnation(5), l.Incarnation)
+	assert.Zero(t, l.ChangesNext, "it is followed anew")
+	assert.Len(t, w.s.Reconciling(), 1)
+	assert.Len(t, w.s.UntoldHolds(), 1, "it is told again")
+	assert.True(t, w.s.OwesDecisions(l))
+	assert.Empty(t, w.s.ConfirmedAt("c1"))
+
+	w.ok(command.PartAck{Stamp: w.stamp(), ID: "k1", Link: "c1", Decision: api.DecisionCommit})
+	assert.False(t, w.s.OwesDecisions(l))
+	assert.Equal(t, []api.InstanceID{"i1", "i2"}, w.s.ConfirmedAt("c1"))
+	w.refused(api.CodeConflict, command.LinkReconciled{Stamp: w.stamp(), ID: "c1", Since: l.Reconcile + 1, Done: true})
+	w.ok(command.LinkReconciled{Stamp: w.stamp(), ID: "c1", Since: l.Reconcile, Gone: []api.InstanceID{"i2", "nobody"}})
+	i1, _ := w.s.Instance("i1")
+	i2, _ := w.s.Instance("i2")
+	assert.True(t, i1.Live())
+	assert.Equal(t, api.StatusDeleted, i2.Status)
+	assert.Equal(t, forgottenBelow, i2.Fault)
+	assert.Len(t, w.s.Reconciling(), 1, "it is not done")
+	w.ok(command.LinkReconciled{Stamp: w.stamp(), ID: "c1", Since: l.Reconcile, Done: true})
+	assert.Empty(t, w.s.Reconciling())
+	w.refused(api.CodeConflict, command.LinkReconciled{Stamp: w.stamp(), ID: "c1", Since: l.Reconcile, Done: true})
+}
+
+// TestForgottenHold: a hold that the child has forgotten altogether takes its instances with it.
+func TestForgottenHold(t *testing.T) {
+	w := relinked(t)
+	since := w.relink(5)
+	require.Positive(t, since)
+	w.ok(command.PartAck{Stamp: w.stamp(), ID: "k1", Link: "c1", Decision: api.DecisionCommit, Lost: true})
+	for _, id := range []api.InstanceID{"i1", "i2"} {
+		i, _ := w.s.Instance(id)
+		assert.Equal(t, api.StatusDeleted, i.Status)
+		assert.Equal(t, forgottenBelow, i.Fault)
+	}
+	assert.Empty(t, w.s.UntoldHolds())
+}
+
+func TestReconcileGoneLimit(t *testing.T) {
+	w := relinked(t)
+	c := command.LinkReconciled{Stamp: w.stamp(), ID: "c1", Since: w.relink(5)}
+	for n := range command.ReconcileGoneMax {
+		c.Gone = append(c.Gone, api.InstanceID(fmt.Sprint("x", n)))
+	}
+	c.Stamp = w.stamp()
+	w.ok(c)
+	c.Stamp, c.Gone = w.stamp(), append(c.Gone, "more")
+	w.refused(api.CodeInvalid, c)
+}
+
+// TestBringBack: the log goes on behind all that others may have heard, nodes are forgotten and their keys due, and children have
+// to be compared. A clock that is behind is refused.
+func TestBringBack(t *testing.T) {
+	w := relinked(t)
+	w.ok(command.NodePut{Stamp: w.stamp(), Node: api.Node{ID: "n1"}})
+	for n, kind := range []api.JoinKind{api.JoinNode, api.JoinAgent} {
+		w.ok(command.JoinPut{Stamp: w.stamp(), Token: api.JoinToken{ID: api.TokenID(fmt.Sprint("t", n)), Hash: []byte{1}, Kind: kind, Name: "x", Expires: api.Forever}})
+	}
+	admin := api.Token{ID: "a", Hash: []byte{2}, Roles: []api.UserRole{api.RoleAdmin}, Expires: api.Forever}
+	was := w.s.Now()
+	const life = api.Incarnation(1_800_000_000)
+	assert.Equal(t, api.CodeConflict, api.CodeOf(w.s.BringBack(Return{Incarnation: life, At: was - 1, Admin: admin})), "a clock that is behind")
+	assert.Equal(t, api.CodeConflict, api.CodeOf(w.s.BringBack(Return{At: was, Admin: admin})), "no incarnation")
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(w.s.BringBack(Return{Incarnation: api.IncarnationMax + 1, At: was})))
+	require.NoError(t, w.s.BringBack(Return{Incarnation: life, At: was, Admin: admin}))
+	index, term := life.Begin()
+	assert.Equal(t, index, w.s.Index())
+	assert.Greater(t, index, uint64(1)<<32)
+	assert.Less(t, index, uint64(1)<<62, "indices between zones")
+	assert.Less(t, term, uint64(1)<<53, "a term is a number in JSON")
+	assert.Empty(t, w.s.Nodes())
+	assert.False(t, w.s.Admitted("x"))
+	_, kept := w.s.Join("t1")
+	assert.True(t, kept, "of an agent")
+	_, kept = w.s.Join("t0")
+	assert.False(t, kept, "of a node")
+	assert.Equal(t, index, w.s.KEKDue)
+	assert.Equal(t, index, w.s.CADue)
+	_, known := w.s.Token("a")
+	assert.True(t, known)
+	assert.Len(t, w.s.Reconciling(), 1)
+	assert.Len(t, w.s.UntoldHolds(), 1)
+	assert.Equal(t, api.CodeConflict, api.CodeOf(w.s.BringBack(Return{Incarnation: life, At: was})), "the same again")
+}
