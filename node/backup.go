@@ -31,11 +31,16 @@ func (a authority) Snapshot(ctx context.Context, w io.Writer) error {
 	if _, err := a.n.store.Linearizable(ctx); err != nil {
 		return err
 	}
-	r, _, err := a.n.store.Snapshot(ctx)
+	return a.n.writeSnapshot(ctx, w)
+}
+
+// writeSnapshot writes a sealed backup of what this node has.
+func (n *Node) writeSnapshot(ctx context.Context, w io.Writer) error {
+	r, _, err := n.store.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	kek, err := a.n.keys.KEKInUse(a.n.view())
+	kek, err := n.keys.KEKInUse(n.view())
 	if err != nil {
 		return errors.Join(err, r.Close())
 	}

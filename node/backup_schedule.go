@@ -40,7 +40,7 @@ const (
 	backupTimeout   = time.Hour        // of one backup
 	backupRetryMax  = 10 * time.Minute // after a failure, if Every is not shorter
 	backupLook      = time.Minute      // how often the clock is compared with the schedule
-	backupReadyWait = time.Minute      // for the zone after a start, before a backup may fail
+	backupReadyWait = time.Minute      // for the zone, and for the node to catch up, before a backup fails
 
 	backupTime   = "20060102T150405Z"
 	backupSuffix = ".backup"
@@ -274,7 +274,7 @@ func newBackups(n *Node) *backups {
 	}
 	return &backups{
 		BackupSchedule: n.opts.Backups, zone: n.rec.ZoneName, now: n.now, log: n.log,
-		write: authority{n.federation, n}.Snapshot,
+		write: n.writeOwnBackup,
 		verify: func(r io.Reader) error {
 			b, _, err := ReadBackup(r, n.keys.KEKs())
 			if err == nil && b.State.Zone != n.rec.Zone {
@@ -290,10 +290,23 @@ func (n *Node) writeBackups(ctx context.Context) {
 	if n.backups == nil {
 		return
 	}
-	ready, cancel := context.WithTimeout(ctx, backupReadyWait)
-	_ = n.Ready(ready) // a backup says what is wrong
-	cancel()
 	n.backups.runSchedule(ctx)
+}
+
+// writeOwnBackup writes a backup of what this node has, whoever leads, once it has caught up with its zone.
+func (n *Node) writeOwnBackup(ctx context.Context, w io.Writer) error {
+	ready, cancel := context.WithTimeout(ctx, backupReadyWait)
+	defer cancel()
+	if err := n.Ready(ready); err != nil {
+		return err
+	}
+	for !n.current() {
+		if ready.Err() != nil {
+			return api.Wrap(api.CodeTimeout, "node.writeOwnBackup", "this node has not caught up with its zone in time", ready.Err())
+		}
+		backoff.Sleep(ready, readyPoll)
+	}
+	return n.writeSnapshot(ctx, w)
 }
 
 // backupStatus returns what became of the backups of this node, false if it has no schedule.

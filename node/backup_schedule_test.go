@@ -135,6 +135,20 @@ func TestBackupScheduleLimits(t *testing.T) {
 	}
 }
 
+// TestEachNodeWritesBackups: also one that does not lead.
+func TestEachNodeWritesBackups(t *testing.T) {
+	t.Parallel()
+	h := newZone(t, "a")
+	h.opts.Timing = patient
+	leader := h.run()
+	second := leader.joined("node-2")
+	second.opts.Backups = BackupSchedule{Dir: filepath.Join(t.TempDir(), "kept"), Every: time.Hour, Keep: 2}
+	other := second.run()
+	require.Eventually(t, func() bool { return other.backups.currentStatus().Written == 1 }, time.Minute, 20*time.Millisecond)
+	assert.Zero(t, other.backups.currentStatus().Failures)
+	assert.False(t, other.leading.Load())
+}
+
 // TestANodeWritesBackups: what a node writes by its schedule can be restored, and metrics tell of it.
 func TestANodeWritesBackups(t *testing.T) {
 	t.Parallel()
