@@ -115,10 +115,12 @@ func TestWhatIsNotWrittenOff(t *testing.T) {
 	w.ok(create(w.stamp(), "r2", 1, 1))
 	w.ok(command.HostsState{Stamp: w.stamp(), State: api.HostUp, Hosts: []api.HostID{"h1"}})
 	w.ok(hold(w.stamp(), "k2", "r2", slots("h1", "d")))
-	w.ok(command.InstanceMove{Stamp: w.stamp(), ID: "c", From: "h3", To: "h1"})
 	since = w.down("h1")
 	w.refused(api.CodeConflict, w.lose("h1", since, "")) // d is not decided
 	w.ok(bootDecide(w.stamp(), "r2", api.DecisionAbort))
+	w.ok(command.HostsState{Stamp: w.stamp(), State: api.HostUp, Hosts: []api.HostID{"h1"}})
+	w.ok(command.InstanceMove{Stamp: w.stamp(), ID: "c", From: "h3", To: "h1"})
+	since = w.down("h1")
 	w.refused(api.CodeConflict, w.lose("h1", since, "")) // c is on its way
 	w.ok(reports(w.stamp(), "a1", "h3", api.StatusDeleted, "c"))
 	r := w.ok(w.lose("h1", since, ""))
