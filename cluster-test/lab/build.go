@@ -35,9 +35,9 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// buildBinary builds cmd/berth with these tags the first time, and returns its path. It
+// BuildBinary builds cmd/berth with these tags the first time, and returns its path. It
 // is safe for concurrent use.
-func buildBinary(tags ...string) (string, error) {
+func BuildBinary(tags ...string) (string, error) {
 	all := slices.Concat(buildTags, tags)
 	slices.Sort(all)
 	key := strings.Join(slices.Compact(all), ",")

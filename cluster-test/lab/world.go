@@ -68,7 +68,7 @@ func New(t *testing.T, o Options) *World {
 	if testing.Short() {
 		t.Skip("starts real processes")
 	}
-	bin, err := buildBinary(o.Tags...)
+	bin, err := BuildBinary(o.Tags...)
 	require.NoError(t, err)
 	if o.Seed == 0 {
 		o.Seed = uint64(time.Now().UnixNano())

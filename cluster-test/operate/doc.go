@@ -1,0 +1,4 @@
+// Package operate runs every command block of docs/operate.md, in its order and as it is written, on
+// machines with their own networks, folders and names. It must never change a command: what the text around a
+// block assumes is prepared before, and what it promises is looked at afterwards.
+package operate

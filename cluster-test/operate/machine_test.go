@@ -1,0 +1,214 @@
+package operate
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/cluster-test/lab"
+)
+
+// patience is more than anything here takes that is not waited for on purpose.
+const patience = 3 * time.Minute
+
+// town is a network with machines on it, which nothing outside can see.
+type town struct {
+	t        *testing.T
+	bin      string // the binary
+	logs     string
+	bridge   *os.Process // a process in the namespaces of the network
+	machines map[string]*machine
+}
+
+// machine has a network stack, a host name and the folders of an operator and of Berth of its own.
+type machine struct {
+	*town
+	name    string
+	process *os.Process         // in the namespaces of the machine
+	running map[string]*program // by the folder of the node or the agent
+	admin   string              // address of the admin listener of its node
+}
+
+// program is a node or an agent that runs until it is stopped.
+type program struct {
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+}
+
+// newTown makes an empty network.
+func newTown(t *testing.T) *town {
+	t.Helper()
+	bin, err := lab.BuildBinary()
+	require.NoError(t, err)
+	w := &town{t: t, bin: bin, logs: t.TempDir(), machines: map[string]*machine{}}
+	w.bridge = w.hold("unshare", "--net", "--mount")
+	w.enter(w.bridge, "ip link add br0 type bridge && ip link set br0 up && ip link set lo up")
+	return w
+}
+
+// hold starts a process that does nothing, in namespaces of its own, until the test ends.
+func (w *town) hold(unshare ...string) *os.Process {
+	w.t.Helper()
+	c := exec.CommandContext(context.Background(), unshare[0], append(unshare[1:], "sh", "-c", "echo; exec sleep infinity")...)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := c.StdoutPipe()
+	require.NoError(w.t, err)
+	require.NoError(w.t, c.Start())
+	w.t.Cleanup(func() {
+		_ = c.Process.Kill() // it is killed by nobody else
+		_ = c.Wait()
+	})
+	_, err = out.Read(make([]byte, 1)) // it is in its namespaces now
+	require.NoError(w.t, err)
+	return c.Process
+}
+
+// enter runs a script in the namespaces of a process.
+func (w *town) enter(p *os.Process, script string) {
+	w.t.Helper()
+	c := within(context.Background(), p, "sh", "-ec", script)
+	out, err := c.CombinedOutput()
+	require.NoError(w.t, err, "%s\n%s", script, out)
+}
+
+// within is a command in the namespaces of a process.
+func within(ctx context.Context, p *os.Process, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", fmt.Sprint(p.Pid), "--net", "--mount", "--uts"}, args...)...)
+}
+
+// machine makes a machine with an address, or returns it.
+func (w *town) machine(name, address string) *machine {
+	w.t.Helper()
+	if m := w.machines[name]; m != nil {
+		return m
+	}
+	m := &machine{town: w, name: name, process: w.hold("unshare", "--net", "--mount", "--uts"), running: map[string]*program{}, admin: "127.0.0.1:7604"}
+	w.machines[name] = m
+	w.enter(w.bridge, fmt.Sprintf("ip link add to-%[1]s type veth peer name eth0 netns %[2]d && ip link set to-%[1]s master br0 up", name, m.process.Pid))
+	w.enter(m.process, fmt.Sprintf(`
+ip link set lo up
+ip addr add %s/8 dev eth0
+ip link set eth0 up
+hostname %s
+cp -a /etc /tmp/etc.$$
+for d in /root /var/lib /var/backups /usr/local/bin /etc; do mount -t tmpfs none $d; done
+cp -a /tmp/etc.$$/. /etc
+rm -rf /tmp/etc.$$
+touch /usr/local/bin/berth
+mount --bind %s /usr/local/bin/berth
+`, address, name, w.bin))
+	w.t.Cleanup(func() {
+		for dir := range m.running {
+			m.stop(dir)
+		}
+	})
+	return m
+}
+
+// try runs a line as an operator does who is root on the machine: in his folder, with what he has exported so far.
+// It returns what was printed on standard output and on standard error.
+func (m *machine) try(line string) (stdout, both string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c := within(ctx, m.process, "bash", "-c", "cd /root && umask 077 && { [ ! -e .env ] || . ./.env; } && "+line+"\nrc=$?; export -p > /root/.env; exit $rc")
+	var out, all bytes.Buffer
+	c.Stdout, c.Stderr = io.MultiWriter(&out, &all), &all
+	err = c.Run()
+	return out.String(), all.String(), err
+}
+
+// do is try of a line that must succeed. It returns what was printed on standard output.
+func (m *machine) do(line string) string {
+	m.t.Helper()
+	out, all, err := m.try(line)
+	m.t.Logf("%s$ %s\n%s", m.name, line, all)
+	require.NoError(m.t, err, "%s$ %s\n%s", m.name, line, all)
+	return out
+}
+
+// until repeats a line until it succeeds and prints what is wanted.
+func (m *machine) until(line, prints string) {
+	m.t.Helper()
+	lab.Within(m.t, patience, m.name+"$ "+line, func(context.Context) error {
+		out, all, err := m.try(line)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %s", err, all)
+		case !strings.Contains(out, prints):
+			return fmt.Errorf("%q is not in: %s", prints, all)
+		}
+		return nil
+	})
+}
+
+// start runs a line that goes on until it is stopped: a node or an agent of one folder.
+func (m *machine) start(line string) *program {
+	m.t.Helper()
+	p := &program{log: filepath.Join(m.logs, fmt.Sprintf("%s-%d", m.name, time.Now().UnixNano())), done: make(chan struct{})}
+	f, err := os.Create(p.log)
+	require.NoError(m.t, err)
+	p.cmd = within(context.Background(), m.process, "bash", "-c", "cd /root && umask 077 && exec "+line)
+	p.cmd.Stdout, p.cmd.Stderr = f, f
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(m.t, p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait() // what it says is in its log
+		_ = f.Close()
+		close(p.done)
+	}()
+	dir := dirOf(line)
+	require.Nil(m.t, m.running[dir], "%s runs on %s already", dir, m.name)
+	m.running[dir] = p
+	m.t.Logf("%s$ %s &", m.name, line)
+	m.t.Cleanup(func() {
+		if m.t.Failed() {
+			if b, err := os.ReadFile(p.log); err == nil {
+				m.t.Logf("log of %s$ %s\n%s", m.name, line, b[max(0, len(b)-8<<10):])
+			}
+		}
+	})
+	return p
+}
+
+// dirOf returns the folder in a line.
+func dirOf(line string) string {
+	_, rest, _ := strings.Cut(line, "--dir ")
+	dir, _, _ := strings.Cut(rest, " ")
+	return dir
+}
+
+// kill ends a node or an agent as a power cut does; stop asks it to end.
+func (m *machine) kill(dir string) { m.end(dir, syscall.SIGKILL) }
+func (m *machine) stop(dir string) { m.end(dir, syscall.SIGTERM) }
+
+func (m *machine) end(dir string, sig syscall.Signal) {
+	m.t.Helper()
+	p := m.running[dir]
+	require.NotNil(m.t, p, "nothing runs in %s on %s", dir, m.name)
+	delete(m.running, dir)
+	_ = p.cmd.Process.Signal(sig) // it may have ended
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		m.t.Errorf("%s on %s does not end", dir, m.name)
+		_ = p.cmd.Process.Kill()
+	}
+}
+
+// copy copies a file of the operator to another machine.
+func (m *machine) copy(file string, to *machine, as string) {
+	m.t.Helper()
+	out := m.do("base64 -w0 " + file)
+	to.do("echo " + out + " | base64 -d > " + as)
+}
