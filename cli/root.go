@@ -71,6 +71,11 @@ func nounCommand(name, short string, verbs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
+// GroupVerbs returns a command that has only verbs, at least one.
+func GroupVerbs(name, short string, verbs ...*cobra.Command) *cobra.Command {
+	return nounCommand(name, short, verbs...)
+}
+
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line

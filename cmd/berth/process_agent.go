@@ -30,6 +30,7 @@ type agentFlags struct {
 	diskEvery                                             time.Duration
 	attributes, traits                                    []string
 	logs                                                  logFlags
+	config                                                configFlag
 }
 
 func (e *env) agentCommand() *cobra.Command { return new(agentFlags).newCommand(e) }
@@ -53,9 +54,14 @@ override them. The attribute ip is the address of the host, for boots with --nea
 The first time, an agent joins with a token of "berth join-token create --kind agent".
 What it is given then, it keeps for later starts. --driver, --name, --hosts and --prefix
 cannot change, because they name its hosts; what else is given again changes, and an
-empty value ends it. --log-level and --log-format are not kept.`,
+empty value ends it. --log-level and --log-format are not kept.
+
+With --config, settings are read from a file in YAML whose keys are the flags' names without
+dashes in front; a flag that is given too wins, and the file wins over what was kept. See
+"berth config check".`,
 		Example: `  berth agent --dir /var/lib/berth-agent --join-file token.txt
   berth agent --dir ./agent --join-file token.txt --driver fake --hosts 1000 --shape vcpus=64,memory_mb=262144,disk_gb=2000
+  berth agent --config /etc/berth/agent.yaml
   berth agent --dir /var/lib/berth-agent --users 200000-209999
   berth agent --dir /var/lib/berth-agent --attribute ip=10.0.0.7 --attribute price=3.5 --trait CUSTOM_SSD`,
 		Args: cli.TakeNothing,
@@ -80,7 +86,7 @@ empty value ends it. --log-level and --log-format are not kept.`,
 	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits, empty for none (process driver)")
 	f.StringVar(&a.metrics, "metrics-addr", "", "`ADDRESS` at which the agent serves /metrics and /healthz to whoever calls, such as 127.0.0.1:7605 (default: none)")
 	a.logs.addFlags(c, "info")
-	cli.RequireFlags(c, "dir")
+	a.config.addFlag(c, e, agentSettings)
 	c.MarkFlagsMutuallyExclusive("user", "users")
 	return c
 }
@@ -91,6 +97,7 @@ func (a *agentFlags) runAgent(c *cobra.Command, e *env) error {
 	if err != nil {
 		return err
 	}
+	a.config.logUse(log)
 	if err = a.useRemembered(c); err != nil {
 		return err
 	}

@@ -21,11 +21,14 @@ import (
 
 // processCommands returns the commands that run or prepare a process of a zone.
 func processCommands(e *env) []*cobra.Command {
-	return []*cobra.Command{e.initCommand(), e.nodeCommand(), e.agentCommand(), e.devCommand(), e.demoCommand()}
+	return []*cobra.Command{e.initCommand(), e.nodeCommand(), e.agentCommand(), e.devCommand(), e.demoCommand(), e.configCommand()}
 }
 
 // logFlags choose the level and format of the log.
-type logFlags struct{ level, format string }
+type logFlags struct {
+	level, format string
+	now           slog.LevelVar // of the log that newLogger has made
+}
 
 func (l *logFlags) addFlags(c *cobra.Command, level string) {
 	c.Flags().StringVar(&l.level, "log-level", level, "lowest level to log: debug, info, warn or error")
@@ -34,11 +37,10 @@ func (l *logFlags) addFlags(c *cobra.Command, level string) {
 
 // newLogger returns the log of a process, which goes to the error output.
 func (l *logFlags) newLogger(e *env) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(l.level)); err != nil {
-		return nil, api.Errorf(api.CodeInvalid, "--log-level must be debug, info, warn or error, not %q", l.level)
+	if err := l.setLevel(l.level); err != nil {
+		return nil, err
 	}
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: &l.now}
 	switch l.format {
 	case "text":
 		return slog.New(slog.NewTextHandler(e.errOut, opts)), nil
@@ -46,6 +48,16 @@ func (l *logFlags) newLogger(e *env) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(e.errOut, opts)), nil
 	}
 	return nil, api.Errorf(api.CodeInvalid, "--log-format must be text or json, not %q", l.format)
+}
+
+// setLevel changes the level of the log. It may be called at any time.
+func (l *logFlags) setLevel(name string) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		return api.Errorf(api.CodeInvalid, "--log-level must be debug, info, warn or error, not %q", name)
+	}
+	l.now.Set(level)
+	return nil
 }
 
 // planKey reads the operator's own sealing key, if there is one.
@@ -178,6 +190,7 @@ func (e *env) nodeCommand() *cobra.Command {
 		key    string
 		disk   string
 		rate   map[string]int64
+		config configFlag
 	)
 	c := &cobra.Command{
 		Use:   "node --dir DIR",
@@ -189,9 +202,13 @@ The first time it starts, an additional node joins its zone with a token of
 change them, one node after the other. The node tells the zone, which tells its agents and
 the linked zones, and gets a certificate with the new names for its public API.
 
+With --config, settings are read from a file in YAML whose keys are the flags' names without
+dashes in front; a flag that is given too wins. See "berth config check".
+
 A node whose disk hangs, or whose disk or log cannot be trusted any more, ends itself
 with exit code 9. The zone continues without it.`,
 		Example: `  berth node --dir /var/lib/berth
+  berth node --config /etc/berth/node.yaml
   berth node --dir ./west-2 --join-file token.txt --host 10.0.0.6
   berth node --dir ./west-2 --host 10.0.9.6
   berth node --dir ./west-3 --join-file token.txt --host 0.0.0.0 --advertise-host west-3.example`,
@@ -214,6 +231,7 @@ with exit code 9. The zone continues without it.`,
 			o.Log, o.Now, o.Version = log, readClock, version
 			o.Share = turns.NewPressure(readClock).Share
 			o.Fatal = exitBroken(log)
+			config.logUse(log)
 			if o.Insecure {
 				log.Warn("tokens are not required: every caller is an administrator; hosts that run commands are refused while this node leads")
 			}
@@ -238,7 +256,7 @@ with exit code 9. The zone continues without it.`,
 	f.StringToInt64Var(&rate, "rate", nil, "class of calls and how many one party may make in a second, such as writes=100; 0 for any number; may be repeated. Classes: "+strings.Join(rates.Classes(), ", "))
 	listen.addFlags(c)
 	logs.addFlags(c, "info")
-	cli.RequireFlags(c, "dir")
+	config.addFlag(c, e, nodeSettings)
 	return c
 }
 
