@@ -46,6 +46,7 @@ func operatorCommand(e *env) *cobra.Command {
 		operatorLog(e),
 		operatorRecover(e),
 		operatorAudit(e),
+		operatorLogLevel(e),
 		nounCommand("config", "See and change the settings of the zone", configShow(e), configSet(e)),
 		nounCommand("keyring", "Manage the keys that seal plans", &cobra.Command{
 			Use:     "rotate",

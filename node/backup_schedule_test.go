@@ -144,8 +144,8 @@ func TestEachNodeWritesBackups(t *testing.T) {
 	second := leader.joined("node-2")
 	second.opts.Backups = BackupSchedule{Dir: filepath.Join(t.TempDir(), "kept"), Every: time.Hour, Keep: 2}
 	other := second.run()
-	require.Eventually(t, func() bool { return other.backups.currentStatus().Written == 1 }, time.Minute, 20*time.Millisecond)
-	assert.Zero(t, other.backups.currentStatus().Failures)
+	require.Eventually(t, func() bool { return other.backups.now.Load().currentStatus().Written == 1 }, time.Minute, 20*time.Millisecond)
+	assert.Zero(t, other.backups.now.Load().currentStatus().Failures)
 	assert.False(t, other.leading.Load())
 }
 
@@ -155,7 +155,7 @@ func TestANodeWritesBackups(t *testing.T) {
 	home := newZone(t, "a")
 	home.opts.Backups = BackupSchedule{Dir: filepath.Join(t.TempDir(), "kept"), Every: time.Hour, Keep: 2}
 	r := home.run()
-	require.Eventually(t, func() bool { return r.backups.currentStatus().Written == 1 }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return r.backups.now.Load().currentStatus().Written == 1 }, time.Minute, 20*time.Millisecond)
 	status, _ := r.backupStatus()
 	f, err := os.Open(filepath.Join(home.opts.Backups.Dir, status.File))
 	require.NoError(t, err)

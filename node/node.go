@@ -82,6 +82,9 @@ type Options struct {
 	// Backups are written on a schedule.
 	Backups BackupSchedule
 
+	// Level is that of Log, which the admin listener shows and changes; nil for a log that has none.
+	Level *slog.LevelVar
+
 	// For tests; all nil in production.
 	Net    Network           // in place of TCP
 	Memory *raftstore.Memory // in place of files for the replicated state
@@ -124,7 +127,7 @@ type Node struct {
 	uses      *door.Uses
 	refusals  *refusals.Counter
 	turns     *turns.Turns // of calls of the public API
-	backups   *backups     // nil without a schedule
+	backups   backupsNow
 	measures  measures
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
@@ -253,7 +256,7 @@ func (n *Node) buildZone() error {
 		Enrol: n.sendEnrolment, Alive: p.livenessOf, Now: n.now, Log: n.log,
 	})
 	n.rates, n.uses, n.turns = rates.New(n.opts.Rates), door.NewUses(), door.NewTurns(n.now, n.opts.Share)
-	n.backups = newBackups(n)
+	n.backups.replace(newBackups(n, n.opts.Backups))
 	leads := n.leading.Load
 	common := door.Config{
 		Zone: n.zone, Tokens: tokens{}, Leader: leads, Forward: n.forwardTo(doorAPI),

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
@@ -132,7 +133,10 @@ func (a *agentFlags) runAgent(c *cobra.Command, e *env) error {
 		return errors.Join(err, ag.Close())
 	}
 	log.InfoContext(ctx, "agent started", "version", version, "dir", a.dir, "hosts", len(hosts), "zone_addresses", home.Addresses, "metrics", a.metrics)
-	err = ag.Run(ctx)
+	told := newSupervised(log, answers(func() { ag.Figures() }), func() string { return fmt.Sprintf("serves %d hosts", len(hosts)) })
+	stopFollowing := newReload(c, e, kindOf(true), &a.config, &a.logs, log, told, nil).follow()
+	err = told.run(ctx, func() error { return ag.Run(ctx) })
+	stopFollowing()
 	stopMetrics()
 	return errors.Join(err, ag.Close())
 }

@@ -236,11 +236,12 @@ with exit code 9. The zone continues without it.`,
 				log.Warn("tokens are not required: every caller is an administrator; hosts that run commands are refused while this node leads")
 			}
 			equip(&o)
+			o.Level = &logs.now
 			n, err := node.Open(o)
 			if err != nil {
 				return err
 			}
-			return n.Run(c.Context())
+			return e.runNode(c, n, &config, &logs, log)
 		}),
 	}
 	f := c.Flags()

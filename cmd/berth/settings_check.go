@@ -24,17 +24,16 @@ type processKind struct {
 	command func(e *env) *cobra.Command
 }
 
-var processKinds = []processKind{
-	{"node", nodeSettings, (*env).nodeCommand},
-	{"agent", agentSettings, (*env).agentCommand},
+func processKinds() []processKind {
+	return []processKind{{"node", nodeSettings, (*env).nodeCommand}, {"agent", agentSettings, (*env).agentCommand}}
 }
 
 // kindOf returns the kind that --agent chooses.
 func kindOf(isAgent bool) processKind {
 	if isAgent {
-		return processKinds[1]
+		return processKinds()[1]
 	}
-	return processKinds[0]
+	return processKinds()[0]
 }
 
 // configCommand returns the verbs of configuration files.
@@ -196,7 +195,7 @@ func (e *env) listSettings(k processKind) []shownSetting {
 func (e *env) settingsReference() string {
 	var b strings.Builder
 	b.WriteString(referenceIntro)
-	for _, k := range processKinds {
+	for _, k := range processKinds() {
 		fmt.Fprintf(&b, "\n## Of %s\n\n| Key | Type | Default | Allowed | What it is | Kept | Reload |\n| --- | --- | --- | --- | --- | --- | --- |\n", map[string]string{"node": "a node", "agent": "an agent"}[k.name])
 		for _, s := range e.listSettings(k) {
 			byDefault := ""

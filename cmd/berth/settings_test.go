@@ -32,7 +32,7 @@ func TestSettingsReference(t *testing.T) {
 
 // TestEveryFlagIsASetting, but for --config itself, and no setting is without a flag.
 func TestEveryFlagIsASetting(t *testing.T) {
-	for _, k := range processKinds {
+	for _, k := range processKinds() {
 		f := k.command(&env{}).Flags()
 		for _, m := range regexp.MustCompile(`(?m)^ +(?:-., )?--([a-z-]+)`).FindAllStringSubmatch(f.FlagUsages(), -1) {
 			if name := m[1]; name != "config" && name != "help" {
@@ -63,7 +63,7 @@ func keysOf(s settings) (names []string) {
 
 // TestAFileOfDefaultsIsRight: what berth config show prints is accepted, with each default written out.
 func TestAFileOfDefaultsIsRight(t *testing.T) {
-	for i, k := range processKinds {
+	for i, k := range processKinds() {
 		agent := []string{"--agent"}[:i]
 		exit, out, errOut := berth(t, append([]string{"config", "show"}, agent...)...)
 		require.Zero(t, exit, errOut)
@@ -205,7 +205,7 @@ func configured(t *testing.T, k processKind, args ...string) (*cobra.Command, er
 // TestFlagsBeatTheFile, and the file beats defaults; what it gives counts as given.
 func TestFlagsBeatTheFile(t *testing.T) {
 	path := writeSettings(t, "dir: /d\nlog-level: debug\nbackup-keep: 3\napi-name: [a.example, b.example]\nrate: {writes: 7}\nhost: 10.0.0.5\nbackup-every: 2h")
-	c, err := configured(t, processKinds[0], "--config", path, "--log-level", "warn", "--api-name", "c.example", "--rate", "reads=1", "--backup-keep", "3")
+	c, err := configured(t, processKinds()[0], "--config", path, "--log-level", "warn", "--api-name", "c.example", "--rate", "reads=1", "--backup-keep", "3")
 	require.NoError(t, err)
 	got := map[string]string{}
 	for name := range nodeSettings {
@@ -218,16 +218,16 @@ func TestFlagsBeatTheFile(t *testing.T) {
 	}, got)
 
 	users := writeSettings(t, "dir: /d\nusers: 200000-200009\ntrait: []\nattribute: [price=3]")
-	c, err = configured(t, processKinds[1], "--config", users, "--user", "nobody")
+	c, err = configured(t, processKinds()[1], "--config", users, "--user", "nobody")
 	require.NoError(t, err)
 	assert.False(t, c.Flags().Changed("users"), "another was given in its place")
 	assert.True(t, c.Flags().Changed("trait"), "none is given")
 
-	_, err = configured(t, processKinds[0], "--config", writeSettings(t, "log-level: info"))
+	_, err = configured(t, processKinds()[0], "--config", writeSettings(t, "log-level: info"))
 	require.ErrorContains(t, err, "--dir is required")
-	_, err = configured(t, processKinds[0], "--config", filepath.Join(t.TempDir(), "none"), "--dir", "/d")
+	_, err = configured(t, processKinds()[0], "--config", filepath.Join(t.TempDir(), "none"), "--dir", "/d")
 	require.ErrorContains(t, err, "cannot be read")
-	_, err = configured(t, processKinds[0], "--config", "-", "--dir", "/d")
+	_, err = configured(t, processKinds()[0], "--config", "-", "--dir", "/d")
 	require.ErrorContains(t, err, "must name a file")
 }
 

@@ -14,7 +14,8 @@ import (
 // configFlag is --config of a process.
 type configFlag struct {
 	path   string
-	beaten []string // settings of the file that a flag has another value for
+	typed  map[string][]string // what the command line gives
+	beaten []string            // settings of the file that a flag has another value for
 }
 
 // addFlag adds the flag to a command, which reads the file before it runs. The command needs --dir, by
@@ -32,6 +33,12 @@ func (f *configFlag) addFlag(c *cobra.Command, e *env, known settings) {
 }
 
 func (f *configFlag) readFile(c *cobra.Command, e *env, known settings) error {
+	f.typed = map[string][]string{}
+	for name := range known {
+		if c.Flags().Changed(name) {
+			f.typed[name] = valuesAsInFile(c, name)
+		}
+	}
 	if f.path == "" {
 		return nil
 	}

@@ -5,6 +5,7 @@ package admin
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -55,6 +56,9 @@ type Config struct {
 	// Road returns what this process has measured and knows of the way of a request; nil for nothing.
 	Road    func() Road
 	Version string
+	// Level is that of the log of this process; nil for one that cannot be seen or changed.
+	Level *slog.LevelVar
+	Log   *slog.Logger // nil exactly if Level is
 }
 
 // Routes returns every call of the listener with its kind of read. Each call reports on
@@ -64,7 +68,7 @@ func Routes() []door.Route {
 	for _, path := range []string{"/healthz", "/readyz", "/state", "/metrics"} {
 		out = append(out, door.Route{Method: http.MethodGet, Path: path, Read: api.ReadLocal})
 	}
-	return out
+	return append(out, logLevelRoutes()...)
 }
 
 // New returns the handler of GET /healthz (the process serves), GET /readyz (it knows
@@ -104,6 +108,7 @@ func New(c Config) http.Handler {
 		}
 		wire.JSON(w, http.StatusOK, answer)
 	})
+	serveLogLevel(r, &c)
 	reg := newRegistry(c.Version)
 	reg.MustRegister(&collector{Config: c, leases: leaseCounter{seen: c.View().EventsEnd()}})
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))

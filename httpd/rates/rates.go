@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -122,7 +123,7 @@ type Over struct {
 // Limiter counts the calls at one node. Its methods may be called concurrently. A nil
 // Limiter refuses nothing.
 type Limiter struct {
-	rates Rates
+	rates atomic.Pointer[Rates]
 
 	mu      sync.Mutex                     // guards the fields below
 	full    *simplelru.LRU[key, time.Time] // when each bucket is full; one that is not kept is
@@ -143,21 +144,33 @@ func newLimiter(r Rates, most int) *Limiter {
 	if err != nil {
 		panic("rates.newLimiter: " + err.Error()) // most is not positive
 	}
-	return &Limiter{rates: r, full: full, refused: map[Class]uint64{}}
+	l := &Limiter{full: full, refused: map[Class]uint64{}}
+	l.SetRates(r)
+	return l
+}
+
+// SetRates changes the rates. What was counted so far counts on.
+func (l *Limiter) SetRates(r Rates) {
+	r = maps.Clone(r)
+	l.rates.Store(&r)
 }
 
 // Take counts a call of a class against each party, at the time now. It returns nil if all of
 // them may make it. Otherwise nothing is counted, and the party that must wait longest is
 // returned.
 func (l *Limiter) Take(now time.Time, c Class, parties ...Party) *Over {
-	if l == nil || l.rates[c] == 0 {
+	if l == nil {
+		return nil
+	}
+	perSecond := (*l.rates.Load())[c]
+	if perSecond == 0 {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var over *Over
 	for _, p := range parties {
-		per := l.rates[c] * cmp.Or(times[p.Kind], 1)
+		per := perSecond * cmp.Or(times[p.Kind], 1)
 		_, wait := l.next(now, key{c, p}, per)
 		if wait > 0 && (over == nil || wait > over.Wait) {
 			over = &Over{Class: c, Party: p, PerSecond: per, Wait: wait}
@@ -169,7 +182,7 @@ func (l *Limiter) Take(now time.Time, c Class, parties ...Party) *Over {
 	}
 	for _, p := range parties {
 		k := key{c, p}
-		full, _ := l.next(now, k, l.rates[c]*cmp.Or(times[p.Kind], 1))
+		full, _ := l.next(now, k, perSecond*cmp.Or(times[p.Kind], 1))
 		l.full.Add(k, full)
 	}
 	return nil

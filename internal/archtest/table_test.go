@@ -7,7 +7,7 @@ import "strings"
 // that folder.
 var layers = [][]string{
 	{"api"},
-	{"api/rest", "internal/actor", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/goruntime", "internal/measure", "internal/requestid", "internal/sysinfo", "internal/turns", "internal/watch"},
+	{"api/rest", "internal/actor", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/goruntime", "internal/measure", "internal/requestid", "internal/sdnotify", "internal/sysinfo", "internal/turns", "internal/watch"},
 	{"internal/script"},
 	{"binding", "capacity", "lease", "lease/recur", "preempt", "quota"},
 	{"filters/query", "capacity/queue"},
@@ -78,7 +78,7 @@ var doors = map[string][]string{
 	"golang.org/x/crypto":                     {"buildplan/seal", "identity"},
 	"golang.org/x/sync":                       {"zone", "gossip", "agent", "node"},
 	"github.com/itchyny/gojq":                 {"cli"},
-	"golang.org/x/sys":                        {"internal/sysinfo", "agent/driver/process"},
+	"golang.org/x/sys":                        {"internal/sdnotify", "internal/sysinfo", "agent/driver/process"},
 	"golang.org/x/term":                       {"cli"},
 	"gonum.org/v1/plot":                       {"bench/report"},
 	"testing":                                 tools,
