@@ -226,6 +226,22 @@ type ZoneConfig struct {
 	PublicAttributes []string `cbor:"12,keyasint,omitempty" form:"5"`
 	// HidesLayout says that parents are shown a part of the hosts: of each kind a power of two at most.
 	HidesLayout bool `cbor:"13,keyasint,omitempty" form:"5"`
+	// RemoveDeadAfter is how long a voter must be silent before the leader removes it, if that makes the zone safer; 0 for never.
+	RemoveDeadAfter time.Duration `cbor:"14,keyasint,omitempty" form:"5"`
+}
+
+// Limits of ZoneConfig.RemoveDeadAfter, if it is not 0.
+const (
+	RemoveDeadMin = 10 * time.Minute
+	RemoveDeadMax = 30 * 24 * time.Hour
+)
+
+// CheckRemoveDead returns an invalid-input error for a ZoneConfig.RemoveDeadAfter out of range.
+func CheckRemoveDead(d time.Duration) error {
+	if d != 0 && (d < RemoveDeadMin || d > RemoveDeadMax) {
+		return Errorf(CodeInvalid, "remove_dead_after must be %v to %v, or 0 for never, got %v", RemoveDeadMin, RemoveDeadMax, d)
+	}
+	return nil
 }
 
 // FilterSpec names a filter and sets its options.

@@ -37,6 +37,7 @@ func configTables(z rest.ZoneConfig) []table {
 	t.addRow("FANOUT", z.Fanout.Mode)
 	t.addRow("FANOUT SLACK", z.Fanout.Slack)
 	addShown(&t, &z)
+	t.addRow("REMOVE DEAD AFTER", showRemoval(z))
 	return []table{t}
 }
 

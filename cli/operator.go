@@ -47,6 +47,7 @@ func operatorCommand(e *env) *cobra.Command {
 		operatorRecover(e),
 		operatorAudit(e),
 		operatorLogLevel(e),
+		operatorAutopilot(e),
 		nounCommand("config", "See and change the settings of the zone", configShow(e), configSet(e)),
 		nounCommand("keyring", "Manage the keys that seal plans", &cobra.Command{
 			Use:     "rotate",

@@ -62,8 +62,10 @@ type Config struct {
 	Enrol func(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error)
 	// Alive returns what gossip knows of a node of this zone, "" for nothing.
 	Alive func(id api.NodeID) string
-	Now   func() time.Time
-	Log   *slog.Logger
+	// Silent returns the members that do not answer the heartbeats of this node, while it leads; nil for none.
+	Silent func() []api.NodeID
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // Federation applies the rules of membership and linking on one node of a zone. Its
@@ -80,6 +82,7 @@ type Federation struct {
 	attempt kekAttempt
 	enrol   func(ctx context.Context, t identity.JoinToken, e *api.Enrolment) (*api.Enrolment, error)
 	alive   func(id api.NodeID) string
+	silent  func() []api.NodeID
 	now     func() time.Time
 	log     *slog.Logger
 
@@ -100,6 +103,9 @@ func New(c Config) *Federation {
 	f := &Federation{
 		node: c.Node, zone: c.Zone, members: c.Members, peers: c.Peers, digests: c.Digests, keys: c.Keys, nodes: c.Nodes,
 		enrol: c.Enrol, alive: c.Alive, now: c.Now, log: c.Log, forms: linkForms{of: map[api.LinkID]heardForm{}}, pinErrors: pinErrors{of: map[api.LinkID]pinError{}},
+	}
+	if f.silent = c.Silent; f.silent == nil {
+		f.silent = func() []api.NodeID { return nil }
 	}
 	f.digest = digestCache{now: c.Now, make: func() *api.Digest {
 		d := c.Digest()

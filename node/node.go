@@ -253,7 +253,7 @@ func (n *Node) buildZone() error {
 	n.leases = leases.New(n.zone, n.estimator, n.fleet).WithCheck(n.checks)
 	n.federation = federation.New(federation.Config{
 		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.estimator.Digest, Keys: n.keys, Nodes: n,
-		Enrol: n.sendEnrolment, Alive: p.livenessOf, Now: n.now, Log: n.log,
+		Enrol: n.sendEnrolment, Alive: p.livenessOf, Silent: n.store.Silent, Now: n.now, Log: n.log,
 	})
 	n.rates, n.uses, n.turns = rates.New(n.opts.Rates), door.NewUses(), door.NewTurns(n.now, n.opts.Share)
 	n.backups.replace(newBackups(n, n.opts.Backups))
@@ -466,6 +466,7 @@ func (n *Node) runLeader(ctx context.Context) {
 	wg.Go(func() { n.federation.AnnounceGateways(ctx) })
 	wg.Go(func() { n.federation.AnnounceAuthorities(ctx) })
 	wg.Go(func() { n.federation.WarnOfCA(ctx) })
+	wg.Go(func() { n.federation.RunAutopilot(ctx) })
 	wg.Go(func() { n.saga.Lead(ctx) })
 	wg.Go(func() { n.fleet.Lead(ctx) })
 	wg.Go(func() { n.leases.Lead(ctx) })

@@ -169,6 +169,9 @@ type ZoneConfig struct {
 	PublicAttributes []string `json:"public_attributes,omitempty"`
 	// HidesLayout shows requests of other zones a part of the serving hosts: of each kind a power of two at most.
 	HidesLayout bool `json:"hides_layout,omitempty"`
+	// RemoveDeadAfter is how long a node that votes must be silent before the leader removes it, if that makes the zone
+	// safer, 10m to 720h; none for never.
+	RemoveDeadAfter Duration `json:"remove_dead_after,omitempty"`
 }
 
 // FanoutRule is what a zone says of which children are asked for slots.

@@ -221,7 +221,7 @@ func (d *dialect) showConfig(w http.ResponseWriter, _ *http.Request) error {
 		Tags: append([]string{}, c.Tags...), DefaultAZ: c.DefaultAZ, WebhookNetworks: c.WebhookNetworks,
 		Leases: rest.LeaseRuleOf(&c.Leases), Preemptibles: rest.PreemptRuleOf(&c.Preemptibles),
 		Bindings: rest.BindingRuleOf(&c.Bindings), Fanout: rest.FanoutRuleOf(&c.Fanout), PublicAttributes: c.PublicAttributes,
-		HidesLayout: c.HidesLayout,
+		HidesLayout: c.HidesLayout, RemoveDeadAfter: rest.Duration(c.RemoveDeadAfter),
 	}
 	return answerOne(w, http.StatusOK, "config", out)
 }
@@ -240,7 +240,7 @@ func (d *dialect) setConfig(w http.ResponseWriter, r *http.Request) error {
 		PlanTTL: time.Duration(b.Config.PlanTTL), HostGrace: time.Duration(b.Config.HostGrace), Tags: b.Config.Tags, DefaultAZ: b.Config.DefaultAZ,
 		WebhookNetworks: b.Config.WebhookNetworks, Leases: rule, Preemptibles: b.Config.Preemptibles.Rule(),
 		Bindings: b.Config.Bindings.Rule(), Fanout: b.Config.Fanout.Rule(), PublicAttributes: b.Config.PublicAttributes,
-		HidesLayout: b.Config.HidesLayout,
+		HidesLayout: b.Config.HidesLayout, RemoveDeadAfter: time.Duration(b.Config.RemoveDeadAfter),
 	})
 	if err != nil {
 		return err

@@ -66,6 +66,9 @@ func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
 	if err = api.ValidatePublicAttributes(c.PublicAttributes); err != nil {
 		return inPart("public_attributes: ", err)
 	}
+	if err = api.CheckRemoveDead(c.RemoveDeadAfter); err != nil {
+		return err
+	}
 	_, err = z.Propose(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c})
 	return err
 }
