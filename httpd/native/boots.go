@@ -28,7 +28,7 @@ func (d *dialect) readOrder(r *http.Request, limit int64) (*intake.BootOrder, *r
 		return nil, nil, err
 	}
 	from := intake.Source{Caller: door.Caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Call: requestid.Of(r.Context())}
-	o, err := intake.Order(d.Zone, from, &body)
+	o, err := intake.Order(d.Zone, d.Digests, from, &body)
 	return o, &body.Server, err
 }
 

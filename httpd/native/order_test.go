@@ -145,7 +145,7 @@ func TestWhatABootMaySayOfHostsIsHandedOn(t *testing.T) {
 	r := w.booted(t, admin, several(
 		[]string{
 			group("web", `"max_count":3`, `"min_count":2`, `"traits":{"required":["B","A"],"any_of":[["D","C"]]}`, `"imageRef":"i"`,
-				`"image_properties":{"architecture":"arm"}`, `"availability_zone":"az:host-2"`,
+				`"image_properties":{"architecture":"arm"}`, `"availability_zone":"az1:host-2"`,
 				hints(`"same_host":["id-web","id-far"]`, `"query":"[ \"=\", \"$host\", \"h\" ]"`, `"build_near_host_ip":"10.1.2.3"`, `"force_hosts":["host-1"]`)),
 			group("db", hints(`"query":[">=","$free_ram_mb",1024]`, `"build_near_host_ip":"2001:db8::1","cidr":"/64"`, `"ignore_hosts":["host-3"]`)),
 		},
@@ -153,7 +153,7 @@ func TestWhatABootMaySayOfHostsIsHandedOn(t *testing.T) {
 		`"zones":{"allowed":["east"],"min_zones":1}`, `"lifetime":"90m"`, `"timeout":"30s"`,
 	))
 	web, db := r.Groups[0], r.Groups[1]
-	assert.Equal(t, []any{"web", 3, 2, "az"}, []any{web.Name, web.Count, web.Min, web.AZ})
+	assert.Equal(t, []any{"web", 3, 2, "az1"}, []any{web.Name, web.Count, web.Min, web.AZ})
 	assert.Equal(t, api.Traits{Required: []string{"A", "B"}, AnyOf: [][]string{{"C", "D"}}}, web.Traits)
 	assert.Equal(t, api.Image{Ref: "i", Properties: map[string]string{"architecture": "arm"}}, web.Image)
 	assert.Equal(t, api.Hints{
@@ -167,7 +167,7 @@ func TestWhatABootMaySayOfHostsIsHandedOn(t *testing.T) {
 	assert.Equal(t, api.ZoneRule{Allowed: []string{"east"}, MinZones: 1}, r.Zones)
 	assert.Equal(t, 90*time.Minute, r.Lifetime)
 
-	r = w.booted(t, member, `{"server":{"name":"a","flavorRef":"small","availability_zone":"az"},"os:scheduler_hints":{"different_host":["id-web"]}}`)
+	r = w.booted(t, member, `{"server":{"name":"a","flavorRef":"small","availability_zone":"az1"},"os:scheduler_hints":{"different_host":["id-web"]}}`)
 	assert.Equal(t, []api.InstanceID{"id-web"}, r.Groups[0].Hints.DifferentHost)
 	assert.Empty(t, r.Groups[0].Name)
 }
@@ -229,6 +229,12 @@ func TestZonesThatABootNamesAreThere(t *testing.T) {
 			`"allowed":` + many("z", api.ZoneNamesMax+1): fmt.Sprintf("at most %d entries", api.ZoneNamesMax),
 		} {
 			newWorld(t).refused(t, call{method: "POST", target: target, token: member, body: order(`"zones":{` + rule + `}`)}, api.CodeInvalid, says)
+		}
+		for part, says := range map[string]string{
+			`"availability_zone":"az11"`:       `availability_zone: there is no availability zone "az11" here or below (did you mean "az1"?); there are az-zone-east, az-zone-west, az1, root`,
+			`"zones":{"allowed_tags":["ssd"]}`: `zones.allowed_tags: there is no zone with the tag "ssd" here or below`,
+		} {
+			newWorld(t).refused(t, call{method: "POST", target: target, token: member, body: order(part)}, api.CodeInvalid, says)
 		}
 	}
 	for _, rule := range []string{`"allowed":["root"]`, `"allowed":["west","east"]`, `"excluded":["nope"]`, `"allowed":["east"],"excluded":["east","nope"]`} {

@@ -41,7 +41,7 @@ func (d *dialect) createVolume(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	from := intake.Source{Caller: door.Caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Call: requestid.Of(r.Context())}
-	o, err := intake.Order(d.Zone, from, intake.VolumeBody(&body.Volume))
+	o, err := intake.Order(d.Zone, d.Digests, from, intake.VolumeBody(&body.Volume))
 	if err != nil {
 		return err
 	}

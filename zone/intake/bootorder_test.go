@@ -75,7 +75,7 @@ func body(change func(b *rest.BootBody, web *rest.GroupCreate)) *rest.BootBody {
 // digestOf returns the digest of what c asks for.
 func (w *world) digestOf(t *testing.T, c api.Caller, b *rest.BootBody) string {
 	t.Helper()
-	o, err := Order(w.zone, Source{Caller: c}, b)
+	o, err := Order(w.zone, nil, Source{Caller: c}, b)
 	require.NoError(t, err)
 	require.NotEmpty(t, o.Digest)
 	return string(o.Digest)
@@ -197,7 +197,7 @@ func TestADigestHasNamesAndNotWhatTheyStandFor(t *testing.T) {
 	}}, command.GroupDelete{Stamp: at, Project: "p1", ID: "group-apart"}, command.GroupPut{Stamp: at, Group: api.ServerGroup{
 		ID: "group-new", Name: "apart", Project: "p1", Policy: api.AntiAffinity, Max: 2,
 	}})
-	o, err := Order(w.zone, Source{Caller: admin, Key: "k", Call: "c"}, same)
+	o, err := Order(w.zone, nil, Source{Caller: admin, Key: "k", Call: "c"}, same)
 	require.NoError(t, err)
 	assert.Equal(t, first, string(o.Digest))
 	assert.Equal(t, int64(2), o.Request.Groups[0].Resources[api.VCPU])

@@ -25,12 +25,13 @@ const cidrDefault = "/24"
 
 // reading is the state of reading one boot body.
 type reading struct {
-	v      *state.State
-	caller api.Caller
-	order  *BootOrder  // as asked
-	groups []api.Group // those of the order, with what their flavors ask for
-	joined []api.Rule  // of the server groups that the groups join
-	kinds  []kind      // whether each group is preemptible
+	v       *state.State
+	digests zone.Digests // of the children; nil for none
+	caller  api.Caller
+	order   *BootOrder  // as asked
+	groups  []api.Group // those of the order, with what their flavors ask for
+	joined  []api.Rule  // of the server groups that the groups join
+	kinds   []kind      // whether each group is preemptible
 
 	reservation api.ReservationID // that a group has for a flavor; "" for none
 
@@ -48,8 +49,9 @@ type Source struct {
 }
 
 // Order reads and checks a boot body, and looks up the names in it. References to
-// missing objects are refused, unless the zone already has the answer to the same order.
-func Order(z *zone.Zone, from Source, body *rest.BootBody) (*BootOrder, error) {
+// missing objects are refused, unless the zone already has the answer to the same order. What
+// digests, nil for none, say of the children tells which availability zones and tags there are.
+func Order(z *zone.Zone, digests zone.Digests, from Source, body *rest.BootBody) (*BootOrder, error) {
 	s := &body.Server
 	if body.Hints != nil {
 		if s.Hints != nil {
@@ -57,7 +59,7 @@ func Order(z *zone.Zone, from Source, body *rest.BootBody) (*BootOrder, error) {
 		}
 		s.Hints = body.Hints
 	}
-	rd := &reading{v: z.View(), caller: from.Caller, order: &BootOrder{Blob: s.Blob, BootTerms: command.BootTerms{
+	rd := &reading{v: z.View(), digests: digests, caller: from.Caller, order: &BootOrder{Blob: s.Blob, BootTerms: command.BootTerms{
 		Name: s.Name, Metadata: s.Metadata, Request: api.Request{
 			Reservation: api.ReservationID(s.Reservation), Project: from.Caller.Project, Class: api.Firm,
 			OnPreempt: s.OnPreempt, Preempt: s.Preempt,
@@ -132,11 +134,8 @@ func (rd *reading) readOrder(s *rest.ServerCreate, key string) error {
 	return err
 }
 
-// knownMax bounds the zones that a refusal names.
-const knownMax = 10
-
-// readZones reads the zones in which a boot may lie. Allowed zones must exist; excluded
-// ones need not.
+// readZones reads the zones in which a boot may lie. Allowed zones and tags must exist;
+// excluded ones need not.
 func (rd *reading) readZones(r *rest.ZoneRule) error {
 	if r == nil {
 		return nil
@@ -159,35 +158,8 @@ func (rd *reading) readZones(r *rest.ZoneRule) error {
 	if no := UnknownZone(rd.v, r.Allowed...); no != "" {
 		rd.noteMissing("zones.allowed: %s", no)
 	}
+	rd.checkTags(r.AllowedTags)
 	return nil
-}
-
-// UnknownZone describes the first name that is neither this zone nor a direct child; ""
-// if there is none.
-func UnknownZone(v *state.State, names ...string) string {
-	known := []string{v.Name}
-	for _, l := range v.Children() {
-		known = append(known, l.Name)
-	}
-	for _, name := range names {
-		if !slices.Contains(known, name) {
-			return fmt.Sprintf("there is no zone %q here; this is zone %s, and its direct children are %s", name, known[0], listOf(known[1:]))
-		}
-	}
-	return ""
-}
-
-// listOf formats the names of some zones.
-func listOf(names []string) string {
-	n := len(names)
-	if n == 0 {
-		return "none"
-	}
-	out := strings.Join(names[:min(n, knownMax)], ", ")
-	if n > knownMax {
-		out += fmt.Sprintf(" and %d more", n-knownMax)
-	}
-	return out
 }
 
 // parseSpan reads a duration; "" is 0, which stands for none.
@@ -272,6 +244,7 @@ func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 		}
 		out.Hints.ForceHosts = []string{host}
 	}
+	rd.checkAZ(part, az)
 	var hint *rest.Flag
 	if g.Hints != nil {
 		if err := rd.readHints(part+"scheduler_hints.", g.Hints, &out.Hints); err != nil {
@@ -286,7 +259,7 @@ func (rd *reading) readGroup(part string, g *rest.GroupCreate, num *int) error {
 	f, ok := rd.flavorFor(&out)
 	if !ok { // the first answer needs no flavor
 		f = &api.Flavor{}
-		rd.noteMissing("%sflavorRef: there is no flavor %q in this zone; see GET /flavors", part, g.FlavorRef)
+		rd.noteMissing("%sflavorRef: there is no flavor %q in this zone%s; see GET /flavors", part, g.FlavorRef, near(g.FlavorRef, flavorNames(rd.v)))
 	}
 	rd.checkHosts(part, &out.Hints)
 	rd.kinds = append(rd.kinds, rd.kindOf(part, hint, f, g))

@@ -21,7 +21,7 @@ var (
 
 // order reads what s asks for.
 func (w *world) order(c api.Caller, s *rest.ServerCreate) (*BootOrder, error) {
-	return Order(w.zone, Source{Caller: c, Call: "req-1"}, &rest.BootBody{Server: *s})
+	return Order(w.zone, nil, Source{Caller: c, Call: "req-1"}, &rest.BootBody{Server: *s})
 }
 
 // web returns what asks for one small instance, as change has it.
@@ -88,9 +88,9 @@ func TestAnOrderIsChecked(t *testing.T) {
 	refused(t, err, api.CodeForbidden, "need the role admin")
 	_, err = w.order(member, web(func(s *rest.ServerCreate) { s.AvailabilityZone = "az:host-1" }))
 	refused(t, err, api.CodeForbidden, "availability_zone with a host needs the role admin")
-	_, err = Order(w.zone, Source{Caller: member, Key: "a b"}, &rest.BootBody{Server: *web(func(*rest.ServerCreate) {})})
+	_, err = Order(w.zone, nil, Source{Caller: member, Key: "a b"}, &rest.BootBody{Server: *web(func(*rest.ServerCreate) {})})
 	refused(t, err, api.CodeInvalid, api.HeaderIdempotencyKey)
-	_, err = Order(w.zone, Source{Caller: member}, &rest.BootBody{Hints: &rest.SchedulerHints{}, Server: *hinted(rest.SchedulerHints{})})
+	_, err = Order(w.zone, nil, Source{Caller: member}, &rest.BootBody{Hints: &rest.SchedulerHints{}, Server: *hinted(rest.SchedulerHints{})})
 	refused(t, err, api.CodeInvalid, "two names of one thing")
 }
 
@@ -131,16 +131,16 @@ func TestAnOrderHasWhatItsNamesStandFor(t *testing.T) {
 func TestARepeatedOrderNeedsNothingThatItNamed(t *testing.T) {
 	w := newWorld(t)
 	from, body := Source{Caller: member, Key: "k"}, &rest.BootBody{Server: *hinted(rest.SchedulerHints{Group: "apart"})}
-	o, err := Order(w.zone, from, body)
+	o, err := Order(w.zone, nil, from, body)
 	require.NoError(t, err)
 	_, err = w.zone.Propose(t.Context(), o.Command(w.zone.Stamp()))
 	require.NoError(t, err)
 	at := w.zone.Stamp()
 	w.store.Must(t, command.FlavorDelete{Stamp: at, ID: "small"}, command.GroupDelete{Stamp: at, Project: "p1", ID: "group-apart"})
-	_, err = Order(w.zone, from, body)
+	_, err = Order(w.zone, nil, from, body)
 	require.NoError(t, err)
 	from.Key = "another"
-	_, err = Order(w.zone, from, body)
+	_, err = Order(w.zone, nil, from, body)
 	refused(t, err, api.CodeInvalid, "there is no flavor")
 }
 

@@ -147,17 +147,17 @@ func TestARepeatKnowsItsBootWhateverTheRule(t *testing.T) {
 		w.setRule(t, api.PreemptRule{Ways: api.PreemptWays(), Projects: []api.ProjectID{"p1"}})
 		body.OnPreempt = api.PreemptRequeue
 		from := Source{Caller: member, Key: "k"}
-		first, err := Order(w.zone, from, &rest.BootBody{Server: *body})
+		first, err := Order(w.zone, nil, from, &rest.BootBody{Server: *body})
 		require.NoError(t, err, name)
 		require.Equal(t, api.Preemptible, first.Request.Class)
 		_, err = w.zone.Propose(t.Context(), first.Command(w.zone.Stamp()))
 		require.NoError(t, err)
 		w.setRule(t, api.PreemptRule{Ways: []api.PreemptWay{api.PreemptByImage}, Allowed: []api.ProjectID{"p2"}})
-		again, err := Order(w.zone, from, &rest.BootBody{Server: *body})
+		again, err := Order(w.zone, nil, from, &rest.BootBody{Server: *body})
 		require.NoError(t, err, name)
 		assert.Equal(t, first.Digest, again.Digest, name)
 		from.Key = "another"
-		_, err = Order(w.zone, from, &rest.BootBody{Server: *body})
+		_, err = Order(w.zone, nil, from, &rest.BootBody{Server: *body})
 		require.Error(t, err, name)
 	}
 	w := newWorld(t)
