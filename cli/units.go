@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -35,6 +36,46 @@ func ParseSize(text string, unitMiB float64) (int64, bool) {
 		return 0, false
 	}
 	return int64(f), true
+}
+
+// points is a flag value of points of cost, one of which is the worth of 1 MiB of memory. It is
+// given as that much memory, such as 64G or -512M; a bare number counts points.
+type points int64
+
+func (p *points) Set(text string) error {
+	if n, err := strconv.ParseInt(strings.TrimSuffix(text, "M"), 10, 64); err == nil {
+		*p = points(n)
+		return nil
+	}
+	digits, negative := strings.CutPrefix(text, "-")
+	n, ok := ParseSize(digits, 1)
+	if !ok {
+		return errors.New("must be the worth of some memory, such as 64G, -1T or 0")
+	}
+	if *p = points(n); negative {
+		*p = -*p
+	}
+	return nil
+}
+
+func (p *points) String() string { return showPoints(int64(*p)) }
+
+func (*points) Type() string { return "SIZE" }
+
+// showPoints formats points as the memory that they are the worth of, as Set reads it.
+func showPoints(n int64) string {
+	for _, unit := range []struct {
+		name string
+		size int64
+	}{{"T", 1 << 20}, {"G", 1 << 10}} {
+		if n != 0 && n%unit.size == 0 && max(n, -n) <= api.AmountMax {
+			return strconv.FormatInt(n/unit.size, 10) + unit.name
+		}
+	}
+	if n == 0 {
+		return "0"
+	}
+	return strconv.FormatInt(n, 10) + "M"
 }
 
 // sortedPairs returns "a=1, b=2".

@@ -334,6 +334,25 @@ func TestSizes(t *testing.T) {
 	assert.False(t, ok, "half a GiB is no disk")
 }
 
+// TestPoints: an offset is given as the memory that it is worth, and printed so that it can be given again.
+func TestPoints(t *testing.T) {
+	for text, want := range map[string]int64{
+		"64G": 64 << 10, "-64G": -64 << 10, "1T": 1 << 20, "-1.5T": -3 << 19, "1000": 1000, "-7M": -7, "0": 0, "1000000000000M": 1_000_000_000_000,
+	} {
+		var p, again points
+		require.NoError(t, p.Set(text), text)
+		assert.Equal(t, want, int64(p), text)
+		require.NoError(t, again.Set(p.String()))
+		assert.Equal(t, p, again, "%s is printed as %s", text, p.String())
+	}
+	for n, want := range map[int64]string{64 << 10: "64G", -1 << 20: "-1T", 1025: "1025M", -5: "-5M", 0: "0"} {
+		assert.Equal(t, want, showPoints(n))
+	}
+	for _, text := range []string{"", "-", "--1G", "+-1G", "64K", "0.3G", "1e3", "much"} {
+		require.Error(t, new(points).Set(text), text)
+	}
+}
+
 // TestWordsThatAreNotUTF8AreRefused: they would be sent as another text.
 func TestWordsThatAreNotUTF8AreRefused(t *testing.T) {
 	file := func(text string) string {

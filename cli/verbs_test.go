@@ -73,7 +73,7 @@ var verbs = []string{
 	"zone list --no-headers",
 	"zone show west",
 	"zone info",
-	"zone link-token west --weight-offset 5",
+	"zone link-token west --weight-offset 64G",
 	"zone link --link-token-file -",
 	"zone set west --weight-scale 2 --name west",
 	"zone set west --az az1 --tag +disk=slow --tag -gpu=cad --headroom VCPU=10 --headroom MEMORY_MB=5%",

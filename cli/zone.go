@@ -21,7 +21,7 @@ func zoneCommand(e *env) *cobra.Command {
 			Args:    exactArgs(),
 			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 				return listAll(ctx, e, "zones", c.Zones, tableOf("NAME|ROLE|STATE|HEALTH|WEIGHT OFFSET|WEIGHT SCALE|AZ|TAGS", func(l rest.Zone) []any {
-					return []any{l.Name, l.Role, zoneStateText(&l), l.Health, l.Offset, l.Scale, l.AZ, strings.Join(l.Tags, ", ")}
+					return []any{l.Name, l.Role, zoneStateText(&l), l.Health, showPoints(l.Offset), l.Scale, l.AZ, strings.Join(l.Tags, ", ")}
 				}))
 			}),
 		},
@@ -71,7 +71,7 @@ func zoneTables(l rest.Zone) []table {
 	t.addRow("STATE", zoneStateText(&l))
 	t.addRow("HEALTH", l.Health)
 	t.addRow("GATEWAYS", strings.Join(l.Endpoints, ", "))
-	t.addRow("WEIGHT OFFSET", l.Offset)
+	t.addRow("WEIGHT OFFSET", showPoints(l.Offset))
 	t.addRow("WEIGHT SCALE", l.Scale)
 	if l.Role == api.LinkChild {
 		t.addRow("AZ", l.AZ)
@@ -135,10 +135,13 @@ func digestTables(d *rest.Digest) []table {
 }
 
 // weighing holds the flags about the weights of a child.
-type weighing struct{ offset, scale int64 }
+type weighing struct {
+	offset points
+	scale  int64
+}
 
 func (w *weighing) addFlags(c *cobra.Command) {
-	c.Flags().Int64Var(&w.offset, "weight-offset", 0, "number to add to each weight of the zone; a larger one makes it less preferred")
+	c.Flags().Var(&w.offset, "weight-offset", "prefer the zone as if each host there had so much less free memory, such as 64G; -64G: more")
 	c.Flags().Int64Var(&w.scale, "weight-scale", 1, "number to multiply each weight by, before the offset; at least 1")
 }
 
@@ -146,7 +149,7 @@ func (w *weighing) addFlags(c *cobra.Command) {
 func (w *weighing) zoneSpec(c *cobra.Command) rest.ZoneSpec {
 	var s rest.ZoneSpec
 	if c.Flags().Changed("weight-offset") {
-		s.Offset = &w.offset
+		s.Offset = new(int64(w.offset))
 	}
 	if c.Flags().Changed("weight-scale") {
 		s.Scale = &w.scale
@@ -288,6 +291,12 @@ func zoneSet(e *env) *cobra.Command {
 of gateways are followed automatically; use --gateway if contact was lost because all
 nodes of both zones were replaced while they could not reach each other.
 
+A weight is a cost in points; one point is the worth of 1 MiB of memory. By default a host
+with more free memory is cheaper, so with --weight-offset 64G a zone gets work when its
+hosts have 64 GiB more free memory than others; an offset above the memory of any
+host, such as 16T, makes it the last resort. Other resources count too if the
+configuration of a zone says so: a VCPU as 4G, a gigabyte of disk as 64M.
+
 Of a child also its availability zone, affinity tags and headroom, by which projects are
 bound to one child; a child that reports tags of its own keeps them apart from these. Tags
 are read and written back: of two concurrent changes the later one wins. See also
@@ -296,7 +305,7 @@ are read and written back: of two concurrent changes the later one wins. See als
 Of the parent also its share of this zone, in percent of the capacity of each resource
 class at any instant. Nothing is taken back when a share is lowered: the parent gets no
 more until it has less than that.`,
-		Example: "  berth zone set west --weight-offset 1000\n  berth zone set west --name west-1\n" +
+		Example: "  berth zone set west --weight-offset 64G\n  berth zone set west --name west-1\n" +
 			"  berth zone set west --gateway 10.2.0.5:7601 --gateway 10.2.0.6:7601\n" +
 			"  berth zone set west --az az1 --tag +gpu=cad --headroom VCPU=10 --headroom MEMORY_MB=5\n" +
 			"  berth zone set europe --share-held 25 --share-committed 80",

@@ -1,0 +1,51 @@
+package zone_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+	"berth/raftstore/command"
+)
+
+// TestAnOffsetIsWorthItsMemory: with the costs of a new zone, work goes to a child as if each of its hosts
+// had less free memory by the offset of its link. One above the memory of any host makes it the last resort, one
+// below 0 the first.
+func TestAnOffsetIsWorthItsMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const gib = 1 << 10 // points
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		east, west := w.zone("east", root, 64, 64, 64, 64), w.zone("west", root, 64, 64, 64, 64)
+		for _, m := range []*member{root, east, west} {
+			m.do(command.SchedulerSet{Stamp: m.lead().Stamp()}) // the default
+		}
+		mem := west.view().AllHosts()[0].Inventory[api.MemoryMB].Total
+		w.hearAll()
+		for _, c := range []struct {
+			fanout     api.FanoutMode
+			offset     int64
+			east, west int
+		}{
+			{api.FanoutAll, 0, 20, 20},
+			{api.FanoutAll, 1 * gib, 28, 12}, // a host of the east takes 4 slots of 256 MiB more
+			{api.FanoutAll, 2 * gib, 36, 4},
+			{api.FanoutAll, -1 * gib, 12, 28},
+			{api.FanoutAll, mem, 40, 0},
+			{api.FanoutAll, -mem, 0, 40},
+			// Those that are asked have enough, and what differs by the worth of a slot, 4 GiB for its processor, counts as alike.
+			{api.FanoutLean, 8 * gib, 40, 0},
+			{api.FanoutLean, -8 * gib, 0, 40},
+		} {
+			root.fanOut(c.fanout, 2)
+			root.do(command.LinkSet{ID: "link-west", Offset: &c.offset})
+			took := map[string]int{}
+			for _, z := range root.pick(40, api.SelectTimeout).Zones {
+				took[z.Zone] = z.Taken
+			}
+			assert.Equal(t, map[string]int{"root": 0, "east": c.east, "west": c.west}, took, "%s: offset %d", c.fanout, c.offset)
+		}
+	})
+}
