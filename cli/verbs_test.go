@@ -73,6 +73,8 @@ var verbs = []string{
 	"zone list --no-headers",
 	"zone show west",
 	"zone info",
+	"zone tree",
+	"zone tree -o name",
 	"zone link-token west --weight-offset 64G",
 	"zone link --link-token-file -",
 	"zone set west --weight-scale 2 --name west",

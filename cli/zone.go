@@ -44,7 +44,7 @@ func zoneCommand(e *env) *cobra.Command {
 				return showAnswer(ctx, e, c.ZoneInfo, infoTables)
 			}),
 		},
-		zoneLinkToken(e), zoneLink(e), zoneSet(e),
+		zoneTree(e), zoneLinkToken(e), zoneLink(e), zoneSet(e),
 		zoneState(e, "pause", "Send no new work to a zone; its instances stay", api.LinkPaused),
 		zoneState(e, "resume", "Send work to a zone again", api.LinkActive),
 		zoneMaintenance(e),
