@@ -130,7 +130,9 @@ func (e *env) askForBoot(ctx context.Context, cl *client.Client, c *cobra.Comman
 	if err != nil {
 		return "", nil, err
 	}
+	answered := e.noteWaiting()
 	id, err := cl.Boot(ctx, s, "")
+	answered()
 	return id, body, err
 }
 

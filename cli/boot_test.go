@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -326,4 +327,60 @@ func TestAReservationNamesTheZonesItWaitsFor(t *testing.T) {
 			assert.Regexp(t, says, r.out)
 		}
 	}
+}
+
+// TestAPlanThatHasExpiredSaysSo: a refused plan is refused without a reason; the file tells whether it is too
+// old. Files that hold no plan are not replaced.
+func TestAPlanThatHasExpiredSaysSo(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("POST /servers", answer{status: http.StatusUnprocessableEntity, body: refusalOf("plan_refused", "the plan cannot be used; select again")})
+	path := filepath.Join(t.TempDir(), "plan.json")
+	plan := []string{"boot", "--flavor", "small", "--name", "web", "--plan", "--out", path}
+	require.Zero(t, z.berth(t.Context(), plan...).exit)
+	require.Zero(t, z.berth(t.Context(), plan...).exit, "a plan is replaced by the next one")
+	r := z.berth(t.Context(), "boot", "--apply", path)
+	assert.Equal(t, exitConflict, r.exit)
+	assert.NotContains(t, r.errOut, "expired")
+
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var file map[string]any
+	require.NoError(t, json.Unmarshal(b, &file))
+	file["made_at"] = time.Now().Add(-time.Hour)
+	b, err = json.Marshal(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	r = z.berth(t.Context(), "boot", "--apply", path)
+	assert.Equal(t, exitConflict, r.exit)
+	assert.Regexp(t, `hint: the plan expired 59m\S* ago; make one with: berth boot --plan --out FILE`, r.errOut)
+
+	require.NoError(t, os.WriteFile(path, []byte("a letter"), 0o600))
+	r = z.berth(t.Context(), plan...)
+	assert.Equal(t, exitConflict, r.exit)
+	assert.Contains(t, r.errOut, "exists, and holds no plan: it is not replaced")
+	b, err = os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "a letter", string(b))
+}
+
+// TestWhatGoesIntoAFileIsBare: secrets and snapshots can be sent where they are needed, with nothing beside them.
+func TestWhatGoesIntoAFileIsBare(t *testing.T) {
+	z := newFakeZone(t)
+	r := z.berth(t.Context(), "token", "create", "--user", "ada", "--project", "web")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Regexp(t, `^\S+\n$`, r.out)
+	assert.Contains(t, r.errOut, "berth token delete ")
+	t.Chdir(t.TempDir())
+	r = z.berth(t.Context(), "operator", "snapshot", "save", "-")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Equal(t, "the whole state", r.out)
+	assert.Contains(t, r.errOut, "15 bytes saved to standard output")
+	assert.NoFileExists(t, "-")
+}
+
+// TestCompletionKnowsTheZoneItself, and the statuses of servers.
+func TestCompletionKnowsTheZoneItself(t *testing.T) {
+	z := newFakeZone(t)
+	assert.Regexp(t, `(?m)^home$`, z.berth(t.Context(), "__complete", "boot", "--zone", "").out)
+	assert.Regexp(t, `(?m)^ERROR$`, z.berth(t.Context(), "__complete", "server", "list", "--status", "").out)
 }

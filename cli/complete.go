@@ -73,6 +73,16 @@ func namesOf[T any](
 	}
 }
 
+// ownZoneNames returns the names of the zone itself and of those next to it.
+func ownZoneNames(ctx context.Context, c *client.Client) ([]string, error) {
+	own, err := c.ZoneInfo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	others, err := zoneNames(ctx, c)
+	return append([]string{own.Name}, others...), err
+}
+
 // The names that can be completed.
 var (
 	flavorNames      = namesOf((*client.Client).Flavors, func(f rest.Flavor) string { return f.Name })

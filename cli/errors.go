@@ -224,7 +224,7 @@ func sentenceOf(e *api.Error) string {
 	if id == "" {
 		return fmt.Sprintf("%s (%s)", cmp.Or(e.Msg, string(e.Code)), e.Code)
 	}
-	return fmt.Sprintf("%s (%s, request %s)", api.MessageOf(e), e.Code, id)
+	return fmt.Sprintf("%s (%s, request %s)", inFlags(api.MessageOf(e)), e.Code, id)
 }
 
 // exitCodesHelp returns the page of help on exit codes.

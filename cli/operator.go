@@ -113,20 +113,33 @@ func snapshotSave(e *env) *cobra.Command {
 		Use:   "save FILE",
 		Short: "Save the whole state of the zone to a new file",
 		Long: `Save the whole state of the zone to FILE, which must not exist yet and will be
-readable by you alone. It is sealed with the key-encryption key of the zone: keep the two apart.`,
+readable by you alone; - means standard output, and then the exit code says whether it is whole.
+It is sealed with the key-encryption key of the zone: keep the two apart.`,
 		Example: "  berth operator snapshot save zone.snapshot",
 		Args:    exactArgs("a FILE"),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			answered := e.noteWaiting()
-			n, err := saveSnapshot(ctx, c, args[0])
+			save := saveSnapshot
+			if args[0] == "-" {
+				save = func(ctx context.Context, c *client.Client, _ string) (int64, error) { return c.Snapshot(ctx, e.out) }
+			}
+			n, err := save(ctx, c, args[0])
 			answered()
 			if err != nil {
 				return err
 			}
-			e.printNote("%d bytes saved to %s", n, args[0])
+			e.printNote("%d bytes saved to %s", n, nameOutput(args[0]))
 			return nil
 		}),
 	}
+}
+
+// nameOutput returns the path of a file, or what - stands for.
+func nameOutput(path string) string {
+	if path == "-" {
+		return "standard output"
+	}
+	return path
 }
 
 // saveSnapshot writes a snapshot to a new file, which appears only once it is complete

@@ -10,6 +10,7 @@ import (
 )
 
 func versionCommand(e *env) *cobra.Command {
+	line := "berth " + e.version + " (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")"
 	c := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this program",
@@ -27,7 +28,7 @@ func versionCommand(e *env) *cobra.Command {
 				return fmt.Errorf("printing the version: %w", err)
 			}
 			return e.printAnswer(body, func() []table {
-				return []table{{rows: [][]string{{"berth " + e.version}}}}
+				return []table{{rows: [][]string{{line}}}}
 			})
 		},
 	}
@@ -72,7 +73,8 @@ func completionCommand(e *env) *cobra.Command {
 		Use:   "completion SHELL",
 		Short: "Print the completion script of a shell",
 		Long: `Print a script that makes a shell complete commands, flags and names, which it reads
-from the zone. SHELL is bash, zsh, fish or powershell.`,
+from the zone. SHELL is bash, zsh, fish or powershell. Bash needs the package
+bash-completion for it.`,
 		Example: `  source <(berth completion bash)
   berth completion zsh > "${fpath[1]}/_berth"`,
 		Args:      exactArgs("a SHELL"),

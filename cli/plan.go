@@ -31,6 +31,8 @@ type planFile struct {
 	Server      rest.ServerCreate `json:"server"`
 	Reservation api.ReservationID `json:"reservation_id"`
 	Blob        []byte            `json:"blob"`
+	MadeAt      time.Time         `json:"made_at"`       // by the clock of this machine
+	ExpiresInMS int64             `json:"expires_in_ms"` // from then on
 }
 
 // dryRun shows the plan of a boot of s, and saves it in the file out unless that is "".
@@ -52,7 +54,7 @@ func (e *env) dryRun(ctx context.Context, cl *client.Client, s rest.ServerCreate
 		e.printNote("nothing was booted")
 		return nil
 	}
-	if err := savePlan(out, s, body); err != nil {
+	if err := e.savePlan(out, s, body); err != nil {
 		return err
 	}
 	e.printNote("nothing was booted; within %s this plan can be booted with: berth boot --apply %s", time.Duration(a.ExpiresInMS)*time.Millisecond, out)
@@ -157,11 +159,19 @@ func joinRefusals(refusals []rest.Refusals, kinds []kind) []rest.GroupExplanatio
 
 // savePlan writes the answer to a select and its request to a file that only its owner
 // can read: anybody with the plan can use up its room.
-func savePlan(path string, s rest.ServerCreate, answer []byte) error {
+func (e *env) savePlan(path string, s rest.ServerCreate, answer []byte) error {
+	if _, err := os.Stat(path); err == nil {
+		if _, err = readPlan(e, path); err != nil {
+			return exitError(exitConflict, "choose another name", "%s exists, and holds no plan: it is not replaced", path)
+		}
+	}
 	var all map[string]json.RawMessage
 	err := json.Unmarshal(answer, &all)
 	if err == nil {
 		all["server"], err = json.Marshal(s)
+	}
+	if err == nil {
+		all["made_at"], err = json.Marshal(e.now())
 	}
 	var b []byte
 	if err == nil {
@@ -177,8 +187,8 @@ func savePlan(path string, s rest.ServerCreate, answer []byte) error {
 }
 
 // readPlan returns the body that boots the plan in the file at path.
-func readPlan(e *env, path string) (rest.ServerCreate, error) {
-	var none rest.ServerCreate
+func readPlan(e *env, path string) (planFile, error) {
+	var none planFile
 	b, err := readAll(e.in, path, planFileMaxBytes)
 	if os.IsNotExist(err) {
 		return none, exitError(exitUsage, makePlan, "reading the plan: %w", err)
@@ -190,9 +200,9 @@ func readPlan(e *env, path string) (rest.ServerCreate, error) {
 	if err != nil || p.Reservation == "" || len(p.Blob) == 0 || p.Server.FlavorRef == "" && len(p.Server.Groups) == 0 {
 		return none, exitError(exitUsage, makePlan, "%s holds no plan", path)
 	}
-	s := p.Server
+	s := &p.Server
 	s.Reservation, s.Blob, s.ReturnRes = string(p.Reservation), p.Blob, true
-	return s, nil
+	return p, nil
 }
 
 // applyPlan boots the plan in a file, and returns its reservation id.
@@ -202,11 +212,14 @@ func (e *env) applyPlan(ctx context.Context, cl *client.Client, c *cobra.Command
 			return "", usageError(c, "--%s cannot be combined with --apply", f)
 		}
 	}
-	s, err := readPlan(e, path)
+	p, err := readPlan(e, path)
 	if err != nil {
 		return "", err
 	}
-	got, err := cl.CreateServer(ctx, s, applyKey(s.Blob))
+	got, err := cl.CreateServer(ctx, p.Server, applyKey(p.Blob))
+	if over := e.now().Sub(p.MadeAt) - time.Duration(p.ExpiresInMS)*time.Millisecond; api.CodeOf(err) == api.CodePlanRefused && !p.MadeAt.IsZero() && over > 0 {
+		err = withHint(err, fmt.Sprintf("the plan expired %s ago; %s", over.Round(time.Second), makePlan))
+	}
 	return got.Reservation, err
 }
 

@@ -36,6 +36,8 @@ zone: you get and keep all of it or nothing, in whichever zones have room.`,
 	root.SetOut(e.out)
 	root.SetErr(e.errOut)
 	root.SetFlagErrorFunc(flagError)
+	root.Version = e.version // for --version
+	root.SetVersionTemplate("berth {{.Version}}\n")
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Work:"},
 		&cobra.Group{ID: groupOperate, Title: "Operate a zone:"},

@@ -61,6 +61,7 @@ func serverList(e *env) *cobra.Command {
 	f.StringVar(&reservation, "reservation", "", "only servers of this reservation")
 	f.StringVar(&q.Name, "name", "", "only servers with this text in their name")
 	f.StringVar(&status, "status", "", "only servers with this status, such as ERROR; DELETED ones are kept for a day")
+	mustFlag(c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(serverStatuses(), cobra.ShellCompDirectiveNoFileComp)))
 	f.BoolVar(&q.AllProjects, "all-projects", false, "servers of all projects, including those created for a parent zone (admins)")
 	f.BoolVar(&q.Preemptible, "preemptible", false, "only preemptible servers, and until when they must leave")
 	f.StringVar(&flavor, "flavor", "", "only servers of this flavor")
@@ -304,4 +305,13 @@ Should the host come back, its agent ends them. See also: berth host forget.`,
 		return nil
 	})
 	return c
+}
+
+// serverStatuses returns the statuses that servers may have.
+func serverStatuses() []string {
+	var out []string
+	for _, s := range []api.Status{api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting, api.StatusDeleted} {
+		out = append(out, string(s))
+	}
+	return out
 }

@@ -100,9 +100,11 @@ func tokenCreate(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create --user USER|--service NAME --project PROJECT",
 		Short: "Create a token; it is shown only once",
+		Long: `Create a token and print it, alone, ready for a file; it is shown only once. Its id
+goes to standard error.`,
 		Example: `  berth token create --user ada --project web --role member --expires 720h
   berth token create --user monitor --project ops --role reader --expires never
-  berth token create --service ci --project web --role deployer`,
+  berth token create --service ci --project web --role deployer > ci.token`,
 		Args: exactArgs(),
 	}
 	f := c.Flags()
@@ -127,6 +129,10 @@ func tokenCreate(e *env) *cobra.Command {
 		}
 		return showAnswer(ctx, e, func(ctx context.Context) (rest.TokenCreated, error) { return cl.CreateToken(ctx, s) },
 			func(t rest.TokenCreated) []table {
+				if e.format == formatTable {
+					e.printNote("token %s was created; \"berth token delete %s\" ends it", t.ID, t.ID)
+					return bareToken(t.Token)
+				}
 				out := table{header: []string{"ID", "TOKEN"}}
 				out.addRow(t.ID, t.Token)
 				return []table{out}

@@ -304,7 +304,8 @@ func TestCompletionScripts(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	r := berth(t.Context(), nil, "", "version")
-	assert.Equal(t, "berth dev\n", r.out)
+	assert.Regexp(t, `^berth dev \(go\S+ \S+, \w+/\w+\)\n$|^berth dev \(go\S+, \w+/\w+\)\n$`, r.out)
+	assert.Equal(t, "berth dev\n", berth(t.Context(), nil, "", "--version").out)
 	r = berth(t.Context(), nil, "", "version", "-o", "json")
 	assert.Contains(t, r.out, `"version": "dev"`)
 }
@@ -332,6 +333,25 @@ func TestSizes(t *testing.T) {
 	assert.Equal(t, int64(1024), gib)
 	_, ok = ParseSize("512M", 1<<10)
 	assert.False(t, ok, "half a GiB is no disk")
+}
+
+// TestRefusalsNameFlags: what the API says of a field, the command line says of the flag, and never of what a caller wrote.
+func TestRefusalsNameFlags(t *testing.T) {
+	for sentence, want := range map[string]string{
+		`flavorRef: there is no flavor "x" in this zone; see GET /flavors`: `--flavor: there is no flavor "x" in this zone; see: berth flavor list`,
+		`scheduler_hints.build_near_host_ip must be an address`:            `--near must be an address`,
+		`zones.allowed: there is no zone "a"`:                              `--zone: there is no zone "a"`,
+		`zones.allowed_tags: none`:                                         `--zone-tag: none`,
+		`groups[0].flavorRef: none`:                                        `groups[0].flavorRef: none`,
+		`name must be short`:                                               `name must be short`,
+		`traitsX must`:                                                     `traitsX must`,
+		`traits.required must`:                                             `traits.required must`,
+		`there is no "flavorRef: a"`:                                       `there is no "flavorRef: a"`,
+		"":                                                                 "",
+		`this call needs a valid token: send Authorization: Bearer berth_...`: `this call needs a valid token`,
+	} {
+		assert.Equal(t, want, inFlags(sentence))
+	}
 }
 
 // TestPoints: an offset is given as the memory that it is worth, and printed so that it can be given again.

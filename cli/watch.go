@@ -50,7 +50,7 @@ func (p *patience) isWaiting() bool { return p.wait && !p.noWait }
 type whose struct{ project string }
 
 func (w *whose) addFlag(c *cobra.Command) {
-	c.Flags().StringVar(&w.project, "project", "", "project of the reservations, for admins (default: your own)")
+	c.Flags().StringVar(&w.project, "project", "", "project, for admins (default: your own)")
 }
 
 // clientFor returns c for the reservations of the project.

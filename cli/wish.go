@@ -59,8 +59,8 @@ func (w *wish) addFlags(e *env, c *cobra.Command) {
 	f.IntVar(&w.zones.MinZones, "min-zones", 0, "use at least `N` zones")
 	f.BoolVar(&w.zones.Pack, "pack", false, "place all in one zone, whichever it is")
 	e.flagNames(c, "flavor", flavorNames)
-	e.flagNames(c, "zone", zoneNames)
-	e.flagNames(c, "exclude-zone", zoneNames)
+	e.flagNames(c, "zone", ownZoneNames)
+	e.flagNames(c, "exclude-zone", ownZoneNames)
 }
 
 func (h *hostWish) addFlags(e *env, c *cobra.Command) {

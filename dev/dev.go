@@ -116,8 +116,13 @@ func (o *Options) check() error {
 	if o.StartDelay < 0 || o.StartDelay > startDelayMax {
 		return api.Errorf(api.CodeInvalid, "the start delay must be 0s to %s, got %s", startDelayMax, o.StartDelay)
 	}
-	every := Spec{Name: "every-zone", Nodes: o.Nodes, Hosts: &o.Hosts}
-	return every.Validate()
+	switch {
+	case !slices.Contains([]int{0, 1, 3, 5}, o.Nodes):
+		return api.Errorf(api.CodeInvalid, "a zone must have 1, 3 or 5 nodes, got %d", o.Nodes)
+	case o.Hosts < 0 || o.Hosts > hostsMax:
+		return api.Errorf(api.CodeInvalid, "a zone may have 0 to %d hosts, got %d", hostsMax, o.Hosts)
+	}
+	return nil
 }
 
 // Wait returns when everything that Start started has stopped, with the error that

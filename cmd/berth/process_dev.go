@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -107,6 +109,27 @@ func (h untilDone) WithGroup(name string) slog.Handler {
 	return untilDone{h.Handler.WithGroup(name), h.ctx}
 }
 
+// wrongType finds the words of Go for a value of a wrong type.
+var wrongType = regexp.MustCompile(`cannot unmarshal (.+?) into Go struct field \w+\.(\w+) of type (\S+)`)
+
+// plainTypes says what is wrong with a value without the words of Go.
+func plainTypes(text string) string {
+	return wrongType.ReplaceAllStringFunc(text, func(found string) string {
+		m := wrongType.FindStringSubmatch(found)
+		want, got := "a "+m[3], "a "+m[1]
+		if strings.HasPrefix(m[3], "int") {
+			want = "a whole number"
+		}
+		switch {
+		case strings.HasPrefix(m[1], "[]"):
+			got = "a list"
+		case strings.HasPrefix(m[1], "map"):
+			got = "a map"
+		}
+		return strings.ToLower(m[2]) + " must be " + want + ", not " + got
+	})
+}
+
 // readTree reads a tree of zones; without a path it returns the default one.
 func (e *env) readTree(path string) (dev.Spec, error) {
 	if path == "" {
@@ -118,7 +141,7 @@ func (e *env) readTree(path string) (dev.Spec, error) {
 	}
 	var s dev.Spec
 	if err := yaml.UnmarshalWithOptions(b, &s, yaml.Strict()); err != nil {
-		return dev.Spec{}, api.Wrap(api.CodeInvalid, "berth.dev", "the zones file does not describe a zone: "+err.Error(), err)
+		return dev.Spec{}, api.Wrap(api.CodeInvalid, "berth.dev", "the zones file does not describe a zone: "+plainTypes(err.Error()), err)
 	}
 	return s, s.Validate()
 }
@@ -157,7 +180,17 @@ func (e *env) runDev(ctx context.Context, o dev.Options, ready string) error {
 	if err := e.announceDev(list, ready); err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() { e.printNote("stopping the federation ...") })()
 	return f.Wait()
+}
+
+// asTyped returns how the program was called, so that what is printed can be pasted: its path if it was
+// called by one.
+func asTyped(arg string) string {
+	if strings.ContainsRune(arg, os.PathSeparator) && !strings.HasSuffix(arg, ".test") {
+		return arg
+	}
+	return "berth"
 }
 
 // announceDev prints the addresses of all zones.
@@ -166,14 +199,21 @@ func (e *env) announceDev(list readyFile, ready string) error {
 	for _, z := range list.Zones {
 		e.printLine("%-20s %-24s %s", z.Path, z.API, z.Gateway)
 	}
-	root := list.Zones[0]
+	root, berth := list.Zones[0], asTyped(os.Args[0])
 	e.printLine("")
 	e.printLine("Try, in another terminal:")
 	e.printLine("  export BERTH_ADDR=%s BERTH_TOKEN=%s", root.API, root.Token)
-	e.printLine("  berth boot --flavor small --name web --count 100")
-	e.printLine("  berth server list")
-	e.printLine("  berth zone list")
+	e.printLine("  %s boot --flavor small --name web --count 100", berth)
+	e.printLine("  %s server list", berth)
+	e.printLine("  %s zone tree", berth)
 	e.printLine("")
+	if len(list.Zones) > 1 {
+		e.printLine("The other zones have tokens of their own:")
+		for _, z := range list.Zones[1:] {
+			e.printLine("  export BERTH_ADDR=%s BERTH_TOKEN=%s  # %s", z.API, z.Token, z.Path)
+		}
+		e.printLine("")
+	}
 	e.printLine("Ctrl-C stops the federation.")
 	if ready == "" {
 		return nil
