@@ -384,3 +384,16 @@ func TestCompletionKnowsTheZoneItself(t *testing.T) {
 	assert.Regexp(t, `(?m)^home$`, z.berth(t.Context(), "__complete", "boot", "--zone", "").out)
 	assert.Regexp(t, `(?m)^ERROR$`, z.berth(t.Context(), "__complete", "server", "list", "--status", "").out)
 }
+
+// TestAFlavorOfWhatNobodyHasIsNoted: it is made, because the hosts may come later.
+func TestAFlavorOfWhatNobodyHasIsNoted(t *testing.T) {
+	z := newFakeZone(t)
+	r := z.berth(t.Context(), "flavor", "create", "f", "--vcpus", "1", "--resource", "CUSTOM_NOPE=1")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Contains(t, r.errOut, "no host here or below has CUSTOM_NOPE: ")
+	assert.NotContains(t, r.errOut, "VCPU")
+	z.on("GET /zones/info", answer{status: http.StatusForbidden, body: refusalOf("forbidden", "no")})
+	r = z.berth(t.Context(), "flavor", "create", "f", "--resource", "CUSTOM_NOPE=1")
+	require.Zero(t, r.exit)
+	assert.Empty(t, r.errOut, "what is not known is not said")
+}

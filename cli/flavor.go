@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -174,9 +175,33 @@ func flavorCreate(e *env) *cobra.Command {
 		if err := s.applyFlags(c, &spec, args[1:]); err != nil {
 			return err
 		}
-		return showAnswer(ctx, e, func(ctx context.Context) (rest.Flavor, error) { return cl.CreateFlavor(ctx, spec) }, flavorTables)
+		err := showAnswer(ctx, e, func(ctx context.Context) (rest.Flavor, error) { return cl.CreateFlavor(ctx, spec) }, flavorTables)
+		if err == nil {
+			e.noteMissingClasses(ctx, cl, spec.Resources)
+		}
+		return err
 	})
 	return c
+}
+
+// noteMissingClasses says which classes no host has, as far as the zone knows: a name may be mistyped, or its hosts
+// yet to come.
+func (e *env) noteMissingClasses(ctx context.Context, cl *client.Client, want api.Resources) {
+	special := slices.ContainsFunc(want.Classes(), func(c api.ResourceClass) bool {
+		return c != api.VCPU && c != api.MemoryMB && c != api.DiskGB
+	})
+	if !special {
+		return
+	}
+	info, err := cl.ZoneInfo(ctx)
+	if err != nil || info.Digest == nil || info.Digest.Partial {
+		return // the flavor is made, and this is a hint
+	}
+	for _, c := range want.Classes() {
+		if _, ok := info.Digest.Classes[c]; !ok {
+			e.printNote("no host here or below has %s: until one has, nothing of this flavor can be booted", c)
+		}
+	}
 }
 
 func flavorUpdate(e *env) *cobra.Command {

@@ -77,10 +77,14 @@ func Routes() []door.Route {
 // became of its backups) and GET /metrics.
 func New(c Config) http.Handler {
 	r := chi.NewRouter()
-	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+	probe := func(path string, h http.HandlerFunc) { // load balancers ask without a body
+		r.Get(path, h)
+		r.Head(path, h)
+	}
+	probe("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		wire.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
-	r.Get("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+	probe("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if c.Removed != nil && c.Removed() {
 			wire.JSON(w, http.StatusServiceUnavailable, map[string]string{"status": "this node was removed from the zone"})
 			return

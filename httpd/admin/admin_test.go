@@ -270,6 +270,20 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestProbesNeedNoBody: load balancers may ask with HEAD.
+func TestProbesNeedNoBody(t *testing.T) {
+	s := httptest.NewServer(listener(busy(t), "n-1", false))
+	t.Cleanup(s.Close)
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/state": http.StatusMethodNotAllowed} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, s.URL+path, http.NoBody)
+		require.NoError(t, err)
+		a, err := s.Client().Do(req)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		assert.Equal(t, want, a.StatusCode, path)
+	}
+}
+
 func TestNothingElseIsServed(t *testing.T) {
 	h := listener(busy(t), "n-1", true)
 	for _, path := range []string{"/", "/servers", "/debug/pprof/", "/metrics/x"} {

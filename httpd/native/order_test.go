@@ -3,6 +3,8 @@ package native
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -239,6 +241,20 @@ func TestZonesThatABootNamesAreThere(t *testing.T) {
 	}
 	for _, rule := range []string{`"allowed":["root"]`, `"allowed":["west","east"]`, `"excluded":["nope"]`, `"allowed":["east"],"excluded":["east","nope"]`} {
 		newWorld(t).answered(t, call{method: "POST", target: "/zones/boot", token: member, body: order(`"zones":{` + rule + `}`)}, 202, nil)
+	}
+}
+
+// TestProbesNeedNoBody: a load balancer asks with HEAD whether somebody is there.
+func TestProbesNeedNoBody(t *testing.T) {
+	s := httptest.NewServer(newWorld(t))
+	t.Cleanup(s.Close)
+	for path, want := range map[string]int{"/": http.StatusOK, "/servers": http.StatusMethodNotAllowed} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, s.URL+path, http.NoBody)
+		require.NoError(t, err)
+		a, err := s.Client().Do(req)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		assert.Equal(t, want, a.StatusCode, path)
 	}
 }
 

@@ -80,7 +80,7 @@ type dialect struct {
 func New(c Config) http.Handler {
 	d := &dialect{door.New(c.Door, wire.Refuse), c}
 	r := chi.NewRouter()
-	r.Use(c.Door.Traffic.Watch(door.ListenerAPI), wire.WithRequestID, wire.Recover(c.Door.Log), d.Index, wire.Text(wire.Refuse))
+	r.Use(c.Door.Traffic.Watch(door.ListenerAPI), wire.WithRequestID, wire.Recover(c.Door.Log), answerProbes, d.Index, wire.Text(wire.Refuse))
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "there is nothing at %s", r.URL.Path))
 	})
@@ -102,6 +102,18 @@ func New(c Config) http.Handler {
 		to.Method(route.Method, route.Path, d.handlerOf(&route))
 	}
 	return r
+}
+
+// answerProbes takes HEAD / for GET /: so load balancers ask whether somebody is there. The server leaves the
+// body out.
+func answerProbes(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead && r.URL.Path == "/" {
+			r = r.WithContext(r.Context())
+			r.Method = http.MethodGet
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // allowedMethods returns the methods that a path has, as the header Allow spells them.

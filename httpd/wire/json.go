@@ -23,6 +23,9 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	if mt, _, err := mime.ParseMediaType(ct); err != nil || mt != "application/json" { // nothing that a foreign page may send unasked
 		return api.Errorf(api.CodeMediaType, "the body must be application/json, not %q", ct)
 	}
+	if how := r.Header.Get("Content-Encoding"); how != "" && how != "identity" {
+		return api.Errorf(api.CodeMediaType, "the body must not be compressed, but its Content-Encoding is %q", how)
+	}
 	b, err := readBody(r, limit)
 	if err != nil {
 		return err

@@ -253,6 +253,19 @@ func TestReadJSONContentType(t *testing.T) {
 	}
 }
 
+// TestABodyThatIsPackedIsRefusedAsSuch, and not as text that is no JSON.
+func TestABodyThatIsPackedIsRefusedAsSuch(t *testing.T) {
+	for how, want := range map[string]api.Code{"": "", "identity": "", "gzip": api.CodeMediaType, "br": api.CodeMediaType} {
+		r := post(`{}`)
+		r.Header.Set("Content-Encoding", how)
+		err := ReadJSON(r, 10, &outer{})
+		assert.Equal(t, want, api.CodeOf(err), "content encoding %q", how)
+		if want != "" {
+			assert.Equal(t, `the body must not be compressed, but its Content-Encoding is "`+how+`"`, api.MessageOf(err))
+		}
+	}
+}
+
 // broken is a body whose sender goes away.
 type broken struct{}
 
