@@ -65,7 +65,7 @@ type Config struct {
 // this node only.
 func Routes() []door.Route {
 	var out []door.Route
-	for _, path := range []string{"/healthz", "/readyz", "/state", "/metrics"} {
+	for _, path := range []string{"/healthz", "/readyz", "/state", "/metrics", "/debug/node", profileMount, profileMount + "{profile}"} {
 		out = append(out, door.Route{Method: http.MethodGet, Path: path, Read: api.ReadLocal})
 	}
 	return append(out, logLevelRoutes()...)
@@ -74,7 +74,8 @@ func Routes() []door.Route {
 // New returns the handler of GET /healthz (the process serves), GET /readyz (it knows
 // its zone and a leader), GET /state (a checksum of the state that this node has
 // applied, and its log index: two nodes with the same index have the same checksum; and what
-// became of its backups) and GET /metrics.
+// became of its backups), GET /metrics, GET /debug/node (of what the
+// process was built, and what it knows of its log), and profiles of the process below /debug/pprof/.
 func New(c Config) http.Handler {
 	r := chi.NewRouter()
 	probe := func(path string, h http.HandlerFunc) { // load balancers ask without a body
@@ -113,6 +114,8 @@ func New(c Config) http.Handler {
 		wire.JSON(w, http.StatusOK, answer)
 	})
 	serveLogLevel(r, &c)
+	r.Get("/debug/node", func(w http.ResponseWriter, _ *http.Request) { wire.JSON(w, http.StatusOK, c.describe()) })
+	mountProfiles(r)
 	reg := newRegistry(c.Version)
 	reg.MustRegister(&collector{Config: c, leases: leaseCounter{seen: c.View().EventsEnd()}})
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))

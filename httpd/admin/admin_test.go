@@ -286,7 +286,7 @@ func TestProbesNeedNoBody(t *testing.T) {
 
 func TestNothingElseIsServed(t *testing.T) {
 	h := listener(busy(t), "n-1", true)
-	for _, path := range []string{"/", "/servers", "/debug/pprof/", "/metrics/x"} {
+	for _, path := range []string{"/", "/servers", "/debug/", "/metrics/x"} {
 		assert.Equal(t, http.StatusNotFound, get(t, h, path).Code, path)
 	}
 }

@@ -26,14 +26,19 @@ type AgentConfig struct {
 	Figures func() agent.Figures
 	Now     func() time.Time
 	Version string
+	// Profiles are served, too: only where nobody but this machine calls.
+	Profiles bool
 }
 
-// NewAgent returns the handler of GET /healthz (the process serves) and GET /metrics of an agent.
+// NewAgent returns the handler of GET /healthz (the process serves), GET /metrics, and profiles if they are served, of an agent.
 func NewAgent(c AgentConfig) http.Handler {
 	r := chi.NewRouter()
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		wire.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
+	if c.Profiles {
+		mountProfiles(r)
+	}
 	reg := newRegistry(c.Version)
 	reg.MustRegister(&agentCollector{c})
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
