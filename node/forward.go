@@ -18,6 +18,7 @@ import (
 	"berth/identity"
 	"berth/internal/backoff"
 	"berth/internal/requestid"
+	"berth/internal/tracing"
 	"berth/raftstore/state"
 )
 
@@ -53,6 +54,8 @@ func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 			p.Out.Header.Set(headerDoor, door)
 			p.Out.Header.Del(headerPeer)
 			p.Out.Header.Set(api.HeaderRequestID, string(requestid.Of(p.In.Context())))
+			p.Out.Header.Del(tracing.Header) // that of a caller from outside, which the leader would trust
+			n.trace.Inject(p.In.Context(), p.Out.Header)
 			if who, ok := peerOf(p.In.Context()); ok {
 				p.Out.Header.Set(headerPeer, string(who.Zone)+"/"+hex.EncodeToString(who.pin[:]))
 			}

@@ -35,6 +35,7 @@ import (
 	"berth/internal/backoff"
 	"berth/internal/crash"
 	"berth/internal/requestid"
+	"berth/internal/tracing"
 	"berth/internal/turns"
 	"berth/raftstore"
 	"berth/webhook"
@@ -84,6 +85,8 @@ type Options struct {
 
 	// Level is that of Log, which the admin listener shows and changes; nil for a log that has none.
 	Level *slog.LevelVar
+	// Trace follows calls; nil for nobody.
+	Trace *Trace
 
 	// For tests; all nil in production.
 	Net    Network           // in place of TCP
@@ -129,6 +132,7 @@ type Node struct {
 	turns     *turns.Turns // of calls of the public API
 	backups   backupsNow
 	measures  measures
+	trace     *tracing.Tracer // nil without Options.Trace
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
 	heard         atomic.Pointer[time.Time]     // when a leader was last known; at first when the node was opened
@@ -174,6 +178,9 @@ func Open(o Options) (n *Node, err error) {
 		return nil, err
 	}
 	n.measures = newMeasures(n.now)
+	if err = n.openTrace(); err != nil {
+		return nil, err
+	}
 	n.leaderChanged.Store(newSignal())
 	n.noteLed()
 	n.closing = make(chan struct{})
@@ -242,10 +249,10 @@ func (n *Node) buildZone() error {
 	n.pools = p
 	n.peers = client.NewPeers(client.PeerConfig{
 		Transport: func(l *api.Link) http.RoundTripper { return newTransport(n.dialZone(l, api.ALPNHTTP)) },
-		Depth:     zone.Depth, Request: requestid.Of, Now: n.now, Form: n.opts.Form, Measure: n.measures.noteCall,
+		Depth:     zone.Depth, Request: requestid.Of, Now: n.now, Form: n.opts.Form, Measure: n.measures.noteCall, Trace: n.trace,
 		Incarnation: func() api.Incarnation { return n.view().Incarnation },
 	})
-	n.zone = zone.New(zone.Config{Store: n.store, Now: n.now, Log: n.log, Crash: n.opts.Crash})
+	n.zone = zone.New(zone.Config{Store: n.tracedStore(), Now: n.now, Log: n.log, Crash: n.opts.Crash})
 	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys, Phases: n.measures.phases})
 	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p, Share: n.opts.Share})
 	n.fleet = fleet.New(n.zone, n.estimator)
@@ -378,6 +385,9 @@ func (n *Node) Run(ctx context.Context) error {
 	doors.Go(func() { n.federation.FollowKEK(ctx) })
 	doors.Go(func() { n.reportUses(ctx) })
 	doors.Go(func() { n.writeBackups(ctx) })
+	if n.trace != nil {
+		base.Go(func() { n.trace.Run(core) })
+	}
 	doors.Go(func() {
 		if err := n.federation.CheckKeys(ctx); err != nil {
 			cancel(err)

@@ -336,6 +336,7 @@ func (p *Peers) writeHead(ctx context.Context, l *api.Link, h http.Header) {
 	if id := p.conf.Request(ctx); id != "" {
 		h.Set(api.HeaderRequestID, string(id))
 	}
+	p.conf.Trace.Inject(ctx, h)
 	if deadline, ok := ctx.Deadline(); ok {
 		h.Set(api.HeaderDeadline, strconv.FormatInt(deadline.Sub(p.conf.Now()).Milliseconds(), 10))
 	}

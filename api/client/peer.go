@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
+	"berth/internal/tracing"
 )
 
 // PeerConfig configures calls to other zones.
@@ -28,6 +29,8 @@ type PeerConfig struct {
 	// Measure is told of each call that has ended: its name, such as "POST /zones/holds/{id}/commit",
 	// the code of its error, "" for none, and how long it took. Nil for nobody.
 	Measure func(l *api.Link, call string, code api.Code, took time.Duration)
+	// Trace follows the calls; nil for nobody.
+	Trace *tracing.Tracer
 	// Form is the newest form that this node reads; api.FormNewest when zero.
 	Form api.Form
 	// Incarnation returns that of this zone; nil for 0.
@@ -266,7 +269,9 @@ func peerCall[A any](ctx context.Context, p *Peers, l *api.Link, q question, bod
 	}
 	q.answer = func() any { return new(A) }
 	began := p.conf.Now()
+	ctx, span := p.conf.Trace.Start(ctx, q.name(), tracing.Client)
 	a, err := p.askLink(ctx, l, &q)
+	span.End(string(outcomeOf(err)))
 	if p.conf.Measure != nil {
 		p.conf.Measure(l, q.name(), outcomeOf(err), p.conf.Now().Sub(began))
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"berth/internal/measure"
+	"berth/internal/requestid"
+	"berth/internal/tracing"
 )
 
 // Unmatched is the route of a call that was refused before a route was found; Aborted is the status of
@@ -43,11 +45,18 @@ type Meter struct {
 	passed func(*http.Request) bool
 	took   *measure.Family[Route]
 	counts *measure.Counts[Answer]
+	trace  *tracing.Tracer
 }
 
 // New returns a meter. passed reports whether another node has passed a call on; nil for never.
 func New(now func() time.Time, passed func(*http.Request) bool) *Meter {
 	return &Meter{now: now, passed: passed, took: measure.NewFamily[Route](), counts: measure.NewCounts[Answer]()}
+}
+
+// WithTracer lets each call have a span, named by its route. It returns m.
+func (m *Meter) WithTracer(t *tracing.Tracer) *Meter {
+	m.trace = t
+	return m
 }
 
 // Read returns how long calls took, and how many had which answer, since the process started.
@@ -58,7 +67,10 @@ func (m *Meter) Read() (took map[Route]measure.Distribution, answers map[Answer]
 type placeKey struct{}
 
 // place is where the handler of a call says which route it is of. One goroutine uses it.
-type place struct{ path string }
+type place struct {
+	path string
+	span *tracing.Span
+}
 
 // Watch measures what next answers on a listener.
 func (m *Meter) Watch(listener string) func(next http.Handler) http.Handler {
@@ -67,20 +79,24 @@ func (m *Meter) Watch(listener string) func(next http.Handler) http.Handler {
 			return next
 		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			at, began := &place{path: Unmatched}, m.now()
+			passed := m.passed != nil && m.passed(r)
+			ctx, span := m.trace.Receive(r, passed)
+			at, began := &place{path: Unmatched, span: span}, m.now()
 			out := &answer{ResponseWriter: w}
 			defer func() {
 				key := Route{listener, r.Method, at.path}
 				if at.path == Unmatched || !slices.Contains(methods, key.Method) {
 					key.Method = "other"
 				}
-				if m.passed != nil && m.passed(r) {
+				if passed {
 					key.Listener = Passed
 				}
 				m.took.NoteTime(key, m.now().Sub(began))
 				m.counts.Add(Answer{key, out.text()})
+				span.SetName(key.Method + " " + key.Path)
+				span.End(failureOf(out.text()))
 			}()
-			next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), placeKey{}, at)))
+			next.ServeHTTP(out, r.WithContext(context.WithValue(ctx, placeKey{}, at)))
 			out.ended = true
 		})
 	}
@@ -92,10 +108,19 @@ func Name(path string) func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if at, ok := r.Context().Value(placeKey{}).(*place); ok {
 				at.path = path
+				at.span.Remember(requestid.Of(r.Context()))
 			}
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// failureOf returns the status of a call that its server failed, "" for others.
+func failureOf(status string) string {
+	if status == Aborted || status >= "500" {
+		return status
+	}
+	return ""
 }
 
 // answer remembers the status of an answer.

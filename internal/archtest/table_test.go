@@ -8,7 +8,7 @@ import "strings"
 var layers = [][]string{
 	{"api"},
 	{"api/rest", "internal/actor", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/goruntime", "internal/measure", "internal/requestid", "internal/sdnotify", "internal/sysinfo", "internal/turns", "internal/watch"},
-	{"internal/script"},
+	{"internal/script", "internal/tracing"},
 	{"binding", "capacity", "lease", "lease/recur", "preempt", "quota"},
 	{"filters/query", "capacity/queue"},
 	{"filters", "costs", "candidates"},

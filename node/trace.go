@@ -1,0 +1,74 @@
+package node
+
+import (
+	"context"
+
+	"berth/api"
+	"berth/internal/tracing"
+	"berth/raftstore"
+	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
+)
+
+// Trace is how a node follows calls.
+type Trace struct {
+	Endpoint string  // of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318
+	Ratio    float64 // of the traces that are exported, 0 to 1
+}
+
+// TraceRatioDefault is the part of the traces that is exported unless somebody says otherwise.
+const TraceRatioDefault = 0.01
+
+// openTrace makes the tracer of the node, if it has one.
+func (n *Node) openTrace() error {
+	t := n.opts.Trace
+	if t == nil {
+		return nil
+	}
+	if !(t.Ratio >= 0 && t.Ratio <= 1) { // nor NaN
+		return api.Errorf(api.CodeInvalid, "--trace-ratio must be 0 to 1, not %v", t.Ratio)
+	}
+	endpoint, err := tracing.CheckEndpoint(t.Endpoint)
+	if err != nil {
+		return err
+	}
+	n.trace = tracing.New(tracing.Config{
+		Endpoint: endpoint, Ratio: t.Ratio, Zone: n.rec.ZoneName, Version: n.opts.Version, Now: n.now,
+		Dropped: func(spans int, why error) { n.log.Warn("spans were not exported", "spans", spans, "error", why) },
+	})
+	n.measures.traffic.WithTracer(n.trace)
+	return nil
+}
+
+// tracedStore returns the store, with a span for each proposal that is part of a call.
+func (n *Node) tracedStore() zone.Store {
+	if n.trace == nil {
+		return n.store
+	}
+	return &tracedStore{n.store, n.trace}
+}
+
+type tracedStore struct {
+	*raftstore.Store
+	trace *tracing.Tracer
+}
+
+// Propose implements zone.Store.
+func (s *tracedStore) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
+	ctx, span := s.trace.Start(ctx, "raft propose", tracing.Internal)
+	res, err := s.Store.Propose(ctx, cmds...)
+	code := ""
+	if err != nil {
+		code = string(api.CodeOf(err))
+	}
+	span.End(code)
+	return res, err
+}
+
+// ProposeEach implements zone.Store.
+func (s *tracedStore) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
+	ctx, span := s.trace.Start(ctx, "raft propose", tracing.Internal)
+	defer span.End("")
+	return s.Store.ProposeEach(ctx, lists)
+}
