@@ -85,8 +85,8 @@ type Options struct {
 
 	// Level is that of Log, which the admin listener shows and changes; nil for a log that has none.
 	Level *slog.LevelVar
-	// Trace follows calls; nil for nobody.
-	Trace *Trace
+	// Trace follows calls, if it has an endpoint.
+	Trace Trace
 
 	// For tests; all nil in production.
 	Net    Network           // in place of TCP
@@ -132,7 +132,7 @@ type Node struct {
 	turns     *turns.Turns // of calls of the public API
 	backups   backupsNow
 	measures  measures
-	trace     *tracing.Tracer // nil without Options.Trace
+	trace     *tracing.Tracer // nil without an endpoint
 
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
 	heard         atomic.Pointer[time.Time]     // when a leader was last known; at first when the node was opened
@@ -252,7 +252,7 @@ func (n *Node) buildZone() error {
 		Depth:     zone.Depth, Request: requestid.Of, Now: n.now, Form: n.opts.Form, Measure: n.measures.noteCall, Trace: n.trace,
 		Incarnation: func() api.Incarnation { return n.view().Incarnation },
 	})
-	n.zone = zone.New(zone.Config{Store: n.tracedStore(), Now: n.now, Log: n.log, Crash: n.opts.Crash})
+	n.zone = zone.New(zone.Config{Store: zone.WithTracer(n.store, n.trace), Now: n.now, Log: n.log, Crash: n.opts.Crash})
 	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys, Phases: n.measures.phases})
 	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p, Share: n.opts.Share})
 	n.fleet = fleet.New(n.zone, n.estimator)

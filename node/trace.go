@@ -1,14 +1,8 @@
 package node
 
 import (
-	"context"
-
 	"berth/api"
 	"berth/internal/tracing"
-	"berth/raftstore"
-	"berth/raftstore/command"
-	"berth/raftstore/state"
-	"berth/zone"
 )
 
 // Trace is how a node follows calls.
@@ -23,7 +17,7 @@ const TraceRatioDefault = 0.01
 // openTrace makes the tracer of the node, if it has one.
 func (n *Node) openTrace() error {
 	t := n.opts.Trace
-	if t == nil {
+	if t.Endpoint == "" {
 		return nil
 	}
 	if !(t.Ratio >= 0 && t.Ratio <= 1) { // nor NaN
@@ -39,36 +33,4 @@ func (n *Node) openTrace() error {
 	})
 	n.measures.traffic.WithTracer(n.trace)
 	return nil
-}
-
-// tracedStore returns the store, with a span for each proposal that is part of a call.
-func (n *Node) tracedStore() zone.Store {
-	if n.trace == nil {
-		return n.store
-	}
-	return &tracedStore{n.store, n.trace}
-}
-
-type tracedStore struct {
-	*raftstore.Store
-	trace *tracing.Tracer
-}
-
-// Propose implements zone.Store.
-func (s *tracedStore) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
-	ctx, span := s.trace.Start(ctx, "raft propose", tracing.Internal)
-	res, err := s.Store.Propose(ctx, cmds...)
-	code := ""
-	if err != nil {
-		code = string(api.CodeOf(err))
-	}
-	span.End(code)
-	return res, err
-}
-
-// ProposeEach implements zone.Store.
-func (s *tracedStore) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
-	ctx, span := s.trace.Start(ctx, "raft propose", tracing.Internal)
-	defer span.End("")
-	return s.Store.ProposeEach(ctx, lists)
 }

@@ -70,7 +70,7 @@ func TestATraceOverTwoZones(t *testing.T) {
 	defer s.Close()
 	p, c := newZone(t, "p"), newZone(t, "c")
 	for _, h := range []*home{p, c} {
-		h.opts.Trace = &Trace{Endpoint: s.URL, Ratio: 1}
+		h.opts.Trace = Trace{Endpoint: s.URL, Ratio: 1}
 	}
 	parent, child := p.run(), c.run()
 	parent.offers("small")
@@ -122,13 +122,13 @@ func TestNoTrace(t *testing.T) {
 	t.Parallel()
 	h := newZone(t, "west")
 	for _, ratio := range []float64{-0.1, 1.1, math.NaN()} {
-		h.opts.Trace = &Trace{Endpoint: "http://127.0.0.1:1", Ratio: ratio}
+		h.opts.Trace = Trace{Endpoint: "http://127.0.0.1:1", Ratio: ratio}
 		refusedAs(t, api.CodeInvalid, h.refusedToOpen())
 	}
-	h.opts.Trace = &Trace{Endpoint: "collector:4318", Ratio: 1}
+	h.opts.Trace = Trace{Endpoint: "collector:4318", Ratio: 1}
 	refusedAs(t, api.CodeInvalid, h.refusedToOpen())
-	h.opts.Trace = nil
+	h.opts.Trace = Trace{}
 	r := h.run()
 	assert.Nil(t, r.trace)
-	assert.Equal(t, r.tracedStore(), r.store, "no layer around the store")
+	assert.Same(t, r.zone.Store(), r.store, "no layer around the store")
 }

@@ -25,7 +25,6 @@ type nodeFlags struct {
 	join      string
 	key, disk string
 	rate      map[string]int64
-	trace     node.Trace
 }
 
 func (e *env) nodeCommand() *cobra.Command {
@@ -69,8 +68,8 @@ func (n *nodeFlags) addFlags(c *cobra.Command) {
 	f.IntVar(&o.Backups.Keep, "backup-keep", node.BackupsKeptDefault, "how many backups of the zone are kept, the newest ones")
 	f.BoolVar(&o.Insecure, "insecure-dev", false, "require no tokens; only on a loopback address")
 	f.IntVar(&o.ConnsPerAddress, "conns-per-address", 0, "connections that one remote address may have to each listener (default: half of those that there are places for)")
-	f.StringVar(&n.trace.Endpoint, "trace-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over HTTP) that gets traces of calls, such as http://127.0.0.1:4318 (default: no traces)")
-	f.Float64Var(&n.trace.Ratio, "trace-ratio", node.TraceRatioDefault, "part of the traces that is exported, 0 to 1")
+	f.StringVar(&o.Trace.Endpoint, "trace-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over HTTP) that gets traces of calls, such as http://127.0.0.1:4318 (default: no traces)")
+	f.Float64Var(&o.Trace.Ratio, "trace-ratio", node.TraceRatioDefault, "part of the traces that is exported, 0 to 1")
 	f.StringToInt64Var(&n.rate, "rate", nil, "class of calls and how many one party may make in a second, such as writes=100; 0 for any number; may be repeated. Classes: "+strings.Join(rates.Classes(), ", "))
 	n.listen.addFlags(c)
 	n.logs.addFlags(c, "info")
@@ -88,9 +87,6 @@ func (e *env) openAndRun(c *cobra.Command, f *nodeFlags) error {
 	}
 	if o.Rates, err = rates.Defaults().With(f.rate); err != nil {
 		return err
-	}
-	if f.trace.Endpoint != "" {
-		o.Trace = &f.trace
 	}
 	if err = joinNode(c, o.Dir, f.join, o.DiskKey, &f.listen); err != nil {
 		return err
