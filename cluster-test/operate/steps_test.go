@@ -7,6 +7,10 @@ const data = "/var/lib/berth"
 // steps has one step for each block of docs/operate.md, in its order.
 var steps = []step{
 	{
+		first: `berth config show > node.yaml       # all settings and their defaults, as comments`,
+		after: func(w *story) { assert.Equal(w.t, "ok\n", w.said) },
+	},
+	{
 		first: `umask 077                                                                   # secrets are for you alone: a file of a token or a key that others can read is refused`,
 		lines: map[string]place{
 			"berth node --dir /var/lib/berth --join-file":        {at: "node-2"},
@@ -15,7 +19,7 @@ var steps = []step{
 		after: func(w *story) { w.votes("node-2") },
 	},
 	{
-		first:  `berth zone link-token west --weight-offset 1000 > link.token                # at the parent`,
+		first:  `berth zone link-token west --weight-offset 64G > link.token                 # at the parent`,
 		at:     "region",
 		lines:  map[string]place{"berth zone link --link-token-file": {at: "node-1"}},
 		before: (*story).makeRegion,
@@ -27,6 +31,15 @@ var steps = []step{
 		after: func(w *story) { assert.Regexp(w.t, `^\{"index":\d+,"sha256":"[0-9a-f]{64}"`, w.said) },
 	},
 	{first: `scrape_configs:`, notRun: "a part of a file of Prometheus"},
+	{
+		first: `go tool pprof 'http://127.0.0.1:7604/debug/pprof/profile?seconds=20'`,
+		lines: map[string]place{"go tool pprof": {at: skipped}}, // Go need not be there
+		after: func(w *story) { assert.Contains(w.t, w.said, "goroutine ") },
+	},
+	{
+		first: `berth operator debug --out report.tar.gz --cpu 10s`,
+		after: func(w *story) { assert.Contains(w.t, w.do("tar tzf report.tar.gz"), "manifest") },
+	},
 	{
 		first:  `berth agent --dir /var/lib/berth-agent --join-file agent.token --trait CUSTOM_SSD --attribute price=3 --attribute ip=10.0.0.9`,
 		at:     "h2",
@@ -74,7 +87,17 @@ var steps = []step{
 			assert.Equal(w.t, "600\n", w.at("supervised").do("stat -c %a admin.token"))
 		},
 	},
-	{first: `[Unit]`, notRun: "a unit of systemd"},
+	{
+		first:  `install -D -m 644 deploy/systemd/berth-node.service /etc/systemd/system/berth-node.service`,
+		notRun: "the machines have no systemd; the units are verified by a test in cmd/berth",
+	},
+	{
+		first: `berth operator log-level debug`,
+		after: func(w *story) {
+			assert.Contains(w.t, w.said, "debug")
+			w.do("berth operator log-level info")
+		},
+	},
 	{
 		first: `berth operator remove node-2 --yes                                            # at a running node; without --yes it asks for confirmation`,
 		lines: map[string]place{"berth node --dir /var/lib/berth-4": {at: "node-2"}},
@@ -97,6 +120,10 @@ var steps = []step{
 			assert.Equal(w.t, "node-1\n", w.do("berth operator members --jq '.members[].id'"))
 			w.until("berth host list --state up -o name", "h3\n")
 		},
+	},
+	{
+		first: `berth operator autopilot set --remove-dead-after 24h`,
+		after: func(w *story) { assert.Contains(w.t, w.said, "24h") },
 	},
 	{
 		first:  `berth node --dir /var/lib/berth --host 10.0.9.6                                                    # all listeners but admin; their ports stay`,
@@ -170,6 +197,10 @@ var steps = []step{
 	{
 		first: `berth operator ca finish`,
 		after: func(w *story) { assert.Contains(w.t, w.do("berth operator ca status"), "stable") },
+	},
+	{
+		first: `$ berth zone set west --weight-offset 64G     # work goes there when its hosts have 64 GiB more free memory than others`,
+		at:    "region",
 	},
 	{
 		first: `$ berth zone set west --gateway 10.2.0.5:7601 --gateway 10.2.0.6:7601`,

@@ -59,6 +59,14 @@ var ownNodeSettings = settings{
 	"backup-keep":       {allowed: fmt.Sprintf("1 to %d", node.BackupsKeptMax), check: wholeBetween(1, node.BackupsKeptMax), reload: true},
 	"insecure-dev":      {allowed: "true or false"},
 	"conns-per-address": {allowed: fmt.Sprintf("0 to %d", node.ConnsMax), check: wholeBetween(0, node.ConnsMax)},
+	"trace-endpoint":    {allowed: "a URL of http or https, or empty", check: func(url string) error { return node.Trace{Endpoint: url}.Validate() }},
+	"trace-ratio": {allowed: "0 to 1", check: func(text string) error {
+		ratio, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fmt.Errorf("the ratio must be a number, not %q", text)
+		}
+		return node.Trace{Ratio: ratio}.Validate()
+	}},
 	"rate": {allowed: fmt.Sprintf("for each class 0 to %d", rates.PerSecondMax), reload: true, check: func(pair string) error {
 		class, text, _ := strings.Cut(pair, "=")
 		n, err := strconv.ParseInt(text, 10, 64)

@@ -190,7 +190,7 @@ func unknownKey(name string, known settings) error {
 
 // typeNames has the plain names of the types of flags.
 var typeNames = map[string]string{
-	"string": "a text", "bool": "true or false", "int": "a whole number", "duration": "a time such as 24h, as a text",
+	"string": "a text", "bool": "true or false", "int": "a whole number", "float64": "a number", "duration": "a time such as 24h, as a text",
 	"stringArray": "a list of texts", "stringSlice": "a list of texts", "stringToInt64": "an object of whole numbers",
 }
 
@@ -240,7 +240,9 @@ func valuesIn(n ast.Node, kind string) ([]string, error) {
 	case *ast.BoolNode:
 		ok = kind == "bool"
 	case *ast.IntegerNode:
-		ok = kind == "int"
+		ok = kind == "int" || kind == "float64"
+	case *ast.FloatNode:
+		ok = kind == "float64"
 	case *ast.StringNode, *ast.LiteralNode:
 		ok = kind == "string" || kind == "duration"
 	}
