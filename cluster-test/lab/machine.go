@@ -283,6 +283,15 @@ func (m *Machine) Remount() error {
 	if m.disk == nil {
 		return ErrNoDisk
 	}
+	// Who unshares its mounts at this moment has a copy of this one, until it lets go.
+	return Await(context.Background(), letGoMax, func(context.Context) error { return m.tryRemount() })
+}
+
+// letGoMax bounds how long a copy of the mount of a disk may exist elsewhere.
+const letGoMax = 5 * time.Second
+
+// tryRemount is Remount unless somebody has a copy of the mount.
+func (m *Machine) tryRemount() error {
 	if err := errors.Join(m.disk.unmount(), m.disk.mount()); err != nil {
 		return err
 	}
