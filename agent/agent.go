@@ -84,6 +84,7 @@ type Agent struct {
 	strange []api.HostID // hosts last reported to the zone as not served here, sorted; only poll uses it
 
 	measures measures
+	outage   outage // of calls of the zone
 
 	trustMark, issuer atomic.Pointer[api.Fingerprint] // of the zone's last answers; nil before
 

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
-	"strings"
+	"regexp"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -37,7 +37,7 @@ func TestACallHasAnID(t *testing.T) {
 		c := config(newZone(), fake.New(fake.Options{}), 1)
 		c.Transport = z
 		var log bytes.Buffer
-		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		end := run(t, c)
 		settle()
 		end()
@@ -47,7 +47,7 @@ func TestACallHasAnID(t *testing.T) {
 			assert.True(t, api.ValidName(id), id)
 			assert.False(t, seen[id], "%s twice", id)
 			seen[id] = true
-			assert.Equal(t, 1, strings.Count(log.String(), "request_id="+id+"\n"), "%s in %s", id, &log)
+			assert.Len(t, regexp.MustCompile(`level=DEBUG .* request_id=`+id+"\n").FindAllString(log.String(), -1), 1, "%s in %s", id, &log)
 		}
 	})
 }

@@ -31,11 +31,12 @@ func nameCall(ctx context.Context) context.Context {
 
 // callZone makes one call and checks the term of its answer: only an answer with the
 // highest term seen is valid. term must point into out.
-func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration, in, out any, term *uint64) error {
+func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration, in, out any, term *uint64) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	addr, sent := a.link.nextAddress(), a.conf.Now()
-	err := a.link.postTo(ctx, path, in, out)
+	defer func() { a.outage.noteCall(addr, err, a.conf.Now()) }()
+	err = a.link.postTo(ctx, path, in, out)
 	a.noteCall(path, sent, err)
 	if err != nil {
 		return err
@@ -56,21 +57,6 @@ func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration
 	return err
 }
 
-// waitAfterFailure logs err and waits before the next attempt. It reports whether ctx has
-// not ended.
-func (a *Agent) waitAfterFailure(ctx context.Context, r *retry, what string, err error) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	if errors.Is(err, errMoved) && r.mayRedirect() {
-		a.conf.Log.DebugContext(ctx, "zone has another leader", "call", what, "address", a.link.nextAddress())
-		return true
-	}
-	d := r.nextDelay()
-	a.conf.Log.WarnContext(ctx, "call to the zone failed", "call", what, "err", err, "retry_in", d, "fails", r.fails)
-	return backoff.Sleep(ctx, d)
-}
-
 // registerAtLast registers the hosts, with as many attempts as needed. It reports whether
 // ctx has not ended.
 func (a *Agent) registerAtLast(ctx context.Context) bool {
@@ -79,6 +65,7 @@ func (a *Agent) registerAtLast(ctx context.Context) bool {
 		call := nameCall(ctx)
 		err := a.register(call, r.nextTimeout())
 		if err == nil {
+			a.endFailures(call, &r)
 			return ctx.Err() == nil
 		}
 		if !a.waitAfterFailure(call, &r, "register", err) {
@@ -167,12 +154,15 @@ func (a *Agent) pollWork(ctx context.Context) {
 			}
 			continue
 		}
-		r.endFailures()
 		strange := a.applyWork(work, asked)
 		a.keepAddresses(ctx, work.Addresses)
-		if err := a.tellStrange(ctx, strange); err != nil && !a.waitAfterFailure(ctx, &r, "register", err) {
-			return
+		if err := a.tellStrange(ctx, strange); err != nil {
+			if !a.waitAfterFailure(ctx, &r, "register", err) {
+				return
+			}
+			continue
 		}
+		a.endFailures(ctx, &r)
 		if len(work.Hosts) == 0 && work.Generation <= asked.after && !backoff.Sleep(ctx, idlePause) {
 			return
 		}
@@ -252,7 +242,7 @@ func (a *Agent) reportStates(ctx context.Context) {
 			}
 			continue
 		}
-		r.endFailures()
+		a.endFailures(call, &r)
 		a.noteTrust(ack.Trust)
 		if len(items) > 0 {
 			a.conf.Crash.At(crash.AgentReported)
