@@ -54,12 +54,17 @@ func zoneCommand(e *env) *cobra.Command {
 	return c
 }
 
-// zoneStateText returns the state of a linked zone, and whether it is in maintenance.
+// zoneStateText returns the state of a linked zone, whether it is in maintenance, and what to do if it was brought
+// back from a backup and nobody has confirmed that.
 func zoneStateText(l *rest.Zone) string {
+	text := string(l.State)
 	if l.Maintenance {
-		return string(l.State) + ", maintenance"
+		text += ", maintenance"
 	}
-	return string(l.State)
+	if l.Unconfirmed > 0 {
+		text += ", unconfirmed: berth zone relink " + l.Name
+	}
+	return text
 }
 
 func zoneTables(l rest.Zone) []table {

@@ -22,3 +22,18 @@ func TestRelinkShowsTheReturnAndAsks(t *testing.T) {
 	assert.Equal(t, exitConflict, r.exit)
 	assert.Contains(t, r.errOut, "nothing to confirm")
 }
+
+// TestAnUnconfirmedZoneIsShown: the list and the zone say that it was brought back and what to do.
+func TestAnUnconfirmedZoneIsShown(t *testing.T) {
+	z := newFakeZone(t)
+	const west = `{"id": "l-1", "name": "west", "role": "child", "state": "paused", "health": "up", "unconfirmed_incarnation": 1780315200}`
+	z.on("GET /zones", answer{status: http.StatusOK, body: `{"zones": [` + west + `, {"id": "l-2", "name": "up", "role": "parent", "state": "active"}]}`})
+	z.on("GET /zones/west", answer{status: http.StatusOK, body: `{"zone": ` + west + `}`})
+	for _, args := range [][]string{{"zone", "list"}, {"zone", "show", "west"}} {
+		r := z.berth(t.Context(), args...)
+		assert.Contains(t, r.out, "paused, unconfirmed: berth zone relink west", args)
+		assert.NotContains(t, r.out, "relink up", args)
+		r = z.berth(t.Context(), append(args, "-o", "json")...)
+		assert.Contains(t, r.out, `"unconfirmed_incarnation": 1780315200`, args)
+	}
+}

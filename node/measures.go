@@ -89,7 +89,7 @@ func (n *Node) knownLinks(v *state.State) []admin.Link {
 	var out []admin.Link
 	for _, l := range v.Links() {
 		_, age, heard := n.pools.Digest(l.Zone)
-		out = append(out, admin.Link{Name: l.Name, Role: l.Role, Up: heard && age <= zone.LinkFresh, Age: age, Heard: heard})
+		out = append(out, admin.Link{Name: l.Name, Role: l.Role, Up: heard && age <= zone.LinkFresh, Age: age, Heard: heard, Unconfirmed: n.peers.Unconfirmed(l) > 0})
 	}
 	return out
 }

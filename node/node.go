@@ -272,7 +272,7 @@ func (n *Node) buildZone() error {
 	}
 	n.api = n.requireCurrent(doorAPI, splitDialects(
 		native.New(native.Config{
-			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Streams: n.streams, Version: n.opts.Version,
+			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Unconfirmed: n.peers.Unconfirmed, Streams: n.streams, Version: n.opts.Version,
 		}),
 		map[string]http.Handler{
 			placement.Mount:   placement.New(placement.Config{Door: common}),
@@ -285,7 +285,8 @@ func (n *Node) buildZone() error {
 		Peer: n.peerZone, Enrol: n.takeEnrolment, Hello: n.takeHello,
 		Above: n.federation.Above, Below: n.federation.LevelsBelow,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
-		Led: n.led, Rates: n.rates, Now: n.now, Address: addressOf, Refusals: n.refusals, Traffic: n.measures.traffic,
+		Returned: n.peers.NoteIncarnation,
+		Led:      n.led, Rates: n.rates, Now: n.now, Address: addressOf, Refusals: n.refusals, Traffic: n.measures.traffic,
 	}
 	gw.Forward = n.forwardTo(doorGateway)
 	n.gateway = n.requireCurrent(doorGateway, gateway.New(gw))

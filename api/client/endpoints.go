@@ -46,6 +46,7 @@ type peerLink struct {
 	form      api.Form // newest that the zone reads, from its last answer; 0 before the first
 
 	incarnation api.Incarnation // from its last answer
+	newest      api.Incarnation // the latest that it has named, in answers and in calls
 	heard       bool            // there was one since this was last cleared
 	listening   []func()        // called with the next answer
 }

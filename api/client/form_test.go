@@ -19,6 +19,7 @@ import (
 // formedZone is a transport to a zone that reads forms up to a number.
 type formedZone struct {
 	form  api.Form
+	life  api.Incarnation // 0 for none
 	paths []string
 	heads []http.Header
 }
@@ -28,6 +29,9 @@ func (z *formedZone) RoundTrip(r *http.Request) (*http.Response, error) {
 	z.paths, z.heads = append(z.paths, r.URL.Path), append(z.heads, r.Header)
 	b, err := codec.Marshal(api.ZoneInfo{})
 	head := http.Header{"Content-Type": {api.MediaCBOR}, api.HeaderForm: {z.form.String()}}
+	if z.life > 0 {
+		head.Set(api.HeaderIncarnation, z.life.String())
+	}
 	return &http.Response{StatusCode: http.StatusOK, Header: head, Body: io.NopCloser(bytes.NewReader(b)), Request: r}, err
 }
 
@@ -145,4 +149,31 @@ func TestHoldsShareACallIfTheZoneReadsIt(t *testing.T) {
 	assert.Equal(t, []*api.HoldAnswer{{ID: "a"}, nil}, answers)
 	_, err = p.HoldAll(t.Context(), l, make([]api.HoldRequest, 3))
 	assert.Equal(t, api.CodeInternal, api.CodeOf(err))
+}
+
+// TestUnconfirmed: a zone that names a later incarnation than the confirmed one, in a call or an answer, is to be confirmed, and
+// neither an old node of it nor another link changes that.
+func TestUnconfirmed(t *testing.T) {
+	to := &formedZone{form: api.FormNewest}
+	p := NewPeers(PeerConfig{
+		Transport: func(*api.Link) http.RoundTripper { return to },
+		Depth:     func(context.Context) int { return 0 }, Request: func(context.Context) api.RequestID { return "" }, Now: time.Now,
+	})
+	l, other := &api.Link{ID: "l", Name: "east", Endpoints: []string{"a"}}, &api.Link{ID: "o", Name: "west"}
+	hear := func(n api.Incarnation) api.Incarnation {
+		to.life = n
+		_, err := p.Info(t.Context(), l)
+		require.NoError(t, err)
+		return p.Unconfirmed(l)
+	}
+	assert.Zero(t, hear(0))
+	assert.Equal(t, api.Incarnation(5), hear(5))
+	assert.Equal(t, api.Incarnation(5), hear(0), "an old node answers")
+	p.NoteIncarnation(l, 7)
+	p.NoteIncarnation(l, 6)
+	assert.Equal(t, api.Incarnation(7), p.Unconfirmed(l))
+	assert.Zero(t, p.Unconfirmed(other))
+	l.Incarnation = 7
+	assert.Zero(t, p.Unconfirmed(l), "it is confirmed")
+	assert.Equal(t, api.Incarnation(8), hear(8))
 }

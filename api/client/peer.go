@@ -315,6 +315,26 @@ func (p *Peers) incarnationOf(l *api.Link) api.Incarnation {
 	return p.linkState(l).incarnation
 }
 
+// NoteIncarnation notes the incarnation that a linked zone has named in a call of its own.
+func (p *Peers) NoteIncarnation(l *api.Link, n api.Incarnation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pl := p.linkState(l)
+	pl.newest = max(pl.newest, n)
+}
+
+// Unconfirmed returns the incarnation in which the zone at the other end of a link was brought back from a backup and which
+// has not been confirmed here, 0 for none. It knows what this process has heard: a node that exchanges no calls with that
+// zone knows of none.
+func (p *Peers) Unconfirmed(l *api.Link) api.Incarnation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.linkState(l).newest; n > l.Incarnation {
+		return n
+	}
+	return 0
+}
+
 // noteHead notes what the headers of an answer say of a linked zone.
 func (p *Peers) noteHead(l *api.Link, h http.Header) {
 	p.mu.Lock()
@@ -322,6 +342,7 @@ func (p *Peers) noteHead(l *api.Link, h http.Header) {
 	pl := p.linkState(l)
 	pl.form = api.ParseForm(h.Get(api.HeaderForm))
 	pl.incarnation, pl.heard = api.ParseIncarnation(h.Get(api.HeaderIncarnation)), true
+	pl.newest = max(pl.newest, pl.incarnation)
 	for _, heard := range pl.listening {
 		heard()
 	}

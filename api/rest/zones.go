@@ -24,6 +24,8 @@ type Zone struct {
 	Health    string        `json:"health,omitempty"` // up, down or unknown
 	Digest    *Digest       `json:"digest,omitempty"` // the last one received; only for admins
 
+	Unconfirmed api.Incarnation `json:"unconfirmed_incarnation,omitempty"` // in which the zone was brought back from a backup, and which is to be confirmed with POST /zones/{id}/relink, as far as the node that answers has heard; only for admins
+
 	// What an operator says of a child, for the choice of the zone that a project is bound to; only
 	// for admins.
 	AZ          string                      `json:"availability_zone,omitempty"` // the one that it offers; absent for those that it reports

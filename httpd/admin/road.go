@@ -22,6 +22,7 @@ var (
 	holdsDone  = nodeMetrics.counter("berth_holds_decided_total", "Holds that were decided.", "decision")
 
 	linkUp    = nodeMetrics.gauge("berth_link_up", "1 if the zone at the other end of a link was heard of late.", "link", "role")
+	linkDue   = nodeMetrics.gauge("berth_link_unconfirmed", "1 if the zone at the other end of a link was brought back from a backup and that is not confirmed, as far as this node has heard: berth zone relink.", "link", "role")
 	linkAge   = nodeMetrics.gauge("berth_link_gossip_age_seconds", "Age of the newest digest of a linked zone; none if this node has none.", "link", "role")
 	linkCalls = nodeMetrics.counter("berth_link_calls_total", "Calls that this process has made over a link, with the code of their error.", "link", "call", "code")
 	linkTime  = nodeMetrics.histogram("berth_link_call_seconds", "How long those calls took, with all tries at the gateways of the other zone.", "link", "call")
@@ -75,6 +76,8 @@ type Link struct {
 	Up    bool
 	Age   time.Duration
 	Heard bool // Age is known
+
+	Unconfirmed bool // it was brought back from a backup, and nobody has confirmed that
 }
 
 // LinkCall is a call over a link, and LinkOutcome one with its code, "" for none.
@@ -103,6 +106,7 @@ func (c *collector) collectRoad(ch chan<- prometheus.Metric, v *state.State) {
 	}
 	for _, l := range r.Links {
 		e.gauge(linkUp, truth(l.Up), l.Name, string(l.Role))
+		e.gauge(linkDue, truth(l.Unconfirmed), l.Name, string(l.Role))
 		if l.Heard {
 			e.gauge(linkAge, l.Age.Seconds(), l.Name, string(l.Role))
 		}

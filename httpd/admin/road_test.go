@@ -32,7 +32,7 @@ func wholeRoad() Road {
 	call := LinkCall{"west", "POST /zones/select"}
 	return Road{
 		Phases:   map[string]measure.Distribution{"own": spread()},
-		Links:    []Link{{Name: "west", Role: api.LinkChild, Up: true, Age: 2 * time.Second, Heard: true}, {Name: "region", Role: api.LinkParent}},
+		Links:    []Link{{Name: "west", Role: api.LinkChild, Up: true, Age: 2 * time.Second, Heard: true}, {Name: "region", Role: api.LinkParent, Unconfirmed: true}},
 		Calls:    map[LinkCall]measure.Distribution{call: spread()},
 		Outcomes: map[LinkOutcome]uint64{{call, ""}: 5, {call, api.CodeTimeout}: 2},
 		Commands: spread(), Commit: spread(), Write: spread(), Apply: spread(), Failed: map[string]uint64{"leadership": 3}, Waiting: 4, Lag: 7,
@@ -63,6 +63,7 @@ func TestRoad(t *testing.T) {
 	for _, line := range append([]string{
 		`berth_select_seconds_bucket{phase="own",le="0.5"} 0`, `berth_select_seconds_bucket{phase="own",le="1"} 1`, `berth_select_seconds_count{phase="own"} 1`,
 		`berth_link_up{link="west",role="child"} 1`, `berth_link_up{link="region",role="parent"} 0`,
+		`berth_link_unconfirmed{link="west",role="child"} 0`, `berth_link_unconfirmed{link="region",role="parent"} 1`,
 		`berth_link_gossip_age_seconds{link="west",role="child"} 2`,
 		`berth_link_calls_total{call="POST /zones/select",code="",link="west"} 5`, `berth_link_calls_total{call="POST /zones/select",code="timeout",link="west"} 2`,
 		`berth_link_call_seconds_count{call="POST /zones/select",link="west"} 1`,

@@ -51,6 +51,9 @@ type Config struct {
 	Log     *slog.Logger
 	Version string
 
+	// Returned is called when a linked zone names an incarnation that is not confirmed here; nil for nothing.
+	Returned func(l *api.Link, n api.Incarnation)
+
 	// Rates limits how often zones may call; nil for no limit. Address returns where a request
 	// came from, "" if another node has passed it on.
 	Rates   *rates.Limiter
@@ -249,6 +252,9 @@ func (d *peerDoor) linkOf(r *http.Request) (*api.Link, error) {
 	if peer, ok := d.Peer(r); ok {
 		v := d.Zone.View()
 		if l, ok := v.LinkByZone(peer); ok {
+			if n := api.ParseIncarnation(r.Header.Get(api.HeaderIncarnation)); n > l.Incarnation && d.Returned != nil {
+				d.Returned(l, n)
+			}
 			return l, checkIncarnations(r.Header, v.Incarnation, l.Incarnation)
 		}
 	}

@@ -44,3 +44,18 @@ func TestIncarnations(t *testing.T) {
 	h := http.Header{api.HeaderIncarnation: {"-1"}}
 	assert.NoError(t, checkIncarnations(h, 0, 0), "a malformed one is none")
 }
+
+// TestAReturnIsPassedOn: a caller that names an incarnation which nobody has confirmed is refused, and made known; one that was never
+// brought back is not, nor is a zone that is not linked.
+func TestAReturnIsPassedOn(t *testing.T) {
+	w := newWorld(t)
+	info := call{method: "GET", target: "/zones/info", peer: "zone-up"}
+	w.answered(t, info, http.StatusOK, nil)
+	assert.Empty(t, w.returned)
+	info.head = map[string]string{api.HeaderIncarnation: "5"}
+	assert.Contains(t, w.refused(t, info, api.CodeUnavailable), "has not confirmed it")
+	assert.Equal(t, []string{"zone-up 5"}, w.returned)
+	info.peer = "zone-strange"
+	w.refused(t, info, api.CodeForbidden)
+	assert.Len(t, w.returned, 1)
+}

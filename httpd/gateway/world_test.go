@@ -111,6 +111,7 @@ type world struct {
 	follower  bool
 	headless  bool // it knows of no leader
 	forwarded []string
+	returned  []string // zones and their incarnations
 	enrolled  *api.Enrolment
 	refusal   error // of an enrolment, and of who is above
 	enrol     http.Handler
@@ -164,6 +165,9 @@ func (w *world) config(z *zone.Zone) Config {
 		Below: func(ctx context.Context) int {
 			w.below.depth = zone.Depth(ctx)
 			return 3
+		},
+		Returned: func(l *api.Link, n api.Incarnation) {
+			w.returned = append(w.returned, fmt.Sprint(l.Zone, " ", n))
 		},
 		Leader: func() bool { return !w.follower },
 		Led:    func() bool { return !w.headless },

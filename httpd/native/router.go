@@ -66,8 +66,10 @@ type Config struct {
 	Fleet     *fleet.Fleet
 	Authority Authority
 	Digests   zone.Digests
-	Streams   *httpevents.Streams
-	Version   string
+	// Unconfirmed returns the incarnation of a linked zone that is to be confirmed, 0 for none; nil for none of any.
+	Unconfirmed func(l *api.Link) api.Incarnation
+	Streams     *httpevents.Streams
+	Version     string
 }
 
 // dialect is the public API of one node.

@@ -246,6 +246,7 @@ type world struct {
 	fleet     *fleet.Fleet
 	streams   *httpevents.Streams
 	auth      *authority
+	returned  api.Incarnation // of the zone east, to be confirmed
 	now       func() time.Time
 	follower  bool
 	forwarded []string
@@ -275,7 +276,7 @@ func (w *world) serve(store zone.Store) {
 	w.saga = saga.New(saga.Config{Zone: w.zone, Estimator: e, Peers: lonely{}, Digests: digests})
 	w.fleet = fleet.New(w.zone, e)
 	w.streams = httpevents.New(httpevents.Config{Zone: w.zone, Led: func() bool { return true }})
-	w.Handler = New(Config{Estimator: e, Saga: w.saga, Fleet: w.fleet, Authority: w.auth, Digests: digests, Streams: w.streams, Version: "v1", Door: door.Config{
+	w.Handler = New(Config{Estimator: e, Saga: w.saga, Fleet: w.fleet, Authority: w.auth, Digests: digests, Unconfirmed: w.unconfirmed, Streams: w.streams, Version: "v1", Door: door.Config{
 		Zone: w.zone, Tokens: tokens{}, Log: log, Leader: func() bool { return !w.follower },
 		Forward: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.forwarded = append(w.forwarded, r.Method+" "+r.URL.Path)
@@ -501,4 +502,12 @@ func (w *world) answered(tb testing.TB, c call, status int, v any) *httptest.Res
 		require.NoError(tb, json.Unmarshal(rec.Body.Bytes(), v), "%s", c)
 	}
 	return rec
+}
+
+// unconfirmed says that the zone east was brought back from a backup, from its second incarnation on.
+func (w *world) unconfirmed(l *api.Link) api.Incarnation {
+	if l.Name == "east" {
+		return w.returned
+	}
+	return 0
 }

@@ -33,6 +33,9 @@ func (d *dialect) zoneView(v *state.State, l *api.Link, c api.Caller) rest.Zone 
 	if l.Role == api.LinkParent {
 		out.Share = shareOf(v, l)
 	}
+	if d.Unconfirmed != nil {
+		out.Unconfirmed = d.Unconfirmed(l)
+	}
 	return out
 }
 

@@ -68,3 +68,18 @@ func TestWorkOfAParentEndsFirst(t *testing.T) {
 	w.answered(t, off(`{}`), 200, &got)
 	assert.True(t, got.Losses.Unlinked)
 }
+
+// TestAnUnconfirmedZoneIsShown: admins see which zone was brought back from a backup and is to be confirmed.
+func TestAnUnconfirmedZoneIsShown(t *testing.T) {
+	w := newWorld(t)
+	show := func(zone, token string) api.Incarnation {
+		t.Helper()
+		var got struct{ Zone rest.Zone }
+		w.answered(t, call{method: "GET", target: "/zones/" + zone, token: token}, 200, &got)
+		return got.Zone.Unconfirmed
+	}
+	assert.Zero(t, show("east", admin))
+	w.returned = 1_800_000_000
+	assert.Equal(t, w.returned, show("east", admin))
+	assert.Zero(t, show("up", admin))
+}
