@@ -210,7 +210,9 @@ func TestAReportOfHalfANode(t *testing.T) {
 	out, err := os.Create(file)
 	require.NoError(t, err)
 	require.NoError(t, out.Chmod(0o600))
-	parts := slices.DeleteFunc(f.parts(nil), func(p debugPart) bool { return slices.Contains([]string{"zone.json", "members.json", "links.json", "config.json"}, p.name) })
+	parts := slices.DeleteFunc(f.parts(nil), func(p debugPart) bool {
+		return slices.Contains([]string{"zone.json", "members.json", "links.json", "config.json"}, p.name)
+	})
 	m, err := gatherReport(t.Context(), &env{errOut: io.Discard, now: time.Now, version: "dev"}, parts, out)
 	require.NoError(t, err)
 	require.NoError(t, out.Close())
