@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"time"
 
 	"berth/api"
@@ -55,7 +56,7 @@ func (a *Agent) Figures() Figures {
 func (a *Agent) noteCall(path string, sent time.Time, err error) {
 	c := Call{Path: path}
 	switch {
-	case err == errMoved: //nolint:errorlint // it is that very value
+	case errors.Is(err, errMoved):
 		c.Code = "moved"
 	case err != nil:
 		c.Code = api.CodeOf(err)

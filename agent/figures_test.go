@@ -38,6 +38,18 @@ func TestFigures(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(f.Contact), settleTime)
 		assert.Positive(t, f.Calls[Call{Path: api.PathAgentRegister}].Count)
 		assert.Positive(t, f.Calls[Call{Path: api.PathAgentWork}].Count)
+		moved := func() (n uint64) {
+			for c, d := range a.Figures().Calls {
+				if c.Code == "moved" {
+					n += d.Count
+				}
+			}
+			return n
+		}
+		assert.Zero(t, moved())
+		z.do(func() { z.leader = "n2:1" })
+		settle()
+		assert.Positive(t, moved(), "a redirect is no error of a zone")
 		for c := range f.Calls {
 			assert.Contains(t, []string{api.PathAgentRegister, api.PathAgentWork, api.PathAgentReport}, c.Path)
 		}
