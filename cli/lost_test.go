@@ -2,9 +2,12 @@ package cli
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"berth/api/rest"
 )
 
 const cannedLost = `{"lost": {"host": "h1", "down_since": "2026-06-01T12:00:00.000Z", "servers": 12, "volumes": 1, "slots": 0, "allocations": 2, "forgotten": true,
@@ -49,4 +52,16 @@ func TestServerDeleteLost(t *testing.T) {
 	assert.NotZero(t, r.exit)
 	assert.Contains(t, r.errOut, "is up")
 	assert.Len(t, z.asked("POST"), 1)
+}
+
+// TestANoteNamesSomeOfWhatIsLost: at most lostShown, and how many more there are.
+func TestANoteNamesSomeOfWhatIsLost(t *testing.T) {
+	l := rest.LostHost{Host: "h1", Servers: lostShown, List: make([]rest.LostServer, lostShown)}
+	assert.Equal(t, lostShown, strings.Count(describeLost(&l), " of project "))
+	assert.NotContains(t, describeLost(&l), "more")
+	l.Servers, l.List = lostShown+1, make([]rest.LostServer, lostShown+1)
+	assert.Equal(t, lostShown, strings.Count(describeLost(&l), " of project "))
+	assert.Contains(t, describeLost(&l), ", and 1 more")
+	l = rest.LostHost{Host: "h1", Slots: 3} // of others
+	assert.True(t, strings.HasSuffix(describeLost(&l), "3 slots would be given up"))
 }
