@@ -14,20 +14,37 @@ import (
 	"berth/api/rest"
 )
 
+// operatorMembers lists the nodes, and says beside the list what is wrong with their number.
+func operatorMembers(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:     "members",
+		Short:   "List the nodes of the zone",
+		Long:    "List the nodes of the zone. EXPIRES is when the first certificate of a node ends; a running node renews all of its own\nafter two thirds of their life.",
+		Example: "  berth operator members",
+		Args:    exactArgs(),
+		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			voters := 0
+			defer func() { e.noteEvenVoters(voters) }()
+			return listAll(ctx, e, "members", onePage(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED|EXPIRES|STATE", func(n rest.Member) []any {
+				if n.Voter {
+					voters++
+				}
+				return []any{n.ID, showBool(n.Voter), showBool(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joinTime(n), showKnown(n.Expires), fmt.Sprintf("%d MiB", n.StateBytes>>20)}
+			}))
+		}),
+	}
+}
+
+// noteEvenVoters says that a zone has a voter too many, or one too few.
+func (e *env) noteEvenVoters(n int) {
+	if n > 0 && n%2 == 0 {
+		e.printNote("%d voters may lose no more of them than %d could: let another node join, or remove one", n, n-1)
+	}
+}
+
 func operatorCommand(e *env) *cobra.Command {
 	return nounCommand("operator", "Manage the nodes, keys and settings of the zone (admins)",
-		&cobra.Command{
-			Use:     "members",
-			Short:   "List the nodes of the zone",
-			Long:    "List the nodes of the zone. EXPIRES is when the first certificate of a node ends; a running node renews all of its own\nafter two thirds of their life.",
-			Example: "  berth operator members",
-			Args:    exactArgs(),
-			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-				return listAll(ctx, e, "members", onePage(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED|EXPIRES|STATE", func(n rest.Member) []any {
-					return []any{n.ID, showBool(n.Voter), showBool(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joinTime(n), showKnown(n.Expires), fmt.Sprintf("%d MiB", n.StateBytes>>20)}
-				}))
-			}),
-		},
+		operatorMembers(e),
 		operatorRemove(e),
 		&cobra.Command{
 			Use:     "transfer [NODE]",

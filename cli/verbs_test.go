@@ -431,6 +431,20 @@ func TestRestoreThatWentWrong(t *testing.T) {
 	assert.Contains(t, r.errOut, "repeating is safe")
 }
 
+// TestAnEvenNumberOfVotersIsNoted, beside the list and not in it.
+func TestAnEvenNumberOfVotersIsNoted(t *testing.T) {
+	z := newFakeZone(t)
+	for n, says := range map[int]string{1: "", 2: "2 voters may lose no more of them than 1 could", 3: "", 4: "4 voters may lose no more of them than 3 could"} {
+		members := strings.TrimSuffix(strings.Repeat(`{"id": "n", "voter": true},`, n), ",")
+		z.on("GET /operator/members", answer{status: http.StatusOK, body: `{"members": [{"id": "learner"}, ` + members + `]}`})
+		r := z.berth(t.Context(), "operator", "members", "--no-headers")
+		require.Zero(t, r.exit, r.errOut)
+		assert.Equal(t, n+1, strings.Count(r.out, "\n"))
+		assert.Contains(t, r.errOut, says)
+		assert.Equal(t, says == "", r.errOut == "", r.errOut)
+	}
+}
+
 func TestMembersThatHaveNotJoinedYet(t *testing.T) {
 	z := newFakeZone(t)
 	for _, joined := range []string{"", `, "joined": "1970-01-01T00:00:00.000Z"`} {
