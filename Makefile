@@ -43,9 +43,9 @@ build: ## build bin/berth
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/berth ./cmd/berth
 
 # One package more than there are processors at a time: many tests wait. Without symbols for
-# debuggers, which take a third of the time to link.
+# debuggers, which take a third of the time to link, and without vet, which make lint runs.
 test: ## run every test
-	$(GO) test -ldflags=-w -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1))) -timeout 8m ./...
+	$(GO) test -vet=off -ldflags=-w -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1))) -timeout 8m ./...
 
 race: ## run every test, shuffled, with the race detector
 	$(GO) test -race -shuffle=on -timeout 10m ./...

@@ -31,7 +31,7 @@ var (
 )
 
 // usual is how many seeds run when nothing else is asked for.
-const usual = 2
+const usual = 1
 
 // steps is how many things happen in the life of one federation.
 const steps = 150
