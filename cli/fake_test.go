@@ -259,6 +259,7 @@ var canned = map[string]string{
 	"PUT /operator/snapshot":            "",
 	"GET /operator/ca":                  cannedCA,
 	"POST /operator/ca/rotate":          "", "POST /operator/ca/use": "", "POST /operator/ca/finish": "",
+	"GET /operator/upgrade": cannedUpgrade, "POST /operator/upgrade/finish": "",
 	"POST /operator/transfer": "", "POST /operator/keyring/rotate": "", "DELETE /operator/members/n3": "",
 	"POST /operator/join-tokens": `{"token": "join-token-text"}`, "POST /operator/holds/r-2.1": "",
 	"DELETE /operator/tokens/0123456789abcdef": "", "DELETE /tokens/0123456789abcdef": "",
@@ -340,6 +341,10 @@ const (
 		"MEMORY_MB": {"total": 2048, "reserved": 48, "step_size": 64, "allocation_ratio": 1}}, "traits": ["CUSTOM_X"], "pool": "shared", "state": "up", "enabled": true,
 		"generation": 7, "used": {"VCPU": 3}, "instances": 3, "slots": 1, "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z"}`
 )
+
+const cannedUpgrade = `{"upgrade": {"phase": "ready", "form": 4, "next": 5,
+  "nodes": [{"id": "n1", "version": "v2.0", "form": 5, "voter": true, "alive": "alive"}, {"id": "n2", "version": "v2.0", "form": 5, "voter": true, "alive": "alive"}],
+  "links": [{"name": "root", "role": "parent", "form": 4}, {"name": "edge", "role": "child"}]}}`
 
 const cannedCA = `{"authority": {"phase": "trusted", "due": "a removed node has its key", "authorities": [
   {"fingerprint": "0f115db062b7c0dd030b16878c99dea5c354b49dc37b38eb8846179c7783e9d7", "issues": true, "since": "2026-06-01T12:00:00.000Z", "expires": "2036-05-29T12:00:00.000Z"},

@@ -65,6 +65,7 @@ func operatorCommand(e *env) *cobra.Command {
 		operatorAudit(e),
 		operatorLogLevel(e),
 		operatorAutopilot(e),
+		operatorUpgrade(e),
 		operatorDebug(e),
 		nounCommand("config", "See and change the settings of the zone", configShow(e), configSet(e)),
 		nounCommand("keyring", "Manage the keys that seal plans", &cobra.Command{

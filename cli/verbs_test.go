@@ -161,6 +161,8 @@ var verbs = []string{
 	"aggregate remove-host rack1 h1 h2",
 	"aggregate delete rack1 --yes",
 	"operator keyring rotate",
+	"operator upgrade status",
+	"operator upgrade finish --yes",
 	"operator ca status",
 	"operator ca show",
 	"operator ca rotate",

@@ -21,8 +21,10 @@ import (
 // concurrently; *raftstore.Store has them.
 type Members interface {
 	Members() []raftstore.Member
-	// Form returns the newest form that all of them read.
+	// Form returns the form that the zone writes, which all of them read.
 	Form() api.Form
+	// FormAllRead returns the newest form that all of them read.
+	FormAllRead() api.Form
 	// AddVoter makes a node a voter, reached at an address.
 	AddVoter(ctx context.Context, id api.NodeID, addr string) error
 	Remove(ctx context.Context, id api.NodeID) error
@@ -85,6 +87,10 @@ type Federation struct {
 	silent  func() []api.NodeID
 	now     func() time.Time
 	log     *slog.Logger
+
+	// admitting is write-locked while an upgrade is finished, and read-locked while a node is admitted: one that is admitted
+	// must read what the zone writes from then on.
+	admitting sync.RWMutex
 
 	// linking is write-locked while this zone gains a parent, and read-locked while it
 	// admits a child or reports its ancestors. Always TryLock: two zones that wait for

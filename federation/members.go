@@ -97,6 +97,10 @@ func (f *Federation) asNode(ctx context.Context, id api.NodeID) context.Context 
 // AdmitNode admits a node that announces itself. A node that has recently joined with a
 // token becomes a voter; a removed node is refused.
 func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
+	if !f.admitting.TryRLock() {
+		return errAdmitting
+	}
+	defer f.admitting.RUnlock()
 	member := slices.ContainsFunc(f.members.Members(), func(o raftstore.Member) bool { return o.ID == m.ID })
 	if !member && !f.view().Admitted(m.ID) {
 		return api.Errorf(api.CodeForbidden, "node %q was removed, or its join is too long ago; let a new one join", string(m.ID))
@@ -104,7 +108,7 @@ func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
 	votes := slices.ContainsFunc(f.members.Members(), func(o raftstore.Member) bool {
 		return o.ID == m.ID && o.Addr == m.NodeAddr && o.Voter
 	})
-	if reads, form := max(m.Form, api.FormFirst), f.members.Form(); !votes && reads < form {
+	if reads, form := max(m.Form, api.FormFirst), f.members.Form(); reads < form {
 		return api.Errorf(api.CodeConflict, "node %q reads forms up to %d, and the zone writes form %d: start it with a newer release",
 			string(m.ID), reads, form)
 	}

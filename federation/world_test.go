@@ -283,7 +283,9 @@ func (p *peers) Digest(id api.ZoneID) (api.Digest, time.Duration, bool) {
 type fakeMembers struct {
 	list []raftstore.Member
 	told []string
-	form atomic.Int64 // that all of them read
+	form atomic.Int64 // that the zone writes
+
+	allRead atomic.Int64 // newest form that all of them read, if newer
 }
 
 var _ Members = (*fakeMembers)(nil)
@@ -293,6 +295,8 @@ func (m *fakeMembers) Members() []raftstore.Member { return slices.Clone(m.list)
 
 // Form implements Members.
 func (m *fakeMembers) Form() api.Form { return max(api.Form(m.form.Load()), api.FormFirst) }
+
+func (m *fakeMembers) FormAllRead() api.Form { return max(api.Form(m.allRead.Load()), m.Form()) }
 
 // AddVoter implements Members.
 func (m *fakeMembers) AddVoter(_ context.Context, id api.NodeID, addr string) error {

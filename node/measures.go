@@ -47,7 +47,7 @@ func (n *Node) agentDoor() http.Handler {
 // adminDoor returns the handler of the admin listener.
 func (n *Node) adminDoor() http.Handler {
 	h := admin.New(admin.Config{
-		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.Form, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
+		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.FormAllRead, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
 		Removed: n.removed.Load, Backups: n.backupStatus,
 		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Waiting: n.turns.Waiting, Share: n.opts.Share, Refusals: n.refusals.Counts, Certificates: n.certificateEnds, CADue: func() bool { return n.federation.CADue() != "" }, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
 		Traffic: n.measures.traffic, Road: n.road, Version: n.opts.Version, Level: n.opts.Level, Log: n.log,

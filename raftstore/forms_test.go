@@ -1,10 +1,10 @@
 package raftstore
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
@@ -25,59 +25,106 @@ func (n *node) restartedAs(form api.Form) *node {
 	return n.restart()
 }
 
-// TestUpgradeNodeByNode: what a member does not read is refused and not written, also
-// when it waits already; and it is written as soon as all of them read it.
+// TestUpgradeNodeByNode: what a member does not read is refused and not written, also when it waits already; and it is written
+// once all of them read it and an operator has said so.
 func TestUpgradeNodeByNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		since := api.Instant(1)
 		newer := command.LinkSet{ID: "none", Silent: &since}
+		raise := command.FormRaise{To: api.FormFifth}
 		nodes := trio(t, newNetwork(), func(c *Config) { c.Form = api.FormFirst })
 		lead := nodes[0]
-		assert.Equal(t, api.FormFirst, lead.Form(), "of members without a record nothing is known")
+		require.Equal(t, api.FormFirst, lead.Form(), "the form of its first entry")
 		lead.must(reads("n1", api.FormFirst), reads("n2", api.FormFirst), reads("n3", api.FormFirst))
 
-		for i, n := range nodes {
+		refused := func(why string) {
+			t.Helper()
 			index := leaderOf(t, nodes...).View().Index()
 			_, err := leaderOf(t, nodes...).Propose(within(t), newer)
-			require.Equal(t, api.CodeUnavailable, api.CodeOf(err), "before node %d is upgraded", i+1)
-			require.ErrorContains(t, err, "reads forms up to 1")
+			require.Equal(t, api.CodeUnavailable, api.CodeOf(err), why)
+			require.ErrorContains(t, err, "the zone writes form 1")
 			require.Equal(t, index, leaderOf(t, nodes...).View().Index(), "nothing was written")
-
-			nodes[i] = n.restartedAs(api.FormSecond)
-			leaderOf(t, nodes...).must(reads(n.ID(), api.FormSecond))
+		}
+		for i, n := range nodes {
+			refused("before node is upgraded: " + string(n.ID()))
+			require.Equal(t, api.FormFirst, leaderOf(t, nodes...).FormAllRead())
+			nodes[i] = n.restartedAs(api.FormFifth)
+			leaderOf(t, nodes...).must(reads(n.ID(), api.FormFifth))
 			if i == 1 { // and back again
 				nodes[i] = nodes[i].restartedAs(api.FormFirst)
 				leaderOf(t, nodes...).must(reads(n.ID(), api.FormFirst))
-				nodes[i] = nodes[i].restartedAs(api.FormSecond)
-				leaderOf(t, nodes...).must(reads(n.ID(), api.FormSecond))
+				nodes[i] = nodes[i].restartedAs(api.FormFifth)
+				leaderOf(t, nodes...).must(reads(n.ID(), api.FormFifth))
 			}
 		}
+		refused("before the upgrade is finished")
 		lead = leaderOf(t, nodes...)
-		require.Equal(t, api.FormSecond, lead.Form())
-		waiting := &proposal{form: api.FormSecond, done: make(chan state.Answer, 1)}
-		require.Len(t, lead.readable([]*proposal{waiting, {form: api.FormFirst}}), 2)
+		require.Equal(t, api.FormFifth, lead.FormAllRead())
 		require.NoError(t, lead.AddNonvoter(within(t), "n4", "n4:1"))
-		require.Equal(t, api.FormFirst, lead.Form(), "a member without a record may be of any release")
-		require.Len(t, lead.readable([]*proposal{waiting, {form: api.FormFirst}}), 1)
+		require.Equal(t, api.FormFirst, lead.FormAllRead(), "a member without a record may be of any release")
+		lead.must(reads("n4", api.FormFifth))
+		require.Equal(t, api.FormFifth, lead.FormAllRead())
+		for _, n := range nodes { // all may still go back
+			require.NoError(t, checkForms(n.stores.logs, api.FormFirst))
+		}
+
+		waiting := &proposal{form: api.FormFirst, done: make(chan state.Answer, 1)}
+		require.Len(t, lead.dropOutdated([]*proposal{waiting}), 1)
+		lead.must(raise)
+		require.Equal(t, api.FormFifth, lead.Form())
+		require.Len(t, lead.dropOutdated([]*proposal{waiting, {form: api.FormFifth}}), 1, "forms of entries never fall")
 		out := <-waiting.done
 		require.Equal(t, api.CodeUnavailable, api.CodeOf(out.Err))
-		lead.must(reads("n4", api.FormSecond))
-		require.Equal(t, api.FormSecond, lead.Form())
 
 		r := lead.must(newer)
 		require.Equal(t, api.CodeNotFound, api.CodeOf(r[0].Err), "it was written, and refused for itself")
-		lead.must(command.NodePut{Node: api.Node{ID: "n1", APIAddr: "all read it", Form: api.FormSecond}})
+		lead.must(command.NodePut{Node: api.Node{ID: "n1", APIAddr: "all read it", Form: api.FormFifth}})
 		for _, n := range nodes {
 			n.sees("n1", "all read it")
 			require.Equal(t, saved(t, lead), saved(t, n))
-			require.Equal(t, api.FormSecond, n.View().Form())
+			require.Equal(t, api.FormFifth, n.View().Form())
+			require.ErrorContains(t, checkForms(n.stores.logs, api.FormFourth), "the zone writes form 5, and this node reads forms up to 4")
 		}
 
-		r = lead.must(reads("n3", api.FormFirst))
+		r = lead.must(reads("n3", api.FormFourth))
 		require.Equal(t, api.CodeConflict, api.CodeOf(r[0].Err), "an older release cannot come back")
-		require.Equal(t, api.FormSecond, lead.Form())
 		require.NoError(t, lead.AddNonvoter(within(t), "n5", "n5:1"))
-		require.Equal(t, api.FormSecond, lead.Form(), "a member without a record reads what is written")
+		require.Equal(t, api.FormFifth, lead.FormAllRead(), "a member without a record reads what is written")
+	})
+}
+
+// TestAnOlderReleaseComesBack: a node that is started as an older release after the upgrade was finished ends with a sentence, before
+// anything of the newer form is on its disk, and goes on as the newer release.
+func TestAnOlderReleaseComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := trio(t, newNetwork(), func(c *Config) { c.Form = api.FormFourth })
+		for i, n := range nodes {
+			nodes[i] = n.restartedAs(api.FormFifth)
+			leaderOf(t, nodes...).must(reads(n.ID(), api.FormFifth))
+		}
+		lead := leaderOf(t, nodes...)
+		i := slices.IndexFunc(nodes, func(n *node) bool { return n != lead })
+		back := nodes[i]
+		back.stop()
+		lead.must(command.FormRaise{To: api.FormFifth})
+
+		told := make(chan error, 1)
+		back.cfg.Form, back.cfg.Fatal = api.FormFourth, func(err error) { told <- err }
+		for range 2 { // it can be started at all: its own log has nothing that it does not read, also after the first time
+			back = back.restart()
+			require.ErrorContains(t, <-told, "the zone writes form 5, and this node reads forms up to 4: start it with the release of the other nodes")
+		}
+
+		back.cfg.Fatal = nil
+		nodes[i] = back.restartedAs(api.FormFifth)
+		lead.must(command.NodePut{Node: api.Node{ID: "n1", APIAddr: "it is back", Form: api.FormFifth}})
+		nodes[i].sees("n1", "it is back")
+
+		nodes[i].stop()
+		nodes[i].cfg.Form = api.FormFourth
+		nodes[i].cfg.Stream = nodes[i].cfg.Stream.(*port).net.listen(nodes[i].cfg.Advertise)
+		_, err := Open(nodes[i].cfg)
+		require.ErrorContains(t, err, "the zone writes form 5, and this node reads forms up to 4", "its log has it now")
 	})
 }
 

@@ -218,7 +218,7 @@ func initZone() command.Command { return command.Init{Zone: "z", Name: "zone"} }
 
 // put is a command that can be seen in a view: node id gets an address.
 func put(id, addr string) command.Command {
-	return command.NodePut{Node: api.Node{ID: api.NodeID(id), APIAddr: addr}}
+	return command.NodePut{Node: api.Node{ID: api.NodeID(id), APIAddr: addr, Form: api.FormNewest}}
 }
 
 // refusable is a command that the state refuses.

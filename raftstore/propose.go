@@ -47,7 +47,7 @@ func (s *Store) proposeEach(ctx context.Context, patience time.Duration, lists [
 	ps := make([]*proposal, len(lists))
 	for i, cmds := range lists {
 		ps[i] = &proposal{form: form, count: len(cmds), done: make(chan state.Answer, 1)}
-		body, err := encodeCommands(cmds, form)
+		body, err := encodeCommands(cmds, max(form, formRaised(cmds)))
 		if err == nil && !leads {
 			err = notLeader(opPropose)
 		}
@@ -100,7 +100,7 @@ func (s *Store) proposeQueued(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		batch := s.readable(s.queue.takeBatch())
+		batch := s.dropOutdated(s.queue.takeBatch())
 		if len(batch) == 0 {
 			continue
 		}
@@ -118,15 +118,26 @@ func (s *Store) proposeQueued(ctx context.Context) {
 	}
 }
 
-// readable refuses the proposals of a batch that a node which has just become a member
-// does not read, and returns the others.
-func (s *Store) readable(batch []*proposal) []*proposal {
+// formRaised returns the form in which cmds are written if one of them raises the form of the zone: all members read the form
+// to which it is raised, so they read the one that introduced the command.
+func formRaised(cmds []command.Command) api.Form {
+	for _, c := range cmds {
+		if c.Kind() == command.KindFormRaise {
+			return command.NeededForm(c)
+		}
+	}
+	return api.FormFirst
+}
+
+// dropOutdated refuses the proposals of a batch that were encoded before the zone began to write a newer form, and returns the
+// others: the forms of entries never fall.
+func (s *Store) dropOutdated(batch []*proposal) []*proposal {
 	form := s.Form()
 	return slices.DeleteFunc(batch, func(p *proposal) bool {
-		if p.form <= form {
+		if p.form == form {
 			return false
 		}
-		p.answer(nil, api.Errorf(api.CodeUnavailable, "a node that reads forms up to %d has joined; try again", form))
+		p.answer(nil, api.Errorf(api.CodeUnavailable, "the zone has just begun to write form %d; try again", form))
 		return true
 	})
 }

@@ -26,7 +26,7 @@ func TestRecover(t *testing.T) {
 				nodes[2].catchUp(lead)
 				require.NoError(t, nodes[2].raft.Snapshot().Error())
 			}
-			lead.must(command.NodePut{Stamp: command.Stamp{At: 5000}, Node: api.Node{ID: "b", APIAddr: "2"}})
+			lead.must(command.NodePut{Stamp: command.Stamp{At: 5000}, Node: api.Node{ID: "b", APIAddr: "2", Form: api.FormNewest}})
 			nodes[2].sees("b", "2")
 			cfg := nodes[2].cfg
 			cfg.Log = slog.New(slog.DiscardHandler)

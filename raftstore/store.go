@@ -70,6 +70,9 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening node %s: %w", cfg.ID, err)
 	}
+	if err = checkForms(st.logs, cfg.Form); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening node %s: %w", cfg.ID, err), st.close())
+	}
 	s.stores = st
 	s.term.Store(&term{changed: make(chan struct{})})
 	machine := newFSM(cfg.Form, s.failNode)
@@ -91,7 +94,7 @@ func (s *Store) startRaft(machine *fsm) (r *raft.Raft, err error) {
 	if err = raft.ValidateConfig(conf); err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "raftstore.Open", "the timing does not fit together", err)
 	}
-	transport := newTransport(s.cfg, logger, s.progress, s.stores.stable)
+	transport := newTransport(s.cfg, logger, s.progress, s.stores.stable, s.failNode)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("starting raft: panic: %v", p)
@@ -235,17 +238,26 @@ func (s *Store) failNode(err error) {
 // View holds what was proposed.
 func (s *Store) View() *state.State { return s.views.cur.Load().state }
 
-// Form returns the newest form that all members of the zone read, as far as this node
-// knows. Of a member without a record it is only known that it reads the log so far: it
-// would not have been let in.
+// Form returns the form that the zone writes: that in which it was initialised, until command.FormRaise raises it. All members
+// read it. Before the zone is initialised it is the newest that this node reads.
 func (s *Store) Form() api.Form {
+	if v := s.View(); v.Zone != "" {
+		return v.Form()
+	}
+	return s.cfg.Form
+}
+
+// FormAllRead returns the newest form that all members of the zone read, as far as this node knows. Of a member without a record
+// it is only known that it reads what the zone writes: it would not have been let in.
+func (s *Store) FormAllRead() api.Form {
 	form, v := s.cfg.Form, s.View()
 	for _, m := range s.Members() {
-		reads := v.Form()
-		if n, known := v.Node(m.ID); known {
-			reads = max(n.Form, api.FormFirst)
+		switch n, known := v.Node(m.ID); {
+		case known:
+			form = min(form, max(n.Form, api.FormFirst))
+		case m.ID != s.cfg.ID:
+			form = min(form, s.Form())
 		}
-		form = min(form, reads)
 	}
 	return form
 }

@@ -59,6 +59,8 @@ type transport struct {
 	*raft.NetworkTransport
 	progress *progress
 	mine     entries
+	newest   api.Form      // that this node reads
+	fail     func(error)   // ends the process
 	calls    chan raft.RPC // of other nodes, for Raft
 	closing  context.CancelFunc
 	passing  sync.WaitGroup
@@ -77,10 +79,10 @@ var (
 	_ raft.WithClose   = (*transport)(nil)
 )
 
-func newTransport(cfg Config, l hclog.Logger, p *progress, mine entries) *transport {
+func newTransport(cfg Config, l hclog.Logger, p *progress, mine entries, fail func(error)) *transport {
 	ctx, closing := context.WithCancel(context.Background())
 	t := &transport{
-		progress: p, mine: mine, calls: make(chan raft.RPC), closing: closing,
+		progress: p, mine: mine, newest: cfg.Form, fail: fail, calls: make(chan raft.RPC), closing: closing,
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: &streamLayer{
 				stream: cfg.Stream, advertise: addr(cfg.Advertise), open: map[*trackedConn]struct{}{},
@@ -115,7 +117,7 @@ func (t *transport) passCalls(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case c := <-t.NetworkTransport.Consumer():
-			if t.answerLateSnapshot(c) {
+			if t.answerLateSnapshot(c) || t.answerNewerForm(c) {
 				continue
 			}
 			caller, answer := c.RespChan, make(chan raft.RPCResponse, 1)

@@ -12,7 +12,7 @@ import (
 
 // audited lists the kinds of commands that are recorded whoever proposes them.
 var audited = map[command.Kind]bool{
-	command.KindNodePut: true, command.KindNodeRemove: true, command.KindConfigSet: true, command.KindSchedulerSet: true,
+	command.KindNodePut: true, command.KindNodeRemove: true, command.KindFormRaise: true, command.KindConfigSet: true, command.KindSchedulerSet: true,
 	command.KindTokenPut: true, command.KindTokenDelete: true, command.KindRoleSet: true, command.KindRoleDelete: true, command.KindJoinPut: true, command.KindJoinUse: true,
 	command.KindFlavorPut: true, command.KindFlavorDelete: true, command.KindEpochAdd: true, command.KindKEKUse: true, command.KindAgentRevoke: true, command.KindAgentRenew: true,
 	command.KindLinkPut: true, command.KindLinkDelete: true, command.KindLinkWriteOff: true, command.KindHostWriteOff: true, command.KindLinkRelink: true,

@@ -457,7 +457,7 @@ func TestDryRunsNeedTheFormOfLeases(t *testing.T) {
 			w.unchanged(func() {
 				err := try()
 				assert.Equal(t, api.CodeUnavailable, api.CodeOf(err), name)
-				assert.ErrorContains(t, err, "this needs form 4, and a node of the zone reads forms up to 3", name)
+				assert.ErrorContains(t, err, "this needs form 4, and the zone writes form 3", name)
 			})
 		}
 		root.log.form.Store(0)

@@ -237,6 +237,8 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return c.RotateCA(ctx) },
 		func() error { return c.UseCA(ctx, true) },
 		func() error { return c.FinishCA(ctx, false) },
+		func() error { return do(c.Upgrade(ctx)) },
+		func() error { return c.FinishUpgrade(ctx) },
 		func() error { return do(c.Holds(ctx)) },
 		func() error { return c.ResolveHold(ctx, "h-1", api.DecisionAbort) },
 		func() error { return do(c.Capacity(ctx, time.Time{}, "")) },
@@ -260,7 +262,7 @@ const echo = `{
   "flavor": {"name": "small"}, "flavors": [], "zone": {"name": "west"}, "zones": [], "host": {"name": "h1"}, "hosts": [],
   "members": [], "token": "text", "tokens": [], "roles": [], "role": {"name": "deployer"}, "agents": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
   "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1}, "plan": {"hosts": []}, "losses": {"zone": "west"}, "lost": {"host": "h1"}, "relinked": {"zone": "west"},
-  "authority": {"phase": "stable"}, "binding": {"id": "b-1"}, "bindings": [], "audit": [],
+  "authority": {"phase": "stable"}, "upgrade": {"phase": "finished"}, "binding": {"id": "b-1"}, "bindings": [], "audit": [],
   "aggregate": {"name": "rack1"}, "aggregates": [], "availability_zones": [], "server_group": {"name": "apart"}, "server_groups": [],
   "explanation": {"reservation_id": "r-1"}, "webhook": {"name": "pager"}, "webhooks": [], "quota": {"project_id": "shop"}, "quotas": [{"project_id": "shop"}], "capacity": {"zones": []}, "resource_providers": [], "resource_classes": [], "traits": [],
   "resource_provider_generation": 3, "inventories": {}, "allocations": {}, "usages": {}, "allocation_requests": []

@@ -71,6 +71,17 @@ func (c *Client) FinishCA(ctx context.Context, force bool) error {
 	return c.callNothing(ctx, routeCall("client.FinishCA", "POST /operator/ca/finish").withBody(rest.CAForce{Force: force}))
 }
 
+// Upgrade returns how far an upgrade of the zone's nodes is. It may be repeated. Admins only.
+func (c *Client) Upgrade(ctx context.Context) (rest.Upgrade, error) {
+	return callValue[rest.Upgrade](ctx, c, routeCall("client.Upgrade", "GET /operator/upgrade"))
+}
+
+// FinishUpgrade has the zone write the newest form that all its nodes read, after which none can go back. It is not repeated: a
+// second one is a conflict. Admins only.
+func (c *Client) FinishUpgrade(ctx context.Context) error {
+	return c.callNothing(ctx, routeCall("client.FinishUpgrade", "POST /operator/upgrade/finish"))
+}
+
 // Holds returns the undecided holds of parents in this zone. It may be repeated. Admins
 // only.
 func (c *Client) Holds(ctx context.Context) ([]rest.Hold, error) {

@@ -255,7 +255,7 @@ func (w *writer) schema(t reflect.Type) object {
 		return object{{Key: "type", Value: "string"}}
 	case reflect.Bool:
 		return object{{Key: "type", Value: "boolean"}}
-	case reflect.Int, reflect.Int64, reflect.Uint64:
+	case reflect.Int, reflect.Int64, reflect.Uint8, reflect.Uint64:
 		return object{{Key: "type", Value: "integer"}, {Key: "format", Value: "int64"}}
 	case reflect.Slice:
 		return object{{Key: "type", Value: "array"}, {Key: "items", Value: w.schema(t.Elem())}}

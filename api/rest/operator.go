@@ -140,6 +140,41 @@ type CAForce struct {
 	Force bool `json:"force,omitempty"` // also if somebody is refused from then on
 }
 
+// Upgrade is how far an upgrade of the nodes of a zone to another release is.
+type Upgrade struct {
+	Phase UpgradePhase  `json:"phase"` // finished, rolling (the nodes run several releases) or ready (all nodes read a newer form than the zone writes)
+	Form  api.Form      `json:"form"`  // that the zone writes
+	Next  api.Form      `json:"next"`  // that it will write once the upgrade is finished: the newest that all nodes read
+	Nodes []UpgradeNode `json:"nodes"`
+	Links []UpgradeLink `json:"links"`
+}
+
+// UpgradePhase is how far an upgrade is.
+type UpgradePhase string
+
+// The phases.
+const (
+	UpgradeFinished UpgradePhase = "finished"
+	UpgradeRolling  UpgradePhase = "rolling"
+	UpgradeReady    UpgradePhase = "ready"
+)
+
+// UpgradeNode is what one node runs.
+type UpgradeNode struct {
+	ID      api.NodeID `json:"id"`
+	Version string     `json:"version"`        // of its release; empty while it has not said so
+	Form    api.Form   `json:"form,omitempty"` // newest that it reads; absent while it has not said so
+	Voter   bool       `json:"voter"`
+	Alive   string     `json:"alive"` // as in the members of the zone
+}
+
+// UpgradeLink is what a linked zone writes.
+type UpgradeLink struct {
+	Name string       `json:"name"`
+	Role api.LinkRole `json:"role"`           // parent or child
+	Form api.Form     `json:"form,omitempty"` // absent if it did not answer
+}
+
 // Hold is an undecided hold of a parent in this zone.
 type Hold struct {
 	ID          api.HoldID        `json:"id"`

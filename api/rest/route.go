@@ -165,7 +165,7 @@ var areasOf = map[string]api.Area{
 	"operator/members": api.AreaMembers, "operator/transfer": api.AreaMembers, "operator/join-tokens": api.AreaMembers,
 	"operator/snapshot": api.AreaSnapshots, "operator/audit": api.AreaAudit, "operator/tokens": api.AreaTokens, "operator/roles": api.AreaRoles,
 	"operator/agents": api.AreaAgents, "operator/config": api.AreaConfig, "operator/scheduler": api.AreaConfig,
-	"operator/keyring": api.AreaKeyring, "operator/kek": api.AreaKeyring, "operator/ca": api.AreaKeyring, "operator/holds": api.AreaHolds,
+	"operator/keyring": api.AreaKeyring, "operator/kek": api.AreaKeyring, "operator/ca": api.AreaKeyring, "operator/upgrade": api.AreaMembers, "operator/holds": api.AreaHolds,
 }
 
 func areaOf(path string) api.Area {

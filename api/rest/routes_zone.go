@@ -327,6 +327,16 @@ var operators = []Route{
 		Help: "ends the trust in the old authority, here and in linked zones: its certificates are refused and their connections closed. 409 while somebody has no certificate of the new one, unless `force` is set",
 	},
 	{
+		Method: http.MethodGet, Path: "/operator/upgrade", Role: api.RoleAdmin, Read: api.ReadLinearizable,
+		Status: http.StatusOK, Answer: one("upgrade", Upgrade{}), Since: since,
+		Help: "which releases the nodes of the zone run, the form that it writes, the newest that all of them read, and what linked zones write; the leader answers, because it asks them",
+	},
+	{
+		Method: http.MethodPost, Path: "/operator/upgrade/finish", Role: api.RoleAdmin, Read: api.ReadLog,
+		Status: http.StatusNoContent, Since: since,
+		Help: "has the zone write the newest form that all its nodes read. No node can go back to an older release then. 409 if there is nothing to finish, or a node has not said what it reads",
+	},
+	{
 		Method: http.MethodGet, Path: "/operator/holds", Role: api.RoleAdmin, Read: api.ReadLocal,
 		Status: http.StatusOK, Answer: list("holds", Hold{}), Since: since,
 		Help: "the undecided holds of parents in this zone",

@@ -141,6 +141,7 @@ var notDrawn = map[command.Kind]string{
 	command.KindLinkWriteOff:   "raftstore/state: TestWriteOffTried",
 	command.KindLinkRelink:     "raftstore/state: TestRelink",
 	command.KindLinkReconciled: "as LinkRelink",
+	command.KindFormRaise:      "raftstore/state: TestFormRaise; cluster-test/sim: TestUpgradeNodeByNode",
 	command.KindRestored:       "TestRestoredLogs: the model begins anew",
 	command.KindRestore:        "TestRestoredLogs",
 	command.KindLeaseCreate:    "raftstore/state: TestLeaseOracle; cluster-test/sim: TestSeeds",

@@ -20,7 +20,7 @@ var buildFlags, buildTags []string
 var built struct {
 	sync.Mutex                   // guards what follows, and is held while one is built
 	dir        string            // "" until the first is built
-	paths      map[string]string // by their tags, joined by commas
+	paths      map[string]string // by their tags, joined by commas, or their commit
 }
 
 // Main runs the tests of a package and then removes the binaries that they built.
@@ -41,6 +41,30 @@ func BuildBinary(tags ...string) (string, error) {
 	all := slices.Concat(buildTags, tags)
 	slices.Sort(all)
 	key := strings.Join(slices.Compact(all), ",")
+	return buildOnce(key, func(path string) error {
+		args := slices.Concat([]string{"build"}, buildFlags, []string{"-tags", key, "-o", path, "berth/cmd/berth"})
+		if out, err := exec.CommandContext(context.Background(), "go", args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("building berth with tags %q: %w\n%s", key, err, out)
+		}
+		return nil
+	})
+}
+
+// BuildCommit builds cmd/berth as it was at a commit of this repository the first time, and returns its path. It is safe for
+// concurrent use.
+func BuildCommit(commit string) (string, error) {
+	return buildOnce("commit "+commit, func(path string) error {
+		tree := path + ".tree"
+		const script = `mkdir "$2" && git -C "$(git rev-parse --show-toplevel)" archive "$1" | tar -x -C "$2" && cd "$2" && go build -ldflags "-w -X main.version=$1" -o "$3" ./cmd/berth`
+		if out, err := exec.CommandContext(context.Background(), "sh", "-c", script, "sh", commit, tree, path).CombinedOutput(); err != nil {
+			return fmt.Errorf("building berth of commit %s: %w\n%s", commit, err, out)
+		}
+		return os.RemoveAll(tree)
+	})
+}
+
+// buildOnce makes a binary at a path of its own the first time that a key is asked for, and returns the path.
+func buildOnce(key string, build func(path string) error) (string, error) {
 	built.Lock()
 	defer built.Unlock()
 	if path := built.paths[key]; path != "" {
@@ -54,9 +78,8 @@ func BuildBinary(tags ...string) (string, error) {
 		built.dir, built.paths = dir, map[string]string{}
 	}
 	path := filepath.Join(built.dir, fmt.Sprintf("berth-%d", len(built.paths)))
-	args := slices.Concat([]string{"build"}, buildFlags, []string{"-tags", key, "-o", path, "berth/cmd/berth"})
-	if out, err := exec.CommandContext(context.Background(), "go", args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building berth with tags %q: %w\n%s", key, err, out)
+	if err := build(path); err != nil {
+		return "", err
 	}
 	built.paths[key] = path
 	return path, nil

@@ -39,7 +39,7 @@ func (w *World) startProcess(m *Machine, name string, env []string, args ...stri
 	}
 	defer func() { _ = f.Close() }() // the process has its own
 	// Not CommandContext: the world ends it, and tests kill it before that.
-	p.cmd = exec.Command(w.bin, args...)
+	p.cmd = exec.Command(w.binary(), args...)
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = w.environment(env...), f, f
 	// It ends with this process even if that is killed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -44,7 +44,6 @@ type World struct {
 	Clients *Machine
 
 	opts  Options
-	bin   string
 	logs  string // one file for each service
 	net   network
 	wires wires
@@ -53,6 +52,7 @@ type World struct {
 	watchers sync.WaitGroup // one for each process
 
 	mu       sync.Mutex // guards what follows
+	bin      string     // that is started
 	machines []*Machine
 	procs    []*proc
 	exits    []Exit
@@ -81,6 +81,19 @@ func New(t *testing.T, o Options) *World {
 	require.NoError(t, err)
 	w.wires = wires{net: w.net, deaf: map[*Machine]map[*Machine]int{}, gone: map[*Machine]bool{}, slow: map[*Machine]bool{}}
 	return w
+}
+
+// UseBinary has everything that is started from now on run another release of berth.
+func (w *World) UseBinary(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bin = path
+}
+
+func (w *World) binary() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.bin
 }
 
 // recordExit notes the end of a process.
@@ -225,7 +238,7 @@ func (w *World) TapDir(service string) string { return filepath.Join(w.Dir, "tap
 func (w *World) runCommand(ctx context.Context, env []string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, w.bin, args...)
+	cmd := exec.CommandContext(ctx, w.binary(), args...)
 	cmd.Env = w.environment(env...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut

@@ -15,12 +15,13 @@ import (
 )
 
 // TestUpgradeNodeByNode upgrades a loaded parent and its child node by node from one form
-// to the next, turns back half way, and goes forward again. No node ends, everything that
-// is asked for is done, and what needs the newer form is written once all nodes read it.
+// to the next, turns back twice, also when all nodes were upgraded already, goes forward again, and
+// finishes the upgrade. No node ends, everything that is asked for is done, and what needs the newer form is
+// written once an operator has said so.
 func TestUpgradeNodeByNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, 1, plot{"root", 3, []int{2}, []plot{{"west", 3, []int{2, 2}, nil}}}, api.FormFirst)
+		w := newWorldOf(t, 1, plot{"root", 3, []int{2}, []plot{{"west", 3, []int{2, 2}, nil}}}, api.FormFourth)
 		root, west := w.root(), w.zone("west")
 		require.Equal(t, api.BootActive, root.run("stays", 2, 2).State)
 		round := 0
@@ -40,13 +41,21 @@ func TestUpgradeNodeByNode(t *testing.T) {
 				load()
 			}
 		}
+		finish := func(z *zone) error {
+			return z.leads().Federation().FinishUpgrade(w.ctx)
+		}
 		for _, z := range []*zone{west, root} {
-			move(api.FormSecond, z.nodes[0], z.nodes[1])
-			require.Equal(t, api.FormFirst, z.leads().Store().Form(), "one node reads no more")
-			move(api.FormFirst, z.nodes[1], z.nodes[0])
-			require.Equal(t, api.FormFirst, z.leads().Store().View().Form(), "nothing newer was written")
-			move(api.FormSecond, z.nodes...)
-			z.until("the zone writes the newer form", func(v *state.State) bool { return v.Form() == api.FormSecond })
+			move(api.FormFifth, z.nodes[0], z.nodes[1])
+			require.Equal(t, api.CodeConflict, api.CodeOf(finish(z)), "one node reads no more")
+			move(api.FormFourth, z.nodes[1], z.nodes[0])
+			move(api.FormFifth, z.nodes...)
+			move(api.FormFourth, z.nodes[2], z.nodes[0], z.nodes[1])
+			require.Equal(t, api.FormFourth, z.leads().Store().View().Form(), "nothing newer was written")
+			move(api.FormFifth, z.nodes...)
+			require.Equal(t, api.FormFourth, z.leads().Store().Form(), "the upgrade is not finished")
+			z.until("the upgrade can be finished", func(*state.State) bool { return finish(z) == nil })
+			z.until("the zone writes the newer form", func(v *state.State) bool { return v.Form() == api.FormFifth })
+			load()
 		}
 		time.Sleep(time.Minute)
 		w.settle()

@@ -25,7 +25,7 @@ type aboutLog struct {
 	Applied    uint64            `json:"applied"`             // index
 	Lag        uint64            `json:"lag"`                 // entries that are here and not applied
 	Waiting    int               `json:"waiting"`             // proposals
-	Written    uint64            `json:"form_written"`        // newest form of an entry applied here
+	Written    uint64            `json:"form_written"`        // in which the zone writes, as far as this node has applied its log
 	Readable   uint64            `json:"form_readable"`       // newest form that all nodes read
 	Voters     int               `json:"voters"`              // nodes of the zone
 	Learners   int               `json:"learners"`            // nodes of the zone

@@ -131,7 +131,7 @@ type collector struct {
 var (
 	index     = nodeMetrics.gauge("berth_applied_index", "Log index of the last entry applied here.")
 	term      = nodeMetrics.gauge("berth_raft_term", "Current leadership term.")
-	written   = nodeMetrics.gauge("berth_form_written", "Newest form of an entry applied here: a release that reads less cannot come back.")
+	written   = nodeMetrics.gauge("berth_form_written", "Form in which the zone writes, as far as this node has applied its log: a release that reads less cannot come back.")
 	readable  = nodeMetrics.gauge("berth_form_readable", "Newest form that all nodes of the zone read.")
 	stateSize = nodeMetrics.gauge("berth_state_bytes", "Estimated size of the replicated state in a backup.")
 	kekDue    = nodeMetrics.gauge("berth_kek_due", "1 if a removed node has the key-encryption key in use.")

@@ -284,6 +284,18 @@ func (d *dialect) changeCA(w http.ResponseWriter, r *http.Request, change func(c
 	return noContent(w, change(r.Context(), b.Force))
 }
 
+func (d *dialect) showUpgrade(w http.ResponseWriter, r *http.Request) error {
+	up, err := d.Authority.UpgradeStatus(r.Context())
+	if err != nil {
+		return err
+	}
+	return answerOne(w, http.StatusOK, "upgrade", up)
+}
+
+func (d *dialect) finishUpgrade(w http.ResponseWriter, r *http.Request) error {
+	return noContent(w, d.Authority.FinishUpgrade(r.Context()))
+}
+
 func (d *dialect) listHolds(w http.ResponseWriter, _ *http.Request) error {
 	v := d.View(w)
 	out := []rest.Hold{}

@@ -48,6 +48,8 @@ type Authority interface {
 	RotateCA(ctx context.Context) error
 	UseCA(ctx context.Context, force bool) error
 	FinishCA(ctx context.Context, force bool) error
+	UpgradeStatus(ctx context.Context) (*rest.Upgrade, error)
+	FinishUpgrade(ctx context.Context) error
 	Relink(ctx context.Context, id api.LinkID, q rest.Relink) (*rest.Relinked, error)
 	Members() []api.Node
 	RemoveMember(ctx context.Context, id api.NodeID) error
@@ -263,6 +265,8 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"POST /operator/ca/rotate":      (*dialect).rotateCA,
 	"POST /operator/ca/use":         (*dialect).useCA,
 	"POST /operator/ca/finish":      (*dialect).finishCA,
+	"GET /operator/upgrade":         (*dialect).showUpgrade,
+	"POST /operator/upgrade/finish": (*dialect).finishUpgrade,
 	"GET /operator/holds":           (*dialect).listHolds,
 	"POST /operator/holds/{id}":     (*dialect).resolveHold,
 }

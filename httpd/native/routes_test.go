@@ -193,6 +193,8 @@ var rows = map[string]row{
 	"POST /operator/ca/rotate":      {target: "/operator/ca/rotate", role: api.RoleAdmin, status: 204, leader: true},
 	"POST /operator/ca/use":         {target: "/operator/ca/use", body: `{"force":true}`, role: api.RoleAdmin, status: 204, leader: true},
 	"POST /operator/ca/finish":      {target: "/operator/ca/finish", body: `{}`, role: api.RoleAdmin, status: 204, leader: true},
+	"GET /operator/upgrade":         {target: "/operator/upgrade", role: api.RoleAdmin, status: 200, leader: true},
+	"POST /operator/upgrade/finish": {target: "/operator/upgrade/finish", role: api.RoleAdmin, status: 204, leader: true},
 	"GET /operator/holds":           {target: "/operator/holds", role: api.RoleAdmin, status: 200},
 	"POST /operator/holds/{id}":     {target: "/operator/holds/hold-up", body: `{"decision":"abort"}`, role: api.RoleAdmin, status: 204, leader: true},
 }
@@ -428,6 +430,7 @@ var unaudited = map[string]string{
 	"POST /operator/ca/rotate":      byAuthority,
 	"POST /operator/ca/use":         byAuthority,
 	"POST /operator/ca/finish":      byAuthority,
+	"POST /operator/upgrade/finish": byAuthority,
 }
 
 // Reasons why a route leaves no record in the audit log here.

@@ -163,6 +163,12 @@ func (a *authority) CAStatus(context.Context) (*rest.CA, error) {
 	return &rest.CA{Phase: api.CAStable, Authorities: []rest.CAAuthority{}, Waits: []rest.CAWait{}, Behind: []rest.CAWait{}}, a.fail
 }
 
+func (a *authority) UpgradeStatus(context.Context) (*rest.Upgrade, error) {
+	return &rest.Upgrade{Phase: rest.UpgradeFinished, Form: api.FormNewest, Next: api.FormNewest, Nodes: []rest.UpgradeNode{}, Links: []rest.UpgradeLink{}}, a.fail
+}
+
+func (a *authority) FinishUpgrade(context.Context) error { return a.note("finish upgrade") }
+
 func (a *authority) RotateCA(context.Context) error { return a.note("rotate CA") }
 
 func (a *authority) UseCA(_ context.Context, force bool) error {

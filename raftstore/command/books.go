@@ -96,6 +96,7 @@ type ForSeveral interface {
 func (Init) forMembers()         {}
 func (NodePut) forMembers()      {}
 func (NodeRemove) forMembers()   {}
+func (FormRaise) forMembers()    {}
 func (SchedulerSet) forMembers() {}
 func (TokenPut) forMembers()     {}
 func (TokenDelete) forMembers()  {}

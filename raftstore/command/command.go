@@ -103,6 +103,7 @@ const (
 	KindHostWriteOff    Kind = 81
 	KindLinkRelink      Kind = 82
 	KindLinkReconciled  Kind = 83
+	KindFormRaise       Kind = 84
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -143,6 +144,7 @@ var since = map[Kind]api.Form{
 	KindHostWriteOff:   api.FormFifth,
 	KindLinkRelink:     api.FormFifth,
 	KindLinkReconciled: api.FormFifth,
+	KindFormRaise:      api.FormFifth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -186,15 +188,15 @@ func NeededForm(c Command) api.Form {
 	return max(api.FormFirst, since[c.Kind()], api.Form(codec.NeededForm(c)))
 }
 
-// CheckForm returns CodeUnavailable for a command that needs a newer form than one, which some
-// node of the zone cannot read.
+// CheckForm returns CodeUnavailable for a command that needs a newer form than the one that the zone
+// writes.
 func CheckForm(c Command, form api.Form) error {
 	if form >= api.FormNewest { // nothing needs more, and looking at each field of long lists is slow
 		return nil
 	}
 	if need := NeededForm(c); need > form {
 		return api.Errorf(api.CodeUnavailable,
-			"this needs form %d, and a node of the zone reads forms up to %d; start all nodes with the newer release first", need, form)
+			"this needs form %d, and the zone writes form %d: start all nodes with the newer release, then finish the upgrade (berth operator upgrade)", need, form)
 	}
 	return nil
 }
@@ -335,6 +337,7 @@ var readers = map[Kind]func(b []byte, form api.Form, after Command) (Command, er
 	KindLinkWriteOff:    reader[LinkWriteOff],
 	KindLinkRelink:      reader[LinkRelink],
 	KindLinkReconciled:  reader[LinkReconciled],
+	KindFormRaise:       reader[FormRaise],
 	KindAgentRenew:      reader[AgentRenew],
 	KindCAAdd:           reader[CAAdd],
 	KindCAUse:           reader[CAUse],

@@ -105,10 +105,11 @@ var kinds = []command.Command{
 	command.HostWriteOff{},
 	command.LinkRelink{},
 	command.LinkReconciled{},
+	command.FormRaise{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindLinkReconciled)
+const kindMax = int(command.KindFormRaise)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,
@@ -265,7 +266,7 @@ func TestForms(t *testing.T) {
 	assert.Equal(t, api.FormSecond, command.NeededForm(c))
 	_, err := command.Encode(c, api.FormFirst)
 	assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
-	require.ErrorContains(t, err, "this needs form 2, and a node of the zone reads forms up to 1")
+	require.ErrorContains(t, err, "this needs form 2, and the zone writes form 1")
 	b, err := command.Encode(c, api.FormSecond)
 	require.NoError(t, err)
 	_, err = command.Decode(b, api.FormFirst)

@@ -1,6 +1,9 @@
 package command
 
-import "berth/api"
+import (
+	"berth/api"
+	"berth/internal/codec"
+)
 
 // Init is the first command of a zone.
 type Init struct {
@@ -32,6 +35,22 @@ type NodePut struct {
 type NodeRemove struct {
 	Stamp
 	ID api.NodeID `cbor:"2,keyasint"`
+}
+
+// FormRaise has the zone write a newer form from the next entry on. It is refused while a node has recorded that it does not
+// read that form.
+type FormRaise struct {
+	Stamp
+	To api.Form `cbor:"2,keyasint"`
+}
+
+// FormRaisedTo returns the form to which an encoded FormRaise raises that of the zone; api.FormFirst if it cannot be read.
+func FormRaisedTo(b []byte) api.Form {
+	var c FormRaise
+	if err := codec.Unmarshal(b[2:], &c); err != nil {
+		return api.FormFirst
+	}
+	return c.To
 }
 
 // ConfigSet replaces the zone's configuration.
@@ -305,6 +324,9 @@ func (NodePut) Kind() Kind { return KindNodePut }
 
 // Kind implements Command.
 func (NodeRemove) Kind() Kind { return KindNodeRemove }
+
+// Kind implements Command.
+func (FormRaise) Kind() Kind { return KindFormRaise }
 
 // Kind implements Command.
 func (ConfigSet) Kind() Kind { return KindConfigSet }

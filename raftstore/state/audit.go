@@ -153,6 +153,8 @@ func auditTarget(c command.Command) string {
 	switch c := c.(type) { //nolint:gochecksumtype // the path of the call names what the others concern
 	case command.NodePut:
 		return string(c.Node.ID)
+	case command.FormRaise:
+		return c.To.String()
 	case command.NodeRemove:
 		return string(c.ID)
 	case command.TokenPut:

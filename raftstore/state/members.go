@@ -64,6 +64,8 @@ func (s *membersBook) apply(c command.ForMembers) Result {
 		return s.nodePut(c)
 	case command.NodeRemove:
 		s.nodeRemove(c)
+	case command.FormRaise:
+		return s.formRaise(c)
 	case command.SchedulerSet:
 		return s.schedulerSet(c)
 	case command.TokenPut:
@@ -142,6 +144,20 @@ func (s *membersBook) nodePut(c command.NodePut) Result {
 		n.Joined = c.At
 	}
 	s.nodes.Set(string(n.ID), &n)
+	return Result{}
+}
+
+// formRaise ends an upgrade: nodes that do not read the new form cannot come back.
+func (s *membersBook) formRaise(c command.FormRaise) Result {
+	if c.To < s.Form() {
+		return refuseWith(api.CodeConflict, "the zone writes form %d already", s.Form())
+	}
+	for _, n := range s.nodes.Values() {
+		if reads := max(n.Form, api.FormFirst); reads < c.To {
+			return refuseWith(api.CodeConflict, "node %q reads forms up to %d: start it with the newer release first", string(n.ID), reads)
+		}
+	}
+	s.form = c.To
 	return Result{}
 }
 

@@ -15,7 +15,7 @@ var adopted = []command.Kind{
 	command.KindFlavorDelete, command.KindLinkPut, command.KindLinkSet, command.KindLinkDelete,
 	command.KindAgentRevoke, command.KindAgentRenew, command.KindKEKUse, command.KindTokensUsed, command.KindRoleSet, command.KindRoleDelete, command.KindRestore,
 	command.KindQuotaSet, command.KindQuotaDelete,
-	command.KindCAAdd, command.KindCAUse, command.KindCADrop, command.KindLinkPin, command.KindAgentTrust,
+	command.KindCAAdd, command.KindCAUse, command.KindCADrop, command.KindLinkPin, command.KindAgentTrust, command.KindFormRaise,
 }
 
 // Judged reports whether the model decides by itself if c is refused.

@@ -291,7 +291,7 @@ func (m *Model) applyMembers(c command.ForMembers) *Refusal {
 			return &Refusal{promise.Model, "there are too many filters or costs"}
 		}
 		m.Scheduler = c.Scheduler
-	case command.NodePut, command.NodeRemove, command.TokenPut, command.TokenDelete, command.TokensUsed, command.RoleSet, command.RoleDelete, command.JoinPut, command.JoinUse, command.AgentRenew, command.AgentTrust, command.CAAdd, command.LinkPin,
+	case command.NodePut, command.NodeRemove, command.FormRaise, command.TokenPut, command.TokenDelete, command.TokensUsed, command.RoleSet, command.RoleDelete, command.JoinPut, command.JoinUse, command.AgentRenew, command.AgentTrust, command.CAAdd, command.LinkPin,
 		command.FlavorPut, command.FlavorDelete, command.EpochAdd, command.LinkPut, command.LinkSet:
 	}
 	return nil

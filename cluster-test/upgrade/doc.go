@@ -1,0 +1,3 @@
+// Package upgrade tests that a federation of real processes is upgraded from the release before to this one, and back. It holds
+// nothing but tests, and builds the release before from the history of the repository.
+package upgrade

@@ -1,0 +1,87 @@
+package federation
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/api/rest"
+	"berth/raftstore/command"
+)
+
+// upgradeAsk is how long a linked zone may take to say which form it writes, for a report.
+const upgradeAsk = 2 * time.Second
+
+// errAdmitting refuses to finish an upgrade while a node is let in, and the other way round.
+var errAdmitting = api.Errorf(api.CodeUnavailable, "a node joins the zone, or an upgrade of the zone is being finished; try again")
+
+// UpgradeStatus returns how far an upgrade of the zone's nodes is. Linked zones are asked, for two seconds at most.
+func (f *Federation) UpgradeStatus(ctx context.Context) (*rest.Upgrade, error) {
+	v, err := f.zone.Latest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	up := &rest.Upgrade{Form: v.Form(), Next: f.members.FormAllRead(), Nodes: []rest.UpgradeNode{}, Links: []rest.UpgradeLink{}}
+	mixed := false
+	for _, m := range f.Members() {
+		up.Nodes = append(up.Nodes, rest.UpgradeNode{ID: m.ID, Version: m.Version, Form: m.Form, Voter: m.Voter, Alive: m.Alive})
+		mixed = mixed || m.Form != up.Nodes[0].Form || m.Version != up.Nodes[0].Version
+	}
+	up.Phase = phaseOfUpgrade(up, mixed)
+	for _, l := range v.Links() {
+		up.Links = append(up.Links, rest.UpgradeLink{Name: l.Name, Role: l.Role})
+	}
+	ctx, cancel := context.WithTimeout(ctx, upgradeAsk)
+	defer cancel()
+	var all sync.WaitGroup
+	for i, l := range v.Links() {
+		all.Go(func() {
+			if form, err := f.peers.ReadsForm(ctx, l); err == nil {
+				up.Links[i].Form = form
+			}
+		})
+	}
+	all.Wait()
+	return up, nil
+}
+
+// phaseOfUpgrade returns how far an upgrade is. The nodes are mixed if they run several releases.
+func phaseOfUpgrade(up *rest.Upgrade, mixed bool) rest.UpgradePhase {
+	switch {
+	case mixed:
+		return rest.UpgradeRolling
+	case up.Next > up.Form:
+		return rest.UpgradeReady
+	}
+	return rest.UpgradeFinished
+}
+
+// FinishUpgrade has the zone write the newest form that all its nodes read, after which no node can go back to an older release.
+// It fails with CodeConflict if there is nothing to finish, or a node reads no newer form, or has not said what it reads. Only
+// the leader may call it.
+func (f *Federation) FinishUpgrade(ctx context.Context) error {
+	if !f.admitting.TryLock() {
+		return errAdmitting
+	}
+	defer f.admitting.Unlock()
+	v, err := f.zone.Latest(ctx)
+	if err != nil {
+		return err
+	}
+	next := f.members.FormAllRead()
+	for _, m := range f.members.Members() {
+		switch n, known := v.Node(m.ID); {
+		case !known:
+			return api.Errorf(api.CodeConflict, "node %q has not said yet which release it is; wait until berth operator members shows it", string(m.ID))
+		case next <= v.Form() && n.Form <= v.Form() && v.Form() < api.FormNewest:
+			return api.Errorf(api.CodeConflict, "node %q reads forms up to %d, which the zone writes already: start it with the newer release first",
+				string(m.ID), max(n.Form, api.FormFirst))
+		}
+	}
+	if next <= v.Form() {
+		return api.Errorf(api.CodeConflict, "there is no upgrade to finish: the zone writes form %d, the newest that its nodes read", v.Form())
+	}
+	_, err = f.zone.Propose(ctx, command.FormRaise{Stamp: f.zone.Stamp(), To: next})
+	return err
+}
