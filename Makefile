@@ -2,7 +2,7 @@
 # POSIX shell, git, and for race a C compiler.
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint golden tidy bench bench-report bench-check demo fuzz cluster openstack sim chaos rogue questions preempt soak mutants mutate vulns release check
+.PHONY: help build test race lint golden tidy bench bench-report bench-check demo fuzz cluster openstack sim year chaos rogue questions preempt soak mutants mutate vulns release check
 
 # What can be set on the command line.
 BENCH     ?= .
@@ -104,6 +104,9 @@ chaos: ## break federations of real processes and simulated ones for about fourt
 	@$(if $(GATES),echo "gate | chaos: forged blobs | $(FORGED) | $(FORGED) | ran" >> $(GATES))
 	$(GO) test -count=1 -v -timeout $(SIMMAX) ./cluster-test/sim -run '^TestSeeds$$' -for $(CHAOSTIME) -hours $(ZONEHOURS)
 	@$(if $(GATES),echo "gate | chaos: simulated zone hours | $(ZONEHOURS) | $(ZONEHOURS) | ran" >> $(GATES))
+
+year: ## let a year pass over two zones in a virtual day, with certificates of a week; about ten minutes
+	$(GO) test -count=1 -v -timeout 60m ./cluster-test/sim -run '^TestAYearInADay$$' -weeks 52 -seed $(SEED)
 
 rogue: ## let parties that were let in attack a federation for ROGUETIME each, and compare what others notice
 	$(GO) test -count=1 -v -timeout 0 ./cluster-test/rogue -run '^TestRogues$$' -for $(ROGUETIME)

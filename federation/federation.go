@@ -5,6 +5,7 @@
 package federation
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -68,6 +69,8 @@ type Config struct {
 	Silent func() []api.NodeID
 	Now    func() time.Time
 	Log    *slog.Logger
+	// CertificateTTL is how long the certificates of nodes and agents are valid; 0 for identity.LeafTTL.
+	CertificateTTL time.Duration
 }
 
 // Federation applies the rules of membership and linking on one node of a zone. Its
@@ -87,6 +90,7 @@ type Federation struct {
 	silent  func() []api.NodeID
 	now     func() time.Time
 	log     *slog.Logger
+	leafTTL time.Duration
 
 	// admitting is write-locked while an upgrade is finished, and read-locked while a node is admitted: one that is admitted
 	// must read what the zone writes from then on.
@@ -108,7 +112,7 @@ type Federation struct {
 func New(c Config) *Federation {
 	f := &Federation{
 		node: c.Node, zone: c.Zone, members: c.Members, peers: c.Peers, digests: c.Digests, keys: c.Keys, nodes: c.Nodes,
-		enrol: c.Enrol, alive: c.Alive, now: c.Now, log: c.Log, forms: linkForms{of: map[api.LinkID]heardForm{}}, pinErrors: pinErrors{of: map[api.LinkID]pinError{}},
+		enrol: c.Enrol, alive: c.Alive, now: c.Now, log: c.Log, leafTTL: cmp.Or(c.CertificateTTL, identity.LeafTTL), forms: linkForms{of: map[api.LinkID]heardForm{}}, pinErrors: pinErrors{of: map[api.LinkID]pinError{}},
 	}
 	if f.silent = c.Silent; f.silent == nil {
 		f.silent = func() []api.NodeID { return nil }

@@ -74,18 +74,18 @@ func (f *Federation) Begin(ctx context.Context, first []byte) error {
 	return err
 }
 
-// IssueNode issues the three certificates of a node, by role.
-func IssueNode(ca *identity.CA, id string, pub crypto.PublicKey, names []string, now time.Time) (map[string][]byte, error) {
+// IssueNode issues the three certificates of a node, by role, which are valid for ttl.
+func IssueNode(ca *identity.CA, id string, pub crypto.PublicKey, names []string, now time.Time, ttl time.Duration) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	// Other zones see the certificate of the gateway: it must not name the node.
 	for role, name := range map[identity.Role]string{identity.RoleNode: id, identity.RoleGateway: api.NewUUID()} {
-		der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: role, ID: name}, pub, now, identity.LeafTTL)
+		der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: role, ID: name}, pub, now, ttl)
 		if err != nil {
 			return nil, err
 		}
 		out[string(role)] = der
 	}
-	der, err := ca.IssueAPI(id, names, pub, now, identity.LeafTTL)
+	der, err := ca.IssueAPI(id, names, pub, now, ttl)
 	if err != nil {
 		return nil, err
 	}

@@ -45,11 +45,11 @@ func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnsw
 	}
 	if t.Kind == api.JoinAgent {
 		a.Addresses = addressesOf(v, func(m *api.Node) string { return m.AgentAddr })
-		a.Certificates, err = issueAgent(ca, res.Join.Name, pub, f.issueTime(v, api.AgentID(res.Join.Name)))
+		a.Certificates, err = issueAgent(ca, res.Join.Name, pub, f.issueTime(v, api.AgentID(res.Join.Name)), f.leafTTL)
 	} else {
 		a.Addresses = addressesOf(v, func(m *api.Node) string { return m.NodeAddr })
 		a.KEK = f.keys.KEKs().Bytes()
-		a.Certificates, err = IssueNode(ca, res.Join.Name, pub, b.Names, f.now())
+		a.Certificates, err = IssueNode(ca, res.Join.Name, pub, b.Names, f.now(), f.leafTTL)
 	}
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "federation.Join", "no certificate can be issued for these names", err)
@@ -57,8 +57,8 @@ func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnsw
 	return a, nil
 }
 
-func issueAgent(ca *identity.CA, id string, pub crypto.PublicKey, now time.Time) (map[string][]byte, error) {
-	der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: identity.RoleAgent, ID: id}, pub, now, identity.LeafTTL)
+func issueAgent(ca *identity.CA, id string, pub crypto.PublicKey, now time.Time, ttl time.Duration) (map[string][]byte, error) {
+	der, err := ca.Issue(identity.Subject{Zone: ca.Zone(), Role: identity.RoleAgent, ID: id}, pub, now, ttl)
 	return map[string][]byte{string(identity.RoleAgent): der}, err
 }
 

@@ -29,7 +29,7 @@ func (f *Federation) RenewNode(ctx context.Context, id api.NodeID, shown Shown, 
 	if err != nil {
 		return nil, err
 	}
-	pub, err := checkRenewal(csr, shown, v, at)
+	pub, err := f.checkRenewal(csr, shown, v, at)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (f *Federation) RenewNode(ctx context.Context, id api.NodeID, shown Shown, 
 	if err != nil {
 		return nil, api.Wrap(api.CodeInternal, "federation.RenewNode", "", err)
 	}
-	certs, err := IssueNode(ca, string(id), pub, names, at)
+	certs, err := IssueNode(ca, string(id), pub, names, at, f.leafTTL)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "federation.RenewNode", "no certificate can be issued for these names", err)
 	}
@@ -50,7 +50,7 @@ func (f *Federation) RenewNode(ctx context.Context, id api.NodeID, shown Shown, 
 // RenewAgent issues a new certificate to an agent that has shown one. The time
 // of issue is that of an entry, so that a revocation after it refuses the certificate.
 func (f *Federation) RenewAgent(ctx context.Context, id api.AgentID, shown Shown, csr []byte) ([]byte, error) {
-	pub, err := checkRenewal(csr, shown, f.view(), f.now())
+	pub, err := f.checkRenewal(csr, shown, f.view(), f.now())
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (f *Federation) RenewAgent(ctx context.Context, id api.AgentID, shown Shown
 	if err != nil {
 		return nil, api.Wrap(api.CodeInternal, "federation.RenewAgent", "", err)
 	}
-	certs, err := issueAgent(ca, string(id), pub, a.Renewed.Time())
+	certs, err := issueAgent(ca, string(id), pub, a.Renewed.Time(), f.leafTTL)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInternal, "federation.RenewAgent", "", err)
 	}
@@ -75,13 +75,13 @@ func (f *Federation) RenewAgent(ctx context.Context, id api.AgentID, shown Shown
 
 // checkRenewal returns the key of a certificate request, unless the certificate that its sender has
 // shown is of the authority that issues, and too young to be renewed.
-func checkRenewal(csr []byte, shown Shown, v *state.State, now time.Time) (crypto.PublicKey, error) {
+func (f *Federation) checkRenewal(csr []byte, shown Shown, v *state.State, now time.Time) (crypto.PublicKey, error) {
 	age := now.Sub(shown.Issued)
 	switch ofIssuer := shown.Authority == identity.PinOf(v.CA); {
 	case ofIssuer && shown.Renamed && age < identity.RenamableAge:
 		return nil, api.Errorf(api.CodeConflict, "a certificate is renewed for other names when it is at least %v old", identity.RenamableAge)
-	case ofIssuer && !shown.Renamed && age < identity.RenewableAge:
-		return nil, api.Errorf(api.CodeConflict, "a certificate is renewed when it is at least %d days old", identity.RenewableAge/(24*time.Hour))
+	case ofIssuer && !shown.Renamed && age < identity.RenewableAge(f.leafTTL):
+		return nil, api.Errorf(api.CodeConflict, "a certificate is renewed when it is at least %v old", identity.RenewableAge(f.leafTTL))
 	}
 	return identity.CheckCSR(csr)
 }

@@ -30,7 +30,7 @@ func TestMembersAreRenewed(t *testing.T) {
 	began, names := a.time(), []string{"n2.example", "127.0.0.1"}
 	_, err := a.RenewNode(t.Context(), "node-2", a.shown(began), certificateRequest(t), names)
 	refusedAs(t, api.CodeConflict, err)
-	a.setForward(identity.RenewableAge)
+	a.setForward(identity.RenewableAge(identity.LeafTTL))
 	certs, err := a.RenewNode(t.Context(), "node-2", a.shown(began), certificateRequest(t), names)
 	require.NoError(t, err)
 	for _, role := range []identity.Role{identity.RoleNode, identity.RoleGateway, identity.RoleAPI} {
@@ -63,7 +63,7 @@ func TestAnAgentIsRenewedUntilItIsRevoked(t *testing.T) {
 	require.NoError(t, err)
 	_, err = a.RenewAgent(t.Context(), "rack-1", a.shown(joined.Time()), certificateRequest(t))
 	refusedAs(t, api.CodeConflict, err)
-	a.setForward(identity.RenewableAge + time.Hour)
+	a.setForward(identity.RenewableAge(identity.LeafTTL) + time.Hour)
 	a.propose(command.Tick{Stamp: command.Stamp{At: a.zone.Instant().Add(time.Hour)}}) // of a leader whose clock is ahead
 	der, err := a.RenewAgent(t.Context(), "rack-1", a.shown(a.issued(t, "rack-1")), certificateRequest(t))
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestAnAgentIsRenewedUntilItIsRevoked(t *testing.T) {
 	a.propose(command.AgentRevoke{Stamp: a.zone.Stamp(), ID: "rack-1"})
 	known, _ = a.view().Agent("rack-1")
 	assert.True(t, known.Refuses(api.InstantOf(identity.IssuedAt(leaf))))
-	a.setForward(identity.RenewableAge + time.Hour)
+	a.setForward(identity.RenewableAge(identity.LeafTTL) + time.Hour)
 	_, err = a.RenewAgent(t.Context(), "rack-1", a.shown(identity.IssuedAt(leaf)), certificateRequest(t))
 	refusedAs(t, api.CodeForbidden, err)
 }

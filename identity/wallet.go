@@ -25,9 +25,9 @@ const (
 	renewPauses = time.Hour   // at most
 )
 
-// RenewableAge is how old a certificate must be for its zone to renew it: far less than the age at
+// RenewableAge returns how old a certificate that is valid for ttl must be for its zone to renew it: far less than the age at
 // which its holder asks, and far more than anybody needs to keep a young one at all times.
-const RenewableAge = LeafTTL / 2
+func RenewableAge(ttl time.Duration) time.Duration { return ttl / 2 }
 
 // RenamableAge is how old a certificate must be for its zone to renew it for other names.
 const RenamableAge = time.Minute

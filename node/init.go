@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
@@ -32,6 +33,8 @@ type InitOptions struct {
 	PlanKey []byte             // build_plan_encryption_key; nil makes random keys
 	DiskKey *raftstore.DiskKey // seals what the node writes to its disk; nil for none
 	Now     time.Time
+
+	CertificateTTL time.Duration // of the node's certificates; 0 for identity.LeafTTL
 
 	TokenTTL time.Duration // of the first admin token; 0 for one that does not expire
 }
@@ -88,7 +91,7 @@ func issueOwn(o InitOptions, ca *identity.CA, trusted [][]byte) error {
 	if err != nil {
 		return err
 	}
-	certs, err := federation.IssueNode(ca, string(o.Node), key.Public(), o.apiHosts(), o.Now)
+	certs, err := federation.IssueNode(ca, string(o.Node), key.Public(), o.apiHosts(), o.Now, cmp.Or(o.CertificateTTL, identity.LeafTTL))
 	if err != nil {
 		return err
 	}

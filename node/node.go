@@ -63,6 +63,9 @@ type Options struct {
 	Fatal    func(error) // ends the process; see raftstore.Config
 	Form     api.Form    // newest that the node reads and writes; 0 for api.FormNewest
 
+	// CertificateTTL is how long certificates are valid that the node issues while it leads; 0 for identity.LeafTTL.
+	CertificateTTL time.Duration
+
 	// ConnsPerAddress is how many connections one remote address may have to each listener, 1
 	// to ConnsMax; 0 for half of those that the listener has places for.
 	ConnsPerAddress int
@@ -261,6 +264,7 @@ func (n *Node) buildZone() error {
 	n.federation = federation.New(federation.Config{
 		Node: n.rec.Node, Zone: n.zone, Members: n.store, Peers: n.peers, Digests: p, Digest: n.estimator.Digest, Keys: n.keys, Nodes: n,
 		Enrol: n.sendEnrolment, Alive: p.livenessOf, Silent: n.store.Silent, Now: n.now, Log: n.log,
+		CertificateTTL: n.opts.CertificateTTL,
 	})
 	n.rates, n.uses, n.turns = rates.New(n.opts.Rates), door.NewUses(), door.NewTurns(n.now, n.opts.Share)
 	n.backups.replace(newBackups(n, n.opts.Backups))

@@ -124,6 +124,7 @@ func TestPollsWakeByWhatConcernsThem(t *testing.T) {
 		"no host":          {work, nil, slices.Concat(deleteFirst, []command.Command{command.HostDelete{ID: "h1"}}), false, "not_found"},
 		"other agent":      {work, nil, slices.Concat(deleteFirst, []command.Command{command.HostDelete{ID: "h1"}, pollsHost("a2", "h1")}), false, "not_found"},
 		"restored work":    {work, nil, nil, true, "hosts 1"},
+		"a new node":       {work, nil, []command.Command{command.NodePut{Node: api.Node{ID: "n9", AgentAddr: "n9:1"}}}, false, "hosts 0"},
 
 		"changes for nobody": {changes, append(pollsBoot("x", "h1", ""), pollsHost("a1", "h1"), command.ConfigSet{}), nil, false, "items 0"},
 		"changes":            {changes, pollsBoot("x", "h1", ""), pollsBoot("y", "h2", "up"), false, "items 1"},

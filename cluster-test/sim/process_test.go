@@ -103,7 +103,7 @@ func (p *process) start() {
 	p.mu.Unlock()
 	n, err := node.Open(node.Options{
 		Dir: p.dir, Version: "sim", Plain: true, Log: w.log, Now: p.clock.now, Timing: timing, Compact: compact,
-		Fatal: p.fatal, Form: p.form,
+		Fatal: p.fatal, Form: p.form, CertificateTTL: w.ttl,
 		Net: nic{p.host, p.clock}, Memory: p.mem, Crash: p.bomb.at,
 	})
 	require.NoError(w.t, err)

@@ -71,7 +71,8 @@ type world struct {
 	tasks sync.WaitGroup // faults that are under way
 	tally tally
 	began time.Time
-	form  api.Form // of nodes that are made
+	form  api.Form      // of nodes that are made
+	ttl   time.Duration // of certificates; 0 for that of the product
 
 	bursts  int  // boots that were made for a moment
 	resting bool // clients may ask for nothing
@@ -91,6 +92,7 @@ type zone struct {
 	crews  []*crew
 	parent *zone
 	joined int  // nodes that were ever made
+	hired  int  // agents that were ever made
 	lost   bool // for good
 
 	memo    memo
@@ -112,10 +114,16 @@ func newWorld(t *testing.T, seed uint64, p plot) *world {
 // newWorldOf is newWorld with nodes of a release whose newest form is form.
 func newWorldOf(t *testing.T, seed uint64, p plot, form api.Form) *world {
 	t.Helper()
+	return newWorldWith(t, seed, p, form, 0)
+}
+
+// newWorldWith is newWorldOf with certificates that are valid for ttl.
+func newWorldWith(t *testing.T, seed uint64, p plot, form api.Form, ttl time.Duration) *world {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{
 		t: t, dir: t.TempDir(), ctx: ctx, log: slog.New(slog.DiscardHandler), net: simnet.New(seed),
-		dice: rand.New(rand.NewPCG(seed, 7)), tally: newTally(), began: time.Now(), form: form,
+		dice: rand.New(rand.NewPCG(seed, 7)), tally: newTally(), began: time.Now(), form: form, ttl: ttl,
 	}
 	if *logFlag {
 		w.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -237,7 +245,7 @@ func (z *zone) addNodeAt(place, number int) {
 	listen := node.DefaultAddresses(p.host.Name())
 	var err error
 	if z.joined == 1 {
-		z.token, err = node.Init(node.InitOptions{Dir: p.dir, Name: z.name, Node: p.id, Placement: node.Placement{Listen: listen}, Now: p.clock.now()})
+		z.token, err = node.Init(node.InitOptions{Dir: p.dir, Name: z.name, Node: p.id, Placement: node.Placement{Listen: listen}, Now: p.clock.now(), CertificateTTL: w.ttl})
 	} else {
 		token := z.joinToken(api.JoinNode, string(p.id))
 		err = node.JoinNode(w.ctx, node.JoinOptions{
@@ -290,9 +298,13 @@ func (z *zone) askLeader(ask func(n *node.Node) error) {
 }
 
 // hire gives the zone hosts, and one more agent for them.
-func (z *zone) hire(hosts int) {
-	w, n := z.w, len(z.crews)+1
-	name := fmt.Sprint("agent-", n)
+func (z *zone) hire(hosts int) { z.hireAs(fmt.Sprint("agent-", len(z.crews)+1), hosts) }
+
+// hireAs is hire of an agent of that name.
+func (z *zone) hireAs(name string, hosts int) {
+	w := z.w
+	z.hired++
+	n := z.hired
 	c := &crew{
 		z: z, name: api.AgentID(name), dir: filepath.Join(w.dir, z.name, name),
 		host: w.net.Host(fmt.Sprintf("127.%d.1.%d", z.number, n)), hosts: hosts,

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -298,6 +299,34 @@ func TestOnlyAgentsAreAnswered(t *testing.T) {
 	for _, path := range []string{api.PathAgentRegister, api.PathAgentWork, api.PathAgentReport} {
 		w.refused(t, "", path, make([]byte, registerMax+1), api.CodeUnauthenticated, "for agents of the zone")
 	}
+}
+
+// TestAddressesAreToldAtOnce: a poll is answered when a node has come or gone, once, so that an agent knows the new nodes of its zone
+// before all of the old ones are gone.
+func TestAddressesAreToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answered(t, "a-1", api.PathAgentRegister, hosts(1), &api.AgentRegistered{})
+		after, begun := w.store.View().Index(), time.Now()
+		ask := func() (work api.AgentWorkload) {
+			w.answered(t, "a-1", api.PathAgentWork, api.AgentWork{After: after, Wait: 30 * time.Second}, &work)
+			return work
+		}
+		known := ask().Addresses
+		require.Equal(t, 30*time.Second, time.Since(begun))
+		w.store.Must(t, command.NodePut{Node: api.Node{ID: "n9", AgentAddr: "n9:7603"}})
+		begun = time.Now()
+		got := ask()
+		assert.Zero(t, time.Since(begun))
+		assert.Equal(t, append(slices.Clone(known), "n9:7603"), got.Addresses)
+		assert.Equal(t, after, got.Generation, "no work was skipped")
+		ask()
+		assert.Equal(t, 30*time.Second, time.Since(begun), "it is told once")
+		w.store.Must(t, command.NodeRemove{ID: "n9"})
+		begun = time.Now()
+		assert.Equal(t, known, ask().Addresses)
+		assert.Zero(t, time.Since(begun))
+	})
 }
 
 func TestWorkIsWaitedFor(t *testing.T) {

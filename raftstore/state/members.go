@@ -137,7 +137,11 @@ func (s *membersBook) nodePut(c command.NodePut) Result {
 		return refuseWith(api.CodeConflict, "node %q reads forms up to %d, and the log of the zone has form %d: start the node with a newer release",
 			string(n.ID), reads, s.Form())
 	}
-	if old, ok := s.nodes.Get(string(n.ID)); ok {
+	old, ok := s.nodes.Get(string(n.ID))
+	if !ok || old.AgentAddr != n.AgentAddr {
+		s.touchTopic(Everything) // all agents are to learn it
+	}
+	if ok {
 		n.Joined = old.Joined
 		s.idle = *old == n // each leader records itself when it begins
 	} else {
@@ -165,6 +169,9 @@ func (s *membersBook) formRaise(c command.FormRaise) Result {
 // the key of the authority.
 func (s *membersBook) nodeRemove(c command.NodeRemove) {
 	_, knew := s.nodes.Delete(string(c.ID))
+	if knew {
+		s.touchTopic(Everything)
+	}
 	for _, k := range firstKeys(&s.joins, s.joins.Len(), func(t *api.JoinToken) bool {
 		return t.Kind == api.JoinNode && t.Name == string(c.ID)
 	}) {

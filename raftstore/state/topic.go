@@ -25,7 +25,7 @@ const (
 	topicDue
 )
 
-// Everything is the zero Topic. A command that replaces the whole state touches it: all who
+// Everything is the zero Topic. A command that replaces the whole state touches it, and so do rare ones that concern all agents: all who
 // wait for any topic must look again.
 var Everything = Topic{}
 

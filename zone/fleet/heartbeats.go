@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -10,9 +11,10 @@ import (
 // heartbeats records when this leader last heard from each agent. It is only a hint and
 // not needed for replay: its consequences are proposed.
 type heartbeats struct {
-	mu    sync.Mutex // guards since and last
+	mu    sync.Mutex // guards what follows
 	since time.Time
 	last  map[api.AgentID]time.Time
+	told  map[api.AgentID]string // the addresses of the zone's nodes that an agent was told last
 }
 
 func (b *heartbeats) resetAll(now time.Time) {
@@ -20,6 +22,26 @@ func (b *heartbeats) resetAll(now time.Time) {
 	defer b.mu.Unlock()
 	b.since = now
 	clear(b.last)
+	clear(b.told)
+}
+
+// knowsAddresses reports whether an agent was told these addresses last, by this leader. One that this leader has told nothing knows
+// them from its leader before.
+func (b *heartbeats) knowsAddresses(a api.AgentID, addresses []string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := strings.Join(addresses, " ")
+	if told, ok := b.told[a]; ok {
+		return told == now
+	}
+	b.told[a] = now
+	return true
+}
+
+func (b *heartbeats) noteAddresses(a api.AgentID, addresses []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.told[a] = strings.Join(addresses, " ")
 }
 
 func (b *heartbeats) noteBeat(a api.AgentID, now time.Time) {

@@ -108,7 +108,8 @@ func checkHost(h *api.AgentHost, names map[string]bool) error {
 }
 
 // Work answers an agent's long poll with the list of instances for each host whose list changed
-// after a generation: the whole list, or the changes for an agent that reads them.
+// after a generation: the whole list, or the changes for an agent that reads them. It answers at once too when the addresses of the zone's
+// nodes are not those that the agent was told last: it must know the new ones before the old ones are gone.
 func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api.AgentWorkload, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(max(r.Wait, 0), api.WaitMax))
 	defer cancel()
@@ -118,12 +119,18 @@ func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api
 	f.beats.noteBeat(a, f.zone.Now())
 	v, err := f.zone.Store().WaitFor(ctx, state.WorkTopic(a), func(v *state.State) bool {
 		serves, hosts = v.Serves(a), v.WorkAfter(a, r.After)
-		return !serves || len(hosts) > 0 && (!mayBeLeft(v, hosts))
+		if mayBeLeft(v, hosts) {
+			hosts = nil
+		}
+		return !serves || len(hosts) > 0 || !f.beats.knowsAddresses(a, agentAddresses(v))
 	})
+	if serves {
+		f.beats.noteAddresses(a, agentAddresses(v))
+	}
 	switch {
 	case !serves: // also after a restore from a backup of earlier times
 		return nil, api.Errorf(api.CodeNotFound, "the zone knows no host of this agent; register them")
-	case err != nil: // nothing new in time: the answer is an empty list
+	case err != nil, len(hosts) == 0: // no work in time, or addresses alone: the answer is an empty list
 		w := workloadOf(v, f.zone.Instant(), term, r, nil)
 		w.Generation = r.After
 		return w, nil

@@ -13,9 +13,7 @@ import (
 // have in common once.
 func workloadOf(v *state.State, now api.Instant, term uint64, r *api.AgentWork, hosts []*state.Host) *api.AgentWorkload {
 	w := &workload{view: v, now: now, AgentWorkload: &api.AgentWorkload{Term: term, Generation: v.Index()}}
-	for _, n := range v.Nodes() {
-		w.Addresses = append(w.Addresses, n.AgentAddr)
-	}
+	w.Addresses = agentAddresses(v)
 	changes := make([][]api.InstanceID, len(hosts))
 	if r.Form >= api.FormFifth {
 		w.terms = map[termsKey][]int{}
@@ -34,6 +32,14 @@ func workloadOf(v *state.State, now api.Instant, term uint64, r *api.AgentWork, 
 		w.Hosts = append(w.Hosts, hw)
 	}
 	return w.AgentWorkload
+}
+
+// agentAddresses returns the agent listeners of the zone's nodes.
+func agentAddresses(v *state.State) (out []string) {
+	for _, n := range v.Nodes() {
+		out = append(out, n.AgentAddr)
+	}
+	return out
 }
 
 // workload is an answer to an agent that is being made.
