@@ -69,18 +69,14 @@ func (f *Federation) FinishUpgrade(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next := f.members.FormAllRead()
 	for _, m := range f.members.Members() {
-		switch n, known := v.Node(m.ID); {
-		case !known:
+		if _, known := v.Node(m.ID); !known {
 			return api.Errorf(api.CodeConflict, "node %q has not said yet which release it is; wait until berth operator members shows it", string(m.ID))
-		case next <= v.Form() && n.Form <= v.Form() && v.Form() < api.FormNewest:
-			return api.Errorf(api.CodeConflict, "node %q reads forms up to %d, which the zone writes already: start it with the newer release first",
-				string(m.ID), max(n.Form, api.FormFirst))
 		}
 	}
+	next := f.members.FormAllRead()
 	if next <= v.Form() {
-		return api.Errorf(api.CodeConflict, "there is no upgrade to finish: the zone writes form %d, the newest that its nodes read", v.Form())
+		return api.Errorf(api.CodeConflict, "there is no upgrade to finish: the zone writes form %d, the newest that all its nodes read", v.Form())
 	}
 	_, err = f.zone.Propose(ctx, command.FormRaise{Stamp: f.zone.Stamp(), To: next})
 	return err
