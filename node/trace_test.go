@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -104,12 +105,23 @@ func TestATraceOverTwoZones(t *testing.T) {
 			names[s.Zone+": "+s.Name], ids[s.SpanID] = true, s
 		}
 	}
-	for _, want := range []string{"p: POST /servers", "p: POST /zones/select", "c: POST /zones/select", "c: POST /servers", "p: raft propose", "c: raft propose"} {
+	for _, want := range []string{"p: POST /servers", "p: saga settle", "p: estimate plan", "c: saga hold", "p: POST /zones/select", "c: POST /zones/select", "c: POST /servers", "p: raft propose", "c: raft propose"} {
 		assert.True(t, names[want], "%s is not among %q", want, slices.Sorted(maps.Keys(names)))
 	}
 	for _, s := range ids {
-		if s.Zone == "c" && s.Name != "raft propose" {
-			assert.Equal(t, "p", ids[s.ParentSpanID].Zone, "%s was called by the parent", s.Name)
+		within, known := ids[s.ParentSpanID]
+		if s.Name == "POST /servers" && s.Zone == "p" && !known {
+			assert.Equal(t, "00f067aa0ba902b7", s.ParentSpanID, "the caller's")
+			continue
+		}
+		assert.True(t, known, "%s of %s is within a span", s.Name, s.Zone)
+		switch {
+		case s.Zone == "c" && strings.HasPrefix(s.Name, "POST "):
+			assert.Equal(t, "p", within.Zone, "%s was called by the parent", s.Name)
+		case s.Zone == "c":
+			assert.Equal(t, "c", within.Zone, s.Name)
+		case s.Name == "POST /zones/select":
+			assert.Equal(t, "estimate plan", within.Name)
 		}
 	}
 	for _, hidden := range []string{"hidden", p.token, "127.0.0.1"} {

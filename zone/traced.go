@@ -24,14 +24,27 @@ type tracedStore struct {
 
 // Propose implements zone.Store.
 func (s *tracedStore) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
-	ctx, span := s.trace.Start(ctx, "raft propose", tracing.Internal)
+	ctx, end := beginSpan(ctx, s.trace, "raft propose")
 	res, err := s.Store.Propose(ctx, cmds...)
-	code := ""
-	if err != nil {
-		code = string(api.CodeOf(err))
-	}
-	span.End(code)
+	end(err)
 	return res, err
+}
+
+// BeginSpan begins a span of work that is part of a call, and returns what ends it with the error of that work, nil
+// for none. The name is a constant. Without a tracer nothing happens.
+func (z *Zone) BeginSpan(ctx context.Context, name string) (within context.Context, end func(error)) {
+	return beginSpan(ctx, z.trace, name)
+}
+
+func beginSpan(ctx context.Context, t *tracing.Tracer, name string) (within context.Context, end func(error)) {
+	ctx, span := t.Start(ctx, name, tracing.Internal)
+	return ctx, func(err error) {
+		code := ""
+		if err != nil {
+			code = string(api.CodeOf(err))
+		}
+		span.End(code)
+	}
 }
 
 // ProposeEach implements zone.Store.

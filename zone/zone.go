@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/internal/crash"
+	"berth/internal/tracing"
 	"berth/internal/watch"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -65,6 +66,7 @@ type Zone struct {
 	began time.Time
 	log   *slog.Logger
 	crash crash.Hook
+	trace *tracing.Tracer
 
 	stateMax int64
 }
@@ -74,7 +76,8 @@ type Config struct {
 	Store Store
 	Now   func() time.Time
 	Log   *slog.Logger
-	Crash crash.Hook // nil in production
+	Crash crash.Hook      // nil in production
+	Trace *tracing.Tracer // nil for no traces
 
 	// StateMaxBytes is the size of the state from which on it takes nothing new; 0 for the constant.
 	StateMaxBytes int64
@@ -86,7 +89,7 @@ const StateMaxBytes = command.BackupMaxBytes / 4 * 3
 
 // New returns a zone. It starts nothing.
 func New(c Config) *Zone {
-	return &Zone{store: c.Store, now: c.Now, began: c.Now(), log: c.Log, crash: c.Crash, stateMax: cmp.Or(c.StateMaxBytes, StateMaxBytes)}
+	return &Zone{store: c.Store, now: c.Now, began: c.Now(), log: c.Log, crash: c.Crash, trace: c.Trace, stateMax: cmp.Or(c.StateMaxBytes, StateMaxBytes)}
 }
 
 // CheckSize refuses new work while the state is so large that its backup might not be taken up any more.

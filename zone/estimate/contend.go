@@ -20,6 +20,8 @@ type rivals struct {
 // PlanFor plans for a boot of this zone. It looks for advice only if no undecided hold
 // is in the way: otherwise the boot tries again soon.
 func (e *Estimator) PlanFor(ctx context.Context, v *state.State, w *Want) *Plan {
+	ctx, end := e.zone.BeginSpan(ctx, planSpan)
+	defer end(nil)
 	e.zone.Reach(crash.SelectPlanning)
 	p, answers := e.layOutBound(ctx, v, w)
 	e.findRivals(v, "", w.Request, p)

@@ -146,8 +146,13 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	return a, nil
 }
 
+// planSpan is the span of a plan of this zone, with its calls of children.
+const planSpan = "estimate plan"
+
 // planRequest lays out a request, and looks for advice if it comes out short.
 func (e *Estimator) planRequest(ctx context.Context, v *state.State, w *Want) *Plan {
+	ctx, end := e.zone.BeginSpan(ctx, planSpan)
+	defer end(nil)
 	e.zone.Reach(crash.SelectPlanning)
 	p, answers := e.layOutBound(ctx, v, w)
 	e.addAdvice(ctx, v, w, p, answers)

@@ -44,7 +44,9 @@ func (s *Saga) Hold(ctx context.Context, parent *api.Link, r *api.HoldRequest) (
 	return a, err
 }
 
-func (s *Saga) holdForParent(ctx context.Context, parent *api.Link, r *api.HoldRequest) (*api.HoldAnswer, error) {
+func (s *Saga) holdForParent(ctx context.Context, parent *api.Link, r *api.HoldRequest) (out *api.HoldAnswer, err error) {
+	ctx, end := s.zone.BeginSpan(ctx, "saga hold")
+	defer func() { end(err) }()
 	v := s.zone.View()
 	if _, known := v.Hold(parent.ID, r.ID); known { // its current state decides
 		var err error

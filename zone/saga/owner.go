@@ -48,7 +48,9 @@ type want struct {
 // settleOwner takes an undecided owner to its decision: attempts of select and hold,
 // then commit if enough is held, else abort. What an earlier leader left
 // undecided is aborted first.
-func (s *Saga) settleOwner(ctx context.Context, o owner, turn *turns.Turn) error {
+func (s *Saga) settleOwner(ctx context.Context, o owner, turn *turns.Turn) (err error) {
+	ctx, end := s.zone.BeginSpan(ctx, "saga settle")
+	defer func() { end(err) }()
 	// The view in which it was due may be older than the end of an earlier run.
 	w, ok := o.find(s.zone.View())
 	if !ok {
