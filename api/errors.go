@@ -18,6 +18,7 @@ const (
 	CodeOverQuota       Code = "over_quota"      // the project may not have so much at some time
 	CodeNotFound        Code = "not_found"       // no such thing, or not visible to the caller
 	CodeMethod          Code = "method_not_allowed"
+	CodeSlow            Code = "request_timeout"  // the body did not arrive in time; nothing was done
 	CodeConflict        Code = "conflict"         // exists already with other content
 	CodeStale           Code = "stale_generation" // the generation moved; read again and retry
 	CodeExists          Code = "exists"           // the name or id is taken
@@ -39,7 +40,7 @@ const (
 var httpStatus = map[Code]int{
 	CodeInvalid: http.StatusBadRequest, CodeUnauthenticated: http.StatusUnauthorized,
 	CodeForbidden: http.StatusForbidden, CodeOverQuota: http.StatusForbidden, CodeNotFound: http.StatusNotFound,
-	CodeMethod: http.StatusMethodNotAllowed, CodeConflict: http.StatusConflict,
+	CodeMethod: http.StatusMethodNotAllowed, CodeSlow: http.StatusRequestTimeout, CodeConflict: http.StatusConflict,
 	CodeStale: http.StatusConflict, CodeExists: http.StatusConflict,
 	CodeInUse: http.StatusConflict, CodeHasChildren: http.StatusConflict, CodeTooLarge: http.StatusRequestEntityTooLarge,
 	CodeMediaType: http.StatusUnsupportedMediaType, CodePlanRefused: http.StatusUnprocessableEntity,

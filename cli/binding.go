@@ -170,7 +170,7 @@ is. The binding holds only as long as the child fits: see docs/bindings.md.`,
 }
 
 // noNames completes nothing.
-func noNames(context.Context, *client.Client) ([]string, error) { return nil, nil }
+func noNames(context.Context, *client.Client, string) ([]string, error) { return nil, nil }
 
 func bindingMove(e *env) *cobra.Command {
 	return &cobra.Command{

@@ -33,7 +33,9 @@ a file such as
 Either all groups get at least their minimum, or nothing is started.
 
 With --plan nothing is booted: the output shows where the instances would be and at
-what cost, or why they do not fit and what would work. With --out the plan is saved;
+what cost, or why they do not fit and what would work. A cost is what one instance costs more
+than in the cheapest zone, as the memory that it is worth (see "berth help zone set"); -o wide
+has the points, and what was turned away of a plan for all. With --out the plan is saved;
 until it expires, "berth boot --apply" boots exactly that plan, or fails. Repeating
 the same --apply returns the same boot.`
 
@@ -123,17 +125,23 @@ func (e *env) askForBoot(ctx context.Context, cl *client.Client, c *cobra.Comman
 	var body []byte
 	ctx = client.WithAnswer(ctx, func(a client.Answer) { body = a.Body })
 	if apply != "" {
+		answered := e.noteWaiting()
 		id, err := e.applyPlan(ctx, cl, c, apply)
-		return id, body, err
+		answered()
+		return id, body, e.hintRepeat(err, repeatable{})
 	}
 	s, err := w.serverCreate(e, c)
 	if err != nil {
 		return "", nil, err
 	}
-	answered := e.noteWaiting()
+	if s.Reservation == "" { // chosen here, so that the caller can repeat the boot without its answer
+		s.Reservation = string(api.NewReservationID())
+	}
+	named := repeatable{name: "reservation " + s.Reservation, set: [][2]string{{"--reservation-id", s.Reservation}}}
+	answered := e.noteWaitingFor(named.name)
 	id, err := cl.Boot(ctx, s, "")
 	answered()
-	return id, body, err
+	return id, body, e.hintRepeat(err, named)
 }
 
 // bootTables shows a boot, and how many of its instances are in which zone.

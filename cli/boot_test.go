@@ -212,6 +212,8 @@ zones: {min_zones: 2}
 	var body rest.BootBody
 	require.NoError(t, json.Unmarshal([]byte(z.asked("POST")[0].body), &body))
 	three, two := 3, 2
+	assert.True(t, api.ValidName(body.Server.Reservation), "chosen by the client")
+	body.Server.Reservation = ""
 	assert.Equal(t, rest.ServerCreate{
 		Name: "shop",
 		Groups: []rest.GroupCreate{
@@ -396,4 +398,41 @@ func TestAFlavorOfWhatNobodyHasIsNoted(t *testing.T) {
 	r = z.berth(t.Context(), "flavor", "create", "f", "--resource", "CUSTOM_NOPE=1")
 	require.Zero(t, r.exit)
 	assert.Empty(t, r.errOut, "what is not known is not said")
+}
+
+// TestAPlanIsShort: a plan for all that is wanted is a few lines, in a unit that flags take; what was
+// turned away is a detail of -o wide. Of a plan for less it is shown.
+func TestAPlanIsShort(t *testing.T) {
+	const body = `{"reservation_id": "r-1", "weights": [[1073000000, 1073000000, 1073004096]], "blob": "AAAA", "expires_in_ms": 60000,
+		"zones": [{"zone": "home", "outcome": "answered", "wanted": 3, "offered": 3, "taken": 2, "cost": 2146000000},
+			{"zone": "west", "outcome": "answered", "wanted": 3, "offered": 2, "taken": 1, "cost": 1073004096}],
+		"refusals": [{"considered": 5, "offering": 3, "filters": [{"filter": "capacity", "hosts": 2, "tier": "not_now"}]}]}`
+	z := newFakeZone(t)
+	z.on("POST /zones/select", answer{status: http.StatusOK, body: body})
+	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--count", "3", "--plan")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Equal(t, "RESERVATION  r-1\nINSTANCES    3 of 3 wanted, at least 3\nGOOD FOR     1m0s\n\n"+
+		"ZONE   INSTANCES  COST EACH\nhome   2          lowest\nwest   1          +4G\ntotal  3          -\n", r.out)
+
+	wide := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--count", "3", "--plan", "-o", "wide").out
+	assert.Contains(t, wide, "home   2          lowest     2146000000\n")
+	assert.Contains(t, wide, "This zone's own hosts\n")
+	less := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--count", "4", "--min", "3", "--plan")
+	require.Zero(t, less.exit, less.errOut)
+	assert.Contains(t, less.out, "This zone's own hosts\n", "one is missing")
+}
+
+// TestPointsAreRoundedAsMemory: as a flag takes them.
+func TestPointsAreRoundedAsMemory(t *testing.T) {
+	for n, want := range map[int64]string{0: "0M", 1: "1M", 1023: "1023M", 1024: "1G", 1536: "1.5G", 1<<20 - 1: "1024G", 1 << 20: "1T", 5 << 30: "5120T"} {
+		assert.Equal(t, want, roundPoints(n), n)
+	}
+}
+
+// TestImagePropertiesThatChooseNoHostAreNoted: the API takes them, as images may have any.
+func TestImagePropertiesThatChooseNoHostAreNoted(t *testing.T) {
+	z := newFakeZone(t)
+	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--no-wait", "--image-property", "architecture=arm", "--image-property", "foo=bar")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Equal(t, "--image-property foo chooses no host; those that do are architecture, hypervisor_type, os_type\n", r.errOut)
 }

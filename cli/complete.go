@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,16 +12,21 @@ import (
 	"berth/api/rest"
 )
 
-// completeTimeout is how long a shell waits for names.
-const completeTimeout = 2 * time.Second
+// Limits of one completion.
+const (
+	completeTimeout = 2 * time.Second // how long a shell waits for names
+	completeMax     = 100             // names that a shell is offered
+	completePages   = 10              // pages of a list that are searched for what begins as typed
+)
 
-// names asks the zone for names.
-type names func(ctx context.Context, c *client.Client) ([]string, error)
+// names asks the zone for names that begin with start. It may return others too, and more
+// than completeMax.
+type names func(ctx context.Context, c *client.Client, start string) ([]string, error)
 
 // completeFirst completes the first argument with names. If the zone does not answer, the
 // shell offers nothing; that is not an error.
 func (e *env) completeFirst(n names) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -30,12 +37,28 @@ func (e *env) completeFirst(n names) cobra.CompletionFunc {
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
 		defer cancel()
-		found, err := n(ctx, c)
+		found, err := n(ctx, c, start)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return found, cobra.ShellCompDirectiveNoFileComp
+		return offerNames(found, start), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// offerNames returns those of found that begin with start, at most completeMax. If there
+// are more, the shell shows a line that says so.
+func offerNames(found []string, start string) []string {
+	var out []string
+	for _, name := range found {
+		switch {
+		case !strings.HasPrefix(name, start):
+		case len(out) == completeMax:
+			return cobra.AppendActiveHelp(out, fmt.Sprintf("only the first %d are shown; type more of the name", completeMax))
+		default:
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // firstThen completes the first argument with names of one kind, and all others
@@ -56,30 +79,53 @@ func (e *env) flagNames(c *cobra.Command, flag string, n names) {
 	}))
 }
 
-// namesOf returns the names of the first page of a list.
+// namesOf returns the names in a list that begin as typed: of each item the first of its
+// names that does. Without a start one page is enough; with one, some pages are searched.
 func namesOf[T any](
-	fetch func(*client.Client, context.Context, client.ListOptions) (client.Page[T], error), name func(T) string,
+	fetch func(*client.Client, context.Context, client.ListOptions) (client.Page[T], error), callings ...func(T) string,
 ) names {
-	return func(ctx context.Context, c *client.Client) ([]string, error) {
-		p, err := fetch(c, ctx, client.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
+	return func(ctx context.Context, c *client.Client, start string) ([]string, error) {
 		var out []string
-		for _, i := range p.Items {
-			out = append(out, name(i))
+		o := client.ListOptions{}
+		if start == "" {
+			o.Limit = completeMax + 1
+		}
+		for range completePages {
+			p, err := fetch(c, ctx, o)
+			if err != nil {
+				return out, ignoreLate(err, out)
+			}
+			for _, i := range p.Items {
+				for _, called := range callings {
+					if name := called(i); strings.HasPrefix(name, start) {
+						out = append(out, name)
+						break
+					}
+				}
+			}
+			if o.Marker = p.Next; o.Marker == "" || len(out) > completeMax {
+				break
+			}
 		}
 		return out, nil
 	}
 }
 
+// ignoreLate returns nil for an error after which some names can be offered.
+func ignoreLate(err error, found []string) error {
+	if len(found) > 0 {
+		return nil
+	}
+	return err
+}
+
 // ownZoneNames returns the names of the zone itself and of those next to it.
-func ownZoneNames(ctx context.Context, c *client.Client) ([]string, error) {
+func ownZoneNames(ctx context.Context, c *client.Client, start string) ([]string, error) {
 	own, err := c.ZoneInfo(ctx)
 	if err != nil {
 		return nil, err
 	}
-	others, err := zoneNames(ctx, c)
+	others, err := zoneNames(ctx, c, start)
 	return append([]string{own.Name}, others...), err
 }
 
@@ -93,12 +139,14 @@ var (
 		func(c *client.Client, ctx context.Context, o client.ListOptions) (client.Page[rest.Server], error) {
 			return c.Servers(ctx, client.ServerQuery{}, o)
 		},
-		func(s rest.Server) string { return string(s.ID) + "\t" + s.Name })
+		func(s rest.Server) string { return string(s.ID) + "\t" + s.Name },
+		func(s rest.Server) string { return s.Name + "\t" + string(s.ID) })
 	volumeNames = namesOf(
 		func(c *client.Client, ctx context.Context, o client.ListOptions) (client.Page[rest.Volume], error) {
 			return c.Volumes(ctx, client.VolumeQuery{}, o)
 		},
-		func(v rest.Volume) string { return string(v.ID) + "\t" + v.Name })
+		func(v rest.Volume) string { return string(v.ID) + "\t" + v.Name },
+		func(v rest.Volume) string { return v.Name + "\t" + string(v.ID) })
 	aggregateNames   = namesOf((*client.Client).Aggregates, func(a rest.Aggregate) string { return a.Name })
 	azNames          = namesOf((*client.Client).AvailabilityZones, func(a rest.AvailabilityZone) string { return a.Name })
 	serverGroupNames = namesOf((*client.Client).ServerGroups, func(g rest.ServerGroup) string { return g.Name + "\t" + string(g.Policy) })

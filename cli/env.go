@@ -45,9 +45,10 @@ type env struct {
 	now         func() time.Time // for dates that are given as distances
 
 	conn      connection
-	calling   string // address of the zone, once there is a client
-	format    string // one of formats
-	jq        string // what to print of answers, "" for all
+	args      []string // of the command line
+	calling   string   // address of the zone, once there is a client
+	format    string   // one of formats
+	jq        string   // what to print of answers, "" for all
 	list      listing
 	noHeaders bool
 }
@@ -64,6 +65,7 @@ func isTerminal(f any) bool {
 
 // executeArgs runs the command that args name.
 func (e *env) executeArgs(ctx context.Context, args []string) error {
+	e.args = args
 	root := rootCommand(e)                    //nolint:contextcheck // cobra hands ctx to what it runs
 	root.SetArgs(append([]string{}, args...)) // for nil, cobra would take those of the process
 	for i, arg := range args {

@@ -8,6 +8,7 @@ import (
 // fieldFlags maps fields of bodies, which refusals begin with, to the flags that fill them.
 var fieldFlags = map[string]string{
 	"flavorRef":                          "--flavor",
+	"flavor":                             "--flavor",
 	"availability_zone":                  "--az",
 	"zones.allowed":                      "--zone",
 	"zones.excluded":                     "--exclude-zone",

@@ -12,16 +12,16 @@ import (
 )
 
 func holdCommand(e *env) *cobra.Command {
-	c := nounCommand("hold", "See and decide the holds of parent zones (admins)", holdList(e, "list", "berth hold list"), holdResolve(e))
+	c := nounCommand("hold", "See and decide the holds of parent zones (admins)", holdList(e), holdResolve(e))
 	c.Aliases = []string{"holds"}
 	return c
 }
 
-func holdList(e *env, name, example string) *cobra.Command {
+func holdList(e *env) *cobra.Command {
 	return &cobra.Command{
-		Use:     name,
+		Use:     "list",
 		Short:   "List the undecided holds of parent zones",
-		Example: "  " + example,
+		Example: "  berth hold list",
 		Args:    exactArgs(),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			return listAll(ctx, e, "holds", onePage(c.Holds), tableOf("ID|PARENT|RESERVATION|PROJECT|STATE|INSTANCES|CREATED", func(h rest.Hold) []any {
@@ -60,7 +60,7 @@ decided otherwise.`,
 	return c
 }
 
-func holdNames(ctx context.Context, c *client.Client) ([]string, error) {
+func holdNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
 	holds, err := c.Holds(ctx)
 	var out []string
 	for _, h := range holds {

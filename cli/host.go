@@ -28,7 +28,7 @@ func hostCommand(e *env) *cobra.Command {
 		},
 		hostEnable(e, "enable", "Let a host take new instances", true),
 		hostEnable(e, "disable", "Let a host take no new instances; running ones stay", false),
-		hostSet(e), hostDrain(e), hostUndrain(e), hostEvacuate(e), hostDelete(e), hostForget(e),
+		hostSet(e), hostDrain(e), hostUndrain(e), hostEvacuation(e), hostDelete(e), hostForget(e),
 	)
 	c.Aliases = []string{"hosts"}
 	return c
@@ -50,6 +50,19 @@ func describeUse(h rest.Host) string {
 		parts = append(parts, fmt.Sprintf("%s %d/%d", c, h.Used[c], api.Inventory(h.Inventory[c]).Capacity()))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// describeFullest returns "MEMORY_MB 25%", of the class of which the largest part is used.
+func describeFullest(h rest.Host) string {
+	text, most := "", -1.0
+	for _, c := range classesOf(h.Inventory) {
+		if all := api.Inventory(h.Inventory[c]).Capacity(); all > 0 {
+			if part := 100 * float64(h.Used[c]) / float64(all); part > most {
+				text, most = fmt.Sprintf("%s %d%%", c, int(part)), part
+			}
+		}
+	}
+	return text
 }
 
 func hostTables(h rest.Host) []table {

@@ -45,8 +45,8 @@ func hostList(e *env) *cobra.Command {
 		q.State, q.Pool = api.HostState(state), api.Pool(pool)
 		return listAll(ctx, e, "hosts", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Host], error) {
 			return c.HostsWhere(ctx, q, o)
-		}, tableOf("NAME|STATE|TAKES WORK|POOL|AZ|INSTANCES|SLOTS|USED|GENERATION", func(h rest.Host) []any {
-			return []any{h.Name, h.State, takesWork(h), h.Pool, h.AZ, h.Instances - h.Slots, h.Slots, describeUse(h), h.Generation}
+		}, wideTableOf("NAME|STATE|TAKES WORK|AZ|INSTANCES|FULLEST", "POOL|SLOTS|USED|GENERATION", func(h rest.Host) []any {
+			return []any{h.Name, h.State, takesWork(h), h.AZ, h.Instances - h.Slots, describeFullest(h), h.Pool, h.Slots, describeUse(h), h.Generation}
 		}))
 	})
 	return c
@@ -204,17 +204,17 @@ func hostUndrain(e *env) *cobra.Command {
 	}
 }
 
-func hostEvacuate(e *env) *cobra.Command {
+func hostEvacuation(e *env) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use:   "evacuate HOST",
+		Use:   "evacuation HOST",
 		Short: "Show the progress of evacuating a lost host",
 		Long: `Show the progress of evacuating a host that is down. The zone evacuates by itself:
 instances whose flavor allows it are started on other hosts once the host's agent must
-have stopped them; the others stay, and may still run there. With --wait the command
-shows progress and returns when no instance is left to move.`,
-		Example:           "  berth host evacuate h1 --wait",
+have stopped them; the others stay, and may still run there. The command changes
+nothing. With --wait it returns when no instance is left to move.`,
+		Example:           "  berth host evacuation h1 --wait",
 		Args:              exactArgs("a HOST"),
 		ValidArgsFunction: e.completeFirst(hostNames),
 	}
@@ -227,7 +227,7 @@ shows progress and returns when no instance is left to move.`,
 		if wait {
 			return e.followEvacuation(ctx, cl, args[0], timeout)
 		}
-		return showAnswer(ctx, e, func(ctx context.Context) (rest.Evacuation, error) { return cl.EvacuateHost(ctx, args[0]) }, evacuationTables)
+		return showAnswer(ctx, e, func(ctx context.Context) (rest.Evacuation, error) { return cl.HostEvacuation(ctx, args[0]) }, evacuationTables)
 	})
 	return c
 }
@@ -261,10 +261,10 @@ func (e *env) followEvacuation(ctx context.Context, cl *client.Client, ref strin
 	var body []byte
 	told := ""
 	for {
-		v, err := cl.EvacuateHost(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), ref)
+		v, err := cl.HostEvacuation(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), ref)
 		switch {
 		case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return exitError(exitTimeout, "the evacuation continues; check with: berth host evacuate "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
+			return exitError(exitTimeout, "the evacuation continues; check with: berth host evacuation "+ref, "host %s is not empty after %s: %s", ref, timeout, told)
 		case err != nil:
 			return err
 		}

@@ -96,12 +96,12 @@ func TestWhichHostsTakeWork(t *testing.T) {
 
 func TestAnEvacuationThatTakesTooLong(t *testing.T) {
 	z := newFakeZone(t)
-	z.on("POST /hosts/h1/evacuate", answer{status: http.StatusOK, body: `{"evacuation": {"movable": 3, "staying": 1, "wait_ms": 2000}}`})
-	r := z.berth(t.Context(), "host", "evacuate", "h1", "--wait", "--timeout", "100ms")
+	z.on("GET /hosts/h1/evacuation", answer{status: http.StatusOK, body: `{"evacuation": {"movable": 3, "staying": 1, "wait_ms": 2000}}`})
+	r := z.berth(t.Context(), "host", "evacuation", "h1", "--wait", "--timeout", "100ms")
 	assert.Equal(t, exitTimeout, r.exit)
 	assert.Contains(t, r.errOut, "host h1: 3 left to move, 1 staying\n")
 	assert.Equal(t, "LEFT TO MOVE     3\nMOVABLE STOPPED  in 2s\nSTAYING          1, may still run there\n",
-		z.berth(t.Context(), "host", "evacuate", "h1").out)
+		z.berth(t.Context(), "host", "evacuation", "h1").out)
 }
 
 func TestTheSchedulerGoesThroughAFile(t *testing.T) {
@@ -121,4 +121,21 @@ func TestTheSchedulerGoesThroughAFile(t *testing.T) {
 		assert.Contains(t, r.errOut, says)
 	}
 	assert.Equal(t, exitUsage, z.berth(t.Context(), "scheduler", "set", "--file", path+".none").exit)
+}
+
+// TestHostListFitsATerminal: with names and states as long as they usually get, the list is at most 80
+// columns wide; -o wide has the rest.
+func TestHostListFitsATerminal(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /hosts", answer{status: http.StatusOK, body: `{"hosts": [{"name": "rack12-node07", "state": "down", "enabled": true, "pool": "reservable", "drain": "move",
+		"availability_zone": "eu-west-1", "instances": 120, "slots": 3, "generation": 40211, "used": {"VCPU": 4, "MEMORY_MB": 131072},
+		"inventory": {"VCPU": {"total": 16}, "MEMORY_MB": {"total": 262144}, "DISK_GB": {"total": 4000}}}]}`})
+	r := z.berth(t.Context(), "host", "list")
+	require.Zero(t, r.exit, r.errOut)
+	for line := range strings.Lines(r.out) {
+		assert.LessOrEqual(t, len(strings.TrimSpace(line)), 80, line)
+	}
+	assert.Contains(t, r.out, "MEMORY_MB 50%")
+	assert.NotContains(t, r.out, "reservable")
+	assert.Contains(t, z.berth(t.Context(), "host", "list", "-o", "wide").out, "reservable  3      DISK_GB 0/4000, MEMORY_MB 131072/262144, VCPU 4/16  40211")
 }

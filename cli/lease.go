@@ -159,7 +159,7 @@ func explainLease(err error) error {
 }
 
 // leaseNames completes leases.
-func leaseNames(ctx context.Context, c *client.Client) ([]string, error) {
+func leaseNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
 	all, err := c.Leases(ctx)
 	var out []string
 	for _, l := range all {
@@ -169,7 +169,7 @@ func leaseNames(ctx context.Context, c *client.Client) ([]string, error) {
 }
 
 // leaseReservationNames completes reservations of leases.
-func leaseReservationNames(ctx context.Context, c *client.Client) ([]string, error) {
+func leaseReservationNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
 	all, err := c.Leases(ctx)
 	var out []string
 	for _, l := range all {

@@ -68,15 +68,17 @@ func leaseCreate(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		key, named := keyed(key)
+		named.fixDates(s)
 		if repeat.rule != "" {
-			return e.createSeries(ctx, cl, s, repeat, key)
+			return e.createSeries(ctx, cl, s, repeat, key, named)
 		}
 		var body []byte
-		answered := e.noteWaiting()
+		answered := e.noteWaitingFor(named.name)
 		l, err := cl.CreateLease(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), s, key)
 		answered()
 		if err != nil {
-			return explainLease(err)
+			return e.hintRepeat(explainLease(err), named)
 		}
 		if wait.wait {
 			if l, body, err = e.followLease(ctx, cl, l, wait); err != nil {
@@ -86,6 +88,15 @@ func leaseCreate(e *env) *cobra.Command {
 		return e.printAnswer(body, func() []table { return leaseTables(l) })
 	})
 	return c
+}
+
+// fixDates sets the dates of s, which a repeat at another time would read differently.
+func (r *repeatable) fixDates(s rest.LeaseCreate) {
+	r.drop = "--for"
+	r.set = append(r.set, [2]string{"--start", string(s.Start)}, [2]string{"--end", string(s.End)})
+	if s.BeforeEnd != "" {
+		r.set = append(r.set, [2]string{"--before-end", string(s.BeforeEnd)})
+	}
 }
 
 // leaseWait holds the flags about waiting for the start of a lease.

@@ -38,16 +38,16 @@ func (r *repeatFlags) checkFlags(c *cobra.Command) error {
 }
 
 // createSeries makes a series, and prints it.
-func (e *env) createSeries(ctx context.Context, cl *client.Client, s rest.LeaseCreate, r repeatFlags, key string) error {
+func (e *env) createSeries(ctx context.Context, cl *client.Client, s rest.LeaseCreate, r repeatFlags, key string, named repeatable) error {
 	if r.timeZone == "" {
 		r.timeZone = "UTC"
 	}
 	var body []byte
-	answered := e.noteWaiting()
+	answered := e.noteWaitingFor(named.name)
 	made, err := cl.CreateSeries(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }), rest.SeriesCreate{LeaseCreate: s, Rule: r.rule, TimeZone: r.timeZone}, key)
 	answered()
 	if err != nil {
-		return explainLease(err)
+		return e.hintRepeat(explainLease(err), named)
 	}
 	return e.printAnswer(body, func() []table { return seriesTables(made) })
 }
@@ -110,7 +110,7 @@ func findSeries(ctx context.Context, c *client.Client, ref string) (rest.Series,
 }
 
 // seriesNames completes series.
-func seriesNames(ctx context.Context, c *client.Client) ([]string, error) {
+func seriesNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
 	all, err := c.AllSeries(ctx)
 	var out []string
 	for _, s := range all {

@@ -83,6 +83,30 @@ func (e *env) writeOffServers(ctx context.Context, cl *client.Client, s sure, re
 	return nil
 }
 
+// writeOffVolume takes a volume on a lost host as gone.
+func (e *env) writeOffVolume(ctx context.Context, cl *client.Client, s sure, ref string) error {
+	v, err := findVolume(ctx, cl, ref)
+	if err != nil {
+		return nameSubject("volume "+ref, err)
+	}
+	l, err := cl.WriteOffVolume(ctx, v.ID, rest.LoseBody{DryRun: true})
+	if err != nil {
+		return nameSubject("volume "+ref, err)
+	}
+	e.printNote("%s", describeLost(&l))
+	if v.Attached != "" {
+		e.printNote("it is attached to server %s, which loses it", v.Attached)
+	}
+	if err := e.confirmAction(ctx, s, "take volume "+ref+" as gone, with all that is in it"); err != nil {
+		return err
+	}
+	if _, err := cl.WriteOffVolume(ctx, v.ID, rest.LoseBody{}); err != nil {
+		return nameSubject("volume "+ref, err)
+	}
+	e.printNote("volume %s counts as gone", ref)
+	return nil
+}
+
 // describeLost says in a sentence what is given up on a host.
 func describeLost(l *rest.LostHost) string {
 	var counts []string

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/api/rest"
 )
@@ -52,6 +53,22 @@ func TestServerDeleteLost(t *testing.T) {
 	assert.NotZero(t, r.exit)
 	assert.Contains(t, r.errOut, "is up")
 	assert.Len(t, z.asked("POST"), 1)
+}
+
+// TestVolumeDeleteLost: as with a server; who asks for it is told which server loses the volume.
+func TestVolumeDeleteLost(t *testing.T) {
+	z := newFakeZone(t)
+	r := z.onTerminal(t.Context(), "n\n", "volume", "delete", "v-1", "--lost")
+	assert.Equal(t, exitFailed, r.exit)
+	assert.Contains(t, r.errOut, "1 volume would be given up: data (volume of project shop, ACTIVE)")
+	assert.Contains(t, r.errOut, "it is attached to server i-1, which loses it")
+	require.Len(t, z.asked("POST"), 1)
+	assert.Equal(t, `{"dry_run":true}`, z.asked("POST")[0].body)
+	r = z.berth(t.Context(), "volume", "delete", "v-1", "--lost", "--yes")
+	assert.Zero(t, r.exit, r.errOut)
+	assert.Contains(t, r.errOut, "volume v-1 counts as gone")
+	assert.Equal(t, `{}`, z.asked("POST")[2].body)
+	assert.Empty(t, z.asked("DELETE"))
 }
 
 // TestANoteNamesSomeOfWhatIsLost: at most lostShown, and how many more there are.

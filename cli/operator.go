@@ -98,7 +98,6 @@ func operatorCommand(e *env) *cobra.Command {
 			}),
 		}),
 		nounCommand("ca", "Change the certificate authority of the zone", caStatus(e), caShow(e), caRotate(e), caUse(e), caFinish(e)),
-		holdList(e, "holds", "berth operator holds"),
 	)
 }
 

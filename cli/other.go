@@ -4,36 +4,77 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
 func versionCommand(e *env) *cobra.Command {
-	line := "berth " + e.version + " (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")"
 	c := &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version of this program",
-		Long:    "Print the version of this program. The version of a zone is in berth zone info.",
+		Use:   "version",
+		Short: "Print the version of this program",
+		Long: `Print the version of this program, and the date of the commit that it was built from if
+the build recorded one. The version of a zone is in berth zone info.`,
 		Example: "  berth version\n  berth version -o json",
 		Args:    exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			if err := e.checkFormat(); err != nil {
 				return err
 			}
-			body, err := json.Marshal(map[string]string{
-				"version": e.version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-			})
+			v := versionOf(e.version, nil)
+			if b, ok := debug.ReadBuildInfo(); ok {
+				v = versionOf(e.version, b.Settings)
+			}
+			body, err := json.Marshal(v)
 			if err != nil {
 				return fmt.Errorf("printing the version: %w", err)
 			}
 			return e.printAnswer(body, func() []table {
-				return []table{{rows: [][]string{{line}}}}
+				return []table{{rows: [][]string{{v.line()}}}}
 			})
 		},
 	}
 	c.Flags().StringVarP(&e.format, "output", "o", formatTable, "output format: table, json or yaml")
 	return c
+}
+
+// programVersion is the answer of berth version.
+type programVersion struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`      // absent if the build did not record it
+	Date     string `json:"commit_date,omitempty"` // of the commit, as RFC 3339 in UTC
+	Modified bool   `json:"modified,omitempty"`    // the files differed from those of the commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// versionOf returns what is known of a program from its version and the settings of its build.
+func versionOf(version string, settings []debug.BuildSetting) programVersion {
+	v := programVersion{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	for _, s := range settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.time":
+			v.Date = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}
+
+// line returns v as one line: "berth v1.2.3 of 2030-01-31T12:00:00Z (go1.26, linux/amd64)".
+func (v programVersion) line() string {
+	date := ""
+	if v.Date != "" {
+		date = " of " + v.Date
+		if v.Modified {
+			date += ", modified"
+		}
+	}
+	return "berth " + v.Version + date + " (" + v.Go + ", " + v.Platform + ")"
 }
 
 // helpCommand is cobra's, except that an unknown topic is an error.

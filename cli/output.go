@@ -31,6 +31,7 @@ var formats = []string{formatTable, formatWide, formatName, formatCSV, formatJSO
 // values.
 type table struct {
 	wide   int    // of the columns, how many at the end are for formatWide and formatCSV alone
+	detail bool   // it is for formatWide and formatCSV alone
 	title  string // a line above it; printed only together with the header
 	header []string
 	rows   [][]string
@@ -122,11 +123,14 @@ func (e *env) spellTables(ts []table) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	for i, t := range ts {
+		if e.format != formatWide {
+			if t.detail {
+				continue
+			}
+			t = t.narrow()
+		}
 		if i > 0 {
 			b.WriteByte('\n')
-		}
-		if e.format != formatWide {
-			t = t.narrow()
 		}
 		if t.title != "" && !e.noHeaders {
 			printText(&b, "%s\n", t.title)

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -132,16 +133,45 @@ func planTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 	if checkOffer(a, s) == nil { // too small a plan cannot be booted
 		t.addRow("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
 	}
-	where := table{header: []string{"ZONE", "INSTANCES", "COST"}}
-	taken, cost := 0, int64(0)
-	for _, z := range a.Zones {
+	return append([]table{t, whereTable(a.Zones)}, explainOffer(a, s)...)
+}
+
+// whereTable shows how many instances of a plan are in which zone. What one of them costs
+// is shown as the memory that it is worth, beyond what one costs in the cheapest zone.
+func whereTable(zones []rest.ZoneOutcome) table {
+	t := table{header: []string{"ZONE", "INSTANCES", "COST EACH", "POINTS"}, wide: 1}
+	taken, cost, least := 0, int64(0), int64(math.MaxInt64)
+	for _, z := range zones {
 		if z.Taken > 0 {
-			where.addRow(z.Zone, z.Taken, z.Cost)
-			taken, cost = taken+z.Taken, cost+z.Cost
+			taken, cost, least = taken+z.Taken, cost+z.Cost, min(least, z.Cost/int64(z.Taken))
 		}
 	}
-	where.addRow("total", taken, cost)
-	return append([]table{t, where}, whyTables(a.Zones, joinRefusals(a.Refusals, kindsOf(s)))...)
+	for _, z := range zones {
+		if z.Taken == 0 {
+			continue
+		}
+		each := "lowest"
+		if more := z.Cost/int64(z.Taken) - least; more > 0 {
+			each = "+" + roundPoints(more)
+		}
+		t.addRow(z.Zone, z.Taken, each, z.Cost)
+	}
+	t.addRow("total", taken, "", cost)
+	return t
+}
+
+// explainOffer returns the tables of what each zone offered and turned away. They are a
+// detail if all that is wanted is offered.
+func explainOffer(a rest.SelectAnswer, s rest.ServerCreate) []table {
+	kinds := kindsOf(s)
+	why, all := whyTables(a.Zones, joinRefusals(a.Refusals, kinds)), true
+	for i, k := range kinds {
+		all = all && i < len(a.Weights) && len(a.Weights[i]) >= k.wanted
+	}
+	for i := range why {
+		why[i].detail = all
+	}
+	return why
 }
 
 // joinRefusals joins refusals with the names of their groups.

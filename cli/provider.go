@@ -26,7 +26,7 @@ func providerCommand(e *env) *cobra.Command {
 }
 
 // providerNames completes the name of a provider.
-var providerNames = names(func(ctx context.Context, c *client.Client) ([]string, error) {
+var providerNames = names(func(ctx context.Context, c *client.Client, _ string) ([]string, error) {
 	found, err := c.Providers(ctx, client.ProviderQuery{})
 	out := make([]string, 0, len(found))
 	for _, p := range found {

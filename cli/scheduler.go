@@ -240,7 +240,7 @@ func costWeights(c *cobra.Command, given []string) ([]rest.CostWeight, error) {
 	return out, nil
 }
 
-func filterNames(ctx context.Context, c *client.Client) ([]string, error) {
+func filterNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
 	s, err := c.Scheduler(ctx)
 	var out []string
 	for _, f := range s.Known.Filters {
@@ -249,7 +249,7 @@ func filterNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return out, err
 }
 
-func costNames(ctx context.Context, c *client.Client) ([]string, error) {
+func costNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
 	s, err := c.Scheduler(ctx)
 	var out []string
 	for _, k := range s.Known.Costs {

@@ -65,7 +65,7 @@ func selectTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 	if checkOffer(a, s) == nil { // too small a plan cannot be booted
 		t.addRow("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
 	}
-	return append([]table{t}, whyTables(a.Zones, joinRefusals(a.Refusals, kinds))...)
+	return append([]table{t}, explainOffer(a, s)...)
 }
 
 // showWeights shows the first weights and the number of the others.

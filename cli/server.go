@@ -230,7 +230,7 @@ func shownDeadline(s rest.Server) string {
 }
 
 func serverCreate(e *env) *cobra.Command {
-	var flavor string
+	var flavor, key string
 	var metadata []string
 	c := &cobra.Command{
 		Use:   "create NAME --flavor FLAVOR",
@@ -242,6 +242,7 @@ shows the progress. To create several at once, use berth boot.`,
 	}
 	c.Flags().StringVar(&flavor, "flavor", "", "flavor of the server (required)")
 	c.Flags().StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE` to store with the server; may be repeated")
+	c.Flags().StringVar(&key, "key", "", "idempotency `KEY` of your choice; repeating it returns the first server")
 	e.flagNames(c, "flavor", flavorNames)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if flavor == "" {
@@ -251,14 +252,15 @@ shows the progress. To create several at once, use berth boot.`,
 		if err != nil {
 			return err
 		}
-		return showAnswer(ctx, e, func(ctx context.Context) (rest.ServerCreated, error) {
-			return cl.CreateServer(ctx, rest.ServerCreate{Name: args[0], FlavorRef: flavor, Metadata: kept}, "")
+		key, named := keyed(key)
+		return e.hintRepeat(showAnswer(ctx, e, func(ctx context.Context) (rest.ServerCreated, error) {
+			return cl.CreateServer(ctx, rest.ServerCreate{Name: args[0], FlavorRef: flavor, Metadata: kept}, key)
 		}, func(s rest.ServerCreated) []table {
 			if s.Server == nil {
 				return nil
 			}
 			return serverTables(*s.Server)
-		})
+		}), named)
 	})
 	return c
 }

@@ -41,7 +41,13 @@ const slowAfter = 5 * time.Second
 
 // noteWaiting prints one note after slowAfter unless the returned function is called
 // before. A repeated call may take six times as long as one attempt.
-func (e *env) noteWaiting() (answered func()) {
+func (e *env) noteWaiting() (answered func()) { return e.noteWaitingFor("") }
+
+// noteWaitingFor is noteWaiting for the answer about a request that the caller can name.
+func (e *env) noteWaitingFor(request string) (answered func()) {
+	if request != "" {
+		request = " about " + request
+	}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -49,7 +55,7 @@ func (e *env) noteWaiting() (answered func()) {
 		defer slow.Stop()
 		select {
 		case <-slow.C:
-			e.printNote("still waiting for %s ...", e.calling)
+			e.printNote("still waiting for %s%s ...", e.calling, request)
 		case <-stop:
 		}
 	})

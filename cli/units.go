@@ -42,6 +42,16 @@ func ParseSize(text string, unitMiB float64) (int64, bool) {
 // given as that much memory, such as 64G or -512M; a bare number counts points.
 type points int64
 
+// roundPoints returns points, not negative, rounded and in the form that a flag takes: "512M" or "1.5G".
+func roundPoints(n int64) string {
+	for i, unit := range []string{"T", "G"} {
+		if size := int64(1) << (20 - 10*i); n >= size {
+			return strings.TrimSuffix(strconv.FormatFloat(float64(n)/float64(size), 'f', 1, 64), ".0") + unit
+		}
+	}
+	return strconv.FormatInt(n, 10) + "M"
+}
+
 func (p *points) Set(text string) error {
 	if n, err := strconv.ParseInt(strings.TrimSuffix(text, "M"), 10, 64); err == nil {
 		*p = points(n)

@@ -104,7 +104,7 @@ func TestUsage(t *testing.T) {
 		"boot --flavor small --name web --query [", "boot --flavor small --name web --spread-zones 0", "boot --name web --group-of web:small --spread-zones -1",
 		"boot --flavor small --name web --min-zones 0", "boot --flavor small --name web --lifetime 0s", "boot --name web --groups /nothing/there",
 		"host drain h1", "host drain h1 h2 --policy move", "host drain --what-if", "host drain h1 --policy move --at +2h", "host drain h1 --what-if --policy end", "host drain h1 --what-if --wait",
-		"host drain h1 --what-if --at soon", "host drain h1 --what-if --yes", "host drain h1 --policy stop", "host drain h1 --policy end --timeout 0s", "host evacuate h1 --timeout 0s", "aggregate add-host rack1",
+		"host drain h1 --what-if --at soon", "host drain h1 --what-if --yes", "host drain h1 --policy stop", "host drain h1 --policy end --timeout 0s", "host evacuation h1 --timeout 0s", "aggregate add-host rack1",
 		"aggregate set rack1", "server-group create web --policy near", "server-group create web --policy affinity --max-per-host 2", "server list --changed-since today",
 		"capacity --at tomorrow", "provider", "provider show", "provider create a --uuid 1", "provider set h1", "provider set h1 --parent p --no-parent",
 		"provider list --resources VCPU", "provider list --resources VCPU=0", "provider list --resources VCPU=1,VCPU=2", "provider inventory set h1",
@@ -143,7 +143,7 @@ func TestUsage(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	for code, exit := range map[api.Code]int{
-		api.CodeInvalid: 2, api.CodeUnauthenticated: 6, api.CodeForbidden: 6, api.CodeOverQuota: 6, api.CodeNotFound: 3, api.CodeMethod: 1, api.CodeConflict: 4,
+		api.CodeInvalid: 2, api.CodeUnauthenticated: 6, api.CodeForbidden: 6, api.CodeOverQuota: 6, api.CodeNotFound: 3, api.CodeMethod: 1, api.CodeSlow: 1, api.CodeConflict: 4,
 		api.CodeStale: 4, api.CodeTooLarge: 1, api.CodeMediaType: 1, api.CodePlanRefused: 4, api.CodeNoCapacity: 5, api.CodeContended: 4, api.CodePaused: 4, api.CodeUnreached: 4, api.CodeOverloaded: 1,
 		api.CodeUnavailable: 1, api.CodeTimeout: 7, api.CodeInternal: 1, api.CodeExists: 4, api.CodeInUse: 4, api.CodeHasChildren: 4,
 	} {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ var verbs = []string{
 	"boot --flavor small --name batch --no-wait --preemptible --on-preempt requeue",
 	"boot --flavor small --name web --no-wait --preemptible=false --preempt",
 	"boot --flavor small --name web --count 10 --plan",
-	"boot --flavor small --name web --count 10 --plan --az az1 --trait A --trait !B --trait C|D --image i --image-property k=v --group apart --query [\"=\",\"$host\",\"h\"]" +
+	"boot --flavor small --name web --count 10 --plan --az az1 --trait A --trait !B --trait C|D --image i --image-property os_type=linux --group apart --query [\"=\",\"$host\",\"h\"]" +
 		" --same-host i-1 --different-host i-2 --near 10.0.0.1/16 --force-host h1 --ignore-host h2 --zone west --exclude-zone east --zone-tag ssd" +
 		" --exclude-zone-tag old --spread-zones 1 --min-zones 2 --lifetime 2h --decide-within 30s",
 	"boot --name shop --group-of web:small:3:2 --group-of db:big --pack --no-wait",
@@ -112,10 +113,11 @@ var verbs = []string{
 	"host drain h1 --what-if --policy move",
 	"host drain h1 --what-if -o json",
 	"host undrain h1",
-	"host evacuate h1 --wait",
+	"host evacuation h1 --wait",
 	"host delete h1 --yes",
 	"host forget h1 --lost --yes",
 	"server delete i-1 --lost --yes",
+	"volume delete v-1 --lost --yes",
 	"quota list",
 	"quota show",
 	"quota show shop --no-headers",
@@ -169,7 +171,6 @@ var verbs = []string{
 	"operator ca use --yes",
 	"operator ca use --force --yes",
 	"operator ca finish --force --yes",
-	"operator holds",
 	"hold list",
 	"hold resolve r-2.1 --decision abort --yes",
 	"token create --user ada --project web --role member --role reader --expires 1h",
@@ -234,13 +235,16 @@ var verbs = []string{
 	"candidates --group gpu:PGPU=1 --isolate",
 }
 
+// chosenID finds reservation ids that the client chose, each time another one.
+var chosenID = regexp.MustCompile(`r-[0-9a-f]{12}\b`)
+
 // record writes the result of a command line, and its calls of the zone.
 func record(b *bytes.Buffer, line string, asked []seen, r result) {
 	fmt.Fprintf(b, "$ berth %s\n", line)
 	for _, s := range asked {
 		fmt.Fprintf(b, "# %s\n", s.call)
 		if s.body != "" {
-			fmt.Fprintf(b, "#   %s\n", s.body)
+			fmt.Fprintf(b, "#   %s\n", chosenID.ReplaceAllString(s.body, "r-CHOSEN"))
 		}
 	}
 	for line := range strings.Lines(r.errOut) {
@@ -274,7 +278,7 @@ func TestOutputsAreTheZonesOwn(t *testing.T) {
 	for _, line := range []string{
 		"zone list -o json", "zone list -o yaml", "reservation show r-1 -o json", "reservation list -o yaml",
 		"boot --flavor small --name web -o json", "boot --flavor small --name web --no-wait -o yaml", "flavor show small -o yaml",
-		"token create --user ada --project web -o json", "operator holds -o json", "zone list -o xml", "version -o xml",
+		"token create --user ada --project web -o json", "hold list -o json", "zone list -o xml", "version -o xml",
 	} {
 		z := newFakeZone(t)
 		record(&b, line, nil, z.berth(t.Context(), strings.Fields(line)...))

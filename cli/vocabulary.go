@@ -12,12 +12,12 @@ import (
 )
 
 // traitNames completes the name of a trait.
-var traitNames = names(func(ctx context.Context, c *client.Client) ([]string, error) {
+var traitNames = names(func(ctx context.Context, c *client.Client, _ string) ([]string, error) {
 	return c.Traits(ctx, client.TraitQuery{})
 })
 
 // classNames completes the name of a resource class.
-var classNames = names(func(ctx context.Context, c *client.Client) ([]string, error) {
+var classNames = names(func(ctx context.Context, c *client.Client, _ string) ([]string, error) {
 	classes, err := c.ResourceClasses(ctx)
 	out := make([]string, 0, len(classes))
 	for _, class := range classes {

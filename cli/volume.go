@@ -136,7 +136,7 @@ func volumeTables(v rest.Volume) []table {
 
 func volumeCreate(e *env) *cobra.Command {
 	var s rest.VolumeCreate
-	var class, near, az string
+	var class, near, az, key string
 	var metadata, specs, zones []string
 	var p patience
 	c := &cobra.Command{
@@ -158,6 +158,7 @@ servers, give berth boot --groups a group with volume: {size, attach_to}.`,
 	f.StringVar(&az, "availability-zone", "", "only on hosts of this availability zone")
 	f.StringArrayVar(&zones, "zone", nil, "only in this `ZONE`: the zone itself, or a direct child with all below it; may be repeated")
 	f.StringArrayVar(&metadata, "metadata", nil, "`KEY=VALUE` to store with the volume; may be repeated")
+	f.StringVar(&key, "key", "", "idempotency `KEY` of your choice; repeating it returns the first volume")
 	e.flagNames(c, "near", serverNames)
 	e.flagNames(c, "availability-zone", azNames)
 	e.flagNames(c, "zone", zoneNames)
@@ -188,17 +189,20 @@ servers, give berth boot --groups a group with volume: {size, attach_to}.`,
 		}
 		ctx, stop := context.WithTimeout(ctx, p.timeout)
 		defer stop()
-		return e.createVolume(ctx, cl, s, p)
+		return e.createVolume(ctx, cl, s, key, p)
 	})
 	return c
 }
 
 // createVolume makes a volume, waits until it is there or cannot be made, and shows it.
-func (e *env) createVolume(ctx context.Context, cl *client.Client, s rest.VolumeCreate, p patience) error {
-	made, err := cl.CreateVolume(ctx, s, "")
+func (e *env) createVolume(ctx context.Context, cl *client.Client, s rest.VolumeCreate, key string, p patience) error {
+	key, named := keyed(key)
+	answered := e.noteWaitingFor(named.name)
+	made, err := cl.CreateVolume(ctx, s, key)
+	answered()
 	switch {
 	case err != nil:
-		return err
+		return e.hintRepeat(err, named)
 	case made.Volume == nil:
 		return api.Errorf(api.CodeInternal, "the zone does not say which volume it made for reservation %s", string(made.Reservation))
 	}
@@ -270,15 +274,26 @@ func volumeDetach(e *env) *cobra.Command {
 
 func volumeDelete(e *env) *cobra.Command {
 	var s sure
+	var lost bool
 	c := &cobra.Command{
-		Use:               "delete VOLUME",
-		Short:             "Delete a volume and all that is in it",
-		Example:           "  berth volume delete data --yes",
+		Use:   "delete VOLUME",
+		Short: "Delete a volume and all that is in it",
+		Long: `Delete a volume and all that is in it. It must not be attached.
+
+With --lost it counts as gone at once, attached or not, although nobody confirms that: use
+that only for a volume on a host that is down for good. The command says first what is given
+up, and asks. Should the host come back, its agent deletes the volume. See also: berth host
+forget.`,
+		Example:           "  berth volume delete data --yes\n  berth volume delete data --lost",
 		Args:              exactArgs("a VOLUME"),
 		ValidArgsFunction: e.completeFirst(volumeNames),
 	}
 	s.addFlag(c)
+	c.Flags().BoolVar(&lost, "lost", false, "take it as gone, as its host is down for good (for admins)")
 	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if lost {
+			return e.writeOffVolume(ctx, c, s, args[0])
+		}
 		if err := e.confirmAction(ctx, s, "delete volume "+args[0]+" and all that is in it"); err != nil {
 			return err
 		}

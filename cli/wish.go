@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/filters"
 )
 
 // wish holds the flags about the instances of a boot.
@@ -119,6 +121,7 @@ func (w *wish) serverCreate(e *env, c *cobra.Command) (rest.ServerCreate, error)
 		}
 		*d.to = d.v.String()
 	}
+	e.noteIdleProperties(w.hosts.properties)
 	switch {
 	case w.groupsFile != "":
 		return s, w.readFile(e, c, &s)
@@ -229,6 +232,16 @@ func (w *wish) readFile(e *env, c *cobra.Command, s *rest.ServerCreate) error {
 	}
 	s.Groups, s.Rules, s.Zones = file.Groups, file.Rules, file.Zones
 	return nil
+}
+
+// noteIdleProperties says which properties of an image choose no host: a name may be mistyped.
+func (e *env) noteIdleProperties(pairs []string) {
+	known := append(filters.ImageProperties(), api.SpecPreemptible)
+	for _, pair := range pairs {
+		if key, _, _ := strings.Cut(pair, "="); !slices.Contains(known, key) {
+			e.printNote("--image-property %s chooses no host; those that do are %s", stripControls(key), strings.Join(filters.ImageProperties(), ", "))
+		}
+	}
 }
 
 // readWish returns the flags about hosts in the form of the API.

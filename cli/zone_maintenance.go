@@ -28,7 +28,7 @@ that. Which child a project really gets is decided when it asks: by then another
 full, or have more room.`,
 		Example:           "  berth zone maintenance west on --dry-run\n  berth zone maintenance west on --yes\n  berth zone maintenance west off",
 		Args:              exactArgs("a ZONE", "on or off"),
-		ValidArgsFunction: e.firstThen(zoneNames, func(context.Context, *client.Client) ([]string, error) { return []string{"on", "off"}, nil }),
+		ValidArgsFunction: e.firstThen(zoneNames, func(context.Context, *client.Client, string) ([]string, error) { return []string{"on", "off"}, nil }),
 	}
 	s.addFlag(c)
 	c.Flags().BoolVar(&dry, "dry-run", false, "change nothing, and show who would move")

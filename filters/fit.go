@@ -60,6 +60,15 @@ var imageProperties = [...]struct{ property, attribute string }{
 	{"os_type", "os"},
 }
 
+// ImageProperties returns the properties of images that hosts must match. Others ask nothing.
+func ImageProperties() []string {
+	out := make([]string, 0, len(imageProperties))
+	for _, p := range imageProperties {
+		out = append(out, p.property)
+	}
+	return out
+}
+
 // newImageProperties returns the filter that passes hosts that can run the image of the group: its property
 // architecture equals the attribute arch, hypervisor_type the attribute
 // hypervisor_type, and os_type the attribute os, in whatever case. A property

@@ -47,7 +47,7 @@ func (z *Zone) Confirmed(ctx context.Context, use func(ctx context.Context) erro
 func isDecisive(code api.Code) bool {
 	switch code { //nolint:exhaustive // a new code counts as decisive
 	case api.CodeUnavailable, api.CodeTimeout, api.CodeOverloaded, api.CodeInternal,
-		api.CodeTooLarge, api.CodeMediaType, api.CodeMethod:
+		api.CodeTooLarge, api.CodeMediaType, api.CodeMethod, api.CodeSlow:
 		return false
 	}
 	return true

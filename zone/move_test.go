@@ -176,7 +176,7 @@ func TestLostHostIsLeft(t *testing.T) {
 			h, _ := v.Host(lost)
 			return h.State == api.HostDown
 		})
-		e, err := m.lead().Evacuate(lost)
+		e, err := m.lead().ReportEvacuation(lost)
 		require.NoError(t, err)
 		assert.Equal(t, 1, e.Movable)
 		assert.Equal(t, 1, e.Staying)

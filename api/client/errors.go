@@ -52,6 +52,7 @@ var codes = map[int]api.Code{
 	http.StatusForbidden:             api.CodeForbidden,
 	http.StatusNotFound:              api.CodeNotFound,
 	http.StatusMethodNotAllowed:      api.CodeMethod,
+	http.StatusRequestTimeout:        api.CodeSlow,
 	http.StatusConflict:              api.CodeConflict,
 	http.StatusRequestEntityTooLarge: api.CodeTooLarge,
 	http.StatusUnsupportedMediaType:  api.CodeMediaType,

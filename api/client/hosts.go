@@ -50,11 +50,11 @@ func (c *Client) PlanDrain(ctx context.Context, hosts []string, at api.Instant) 
 	return callValue[rest.DrainPlan](ctx, c, q)
 }
 
-// EvacuateHost returns the progress of evacuating a host that is down; a conflict while it
+// HostEvacuation returns the progress of evacuating a host that is down; a conflict while it
 // is up. The zone evacuates by itself, so the call may be repeated to follow the
 // progress. Admins only.
-func (c *Client) EvacuateHost(ctx context.Context, ref string) (rest.Evacuation, error) {
-	return callValue[rest.Evacuation](ctx, c, routeCall("client.EvacuateHost", "POST /hosts/{id}/evacuate", ref).withRepeat(true))
+func (c *Client) HostEvacuation(ctx context.Context, ref string) (rest.Evacuation, error) {
+	return callValue[rest.Evacuation](ctx, c, routeCall("client.HostEvacuation", "GET /hosts/{id}/evacuation", ref))
 }
 
 // Host returns one host by name or id, with the progress of its drain. It may be repeated. Admins only.

@@ -45,6 +45,13 @@ func (c *Client) DeleteVolume(ctx context.Context, id api.InstanceID) error {
 	return c.callNothing(ctx, deleteCall("client.DeleteVolume", "DELETE /volumes/{id}", string(id)))
 }
 
+// WriteOffVolume takes a volume on a lost host as gone, or with DryRun returns what would be lost. Like
+// WriteOffServer it is repeated only as a dry run. Admins only.
+func (c *Client) WriteOffVolume(ctx context.Context, id api.InstanceID, b rest.LoseBody) (rest.LostHost, error) {
+	q := routeCall("client.WriteOffVolume", "POST /volumes/{id}/write-off", string(id)).withBody(b).withRepeat(b.DryRun)
+	return callValue[rest.LostHost](ctx, c, q)
+}
+
 // AttachVolume attaches a volume to a server. It may be repeated.
 func (c *Client) AttachVolume(ctx context.Context, volume, server api.InstanceID) error {
 	q := routeCall("client.AttachVolume", "POST /volumes/{id}/attach", string(volume)).withBody(rest.AttachBody{Server: server})

@@ -13,7 +13,7 @@ var service = []Route{
 	{
 		Method: http.MethodGet, Path: "/", Read: api.ReadLocal,
 		Status: http.StatusOK, Answer: whole(Root{}), Since: since,
-		Help: "the version of Berth and the name of the zone",
+		Help: "that this is a zone of Berth; `GET /zones/info` has its name and version",
 	},
 }
 
@@ -145,6 +145,12 @@ var volumes = []Route{
 		Method: http.MethodDelete, Path: "/volumes/{id}", ID: "id", Role: api.RoleMember, Read: api.ReadLog,
 		Status: http.StatusNoContent, Since: since,
 		Help: "deletes a volume and all that is in it; 409 while it is attached",
+	},
+	{
+		Method: http.MethodPost, Path: "/volumes/{id}/write-off", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
+		Area: api.AreaHosts,
+		Body: LoseBody{}, Status: http.StatusOK, Answer: one("lost", LostHost{}), Since: since,
+		Help: "takes a volume on a lost host of this zone as gone, attached or not; 409 while its host is up or may still serve it, see `POST /hosts/{id}/write-off`",
 	},
 	{
 		Method: http.MethodPost, Path: "/volumes/{id}/attach", ID: "id", Role: api.RoleMember, Read: api.ReadLog,

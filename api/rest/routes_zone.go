@@ -158,7 +158,7 @@ var hosts = []Route{
 			"413 for more than 2000 slots and instances",
 	},
 	{
-		Method: http.MethodPost, Path: "/hosts/{id}/evacuate", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLinearizable,
+		Method: http.MethodGet, Path: "/hosts/{id}/evacuation", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLinearizable,
 		Status: http.StatusOK, Answer: one("evacuation", Evacuation{}), Since: since,
 		Help: "the progress of evacuating a host that is down, which the zone does by itself; 409 while the host is up",
 	},

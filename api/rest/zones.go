@@ -2,11 +2,9 @@ package rest
 
 import "berth/api"
 
-// Root is the public description of a zone.
+// Root is what everybody may know of a node. ZoneInfo has the name and version of its zone.
 type Root struct {
-	Name    string `json:"name"` // berth
-	Version string `json:"version"`
-	Zone    string `json:"zone"` // name of the zone
+	Name string `json:"name"` // berth
 }
 
 // Zone is a zone that is linked to this one.

@@ -109,7 +109,7 @@ func OutcomeOf(err error) Outcome {
 	switch api.CodeOf(err) {
 	case "":
 		return OK
-	case api.CodeInvalid, api.CodeUnauthenticated, api.CodeForbidden, api.CodeOverQuota, api.CodeNotFound, api.CodeMethod, api.CodeConflict,
+	case api.CodeInvalid, api.CodeUnauthenticated, api.CodeForbidden, api.CodeOverQuota, api.CodeNotFound, api.CodeMethod, api.CodeSlow, api.CodeConflict,
 		api.CodeStale, api.CodeExists, api.CodeInUse, api.CodeHasChildren, api.CodeTooLarge, api.CodeMediaType, api.CodePlanRefused,
 		api.CodeNoCapacity, api.CodeContended, api.CodePaused, api.CodeUnreached, api.CodeOverloaded:
 		return Refused

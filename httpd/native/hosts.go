@@ -53,12 +53,15 @@ func (d *dialect) listHosts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	az, first := r.URL.Query().Get("availability_zone"), marker == ""
+	known := az == "" || !first
 	out, next := []*state.Host{}, ""
 	for more := true; more && next == ""; {
 		page := v.HostsPage(state.Page{Marker: marker, Limit: api.PageMax})
 		more = len(page) == api.PageMax
 		for _, h := range page {
 			marker = h.Name
+			known = known || h.AZ == az
 			if !match(h) {
 				continue
 			}
@@ -68,6 +71,9 @@ func (d *dialect) listHosts(w http.ResponseWriter, r *http.Request) error {
 			}
 			out = append(out, h)
 		}
+	}
+	if !known {
+		return api.Errorf(api.CodeInvalid, "availability_zone: no host of this zone is in %q", az)
 	}
 	wire.List[*state.Host, rest.Host]{
 		Key: "hosts", Items: out, Next: next,
@@ -153,8 +159,8 @@ func (d *dialect) undrainHost(w http.ResponseWriter, r *http.Request) error {
 	return d.answerHost(w, r, http.StatusOK)
 }
 
-// evacuateHost reports the progress of the evacuation of a lost host.
-func (d *dialect) evacuateHost(w http.ResponseWriter, r *http.Request) error {
+// showEvacuation reports the progress of the evacuation of a lost host.
+func (d *dialect) showEvacuation(w http.ResponseWriter, r *http.Request) error {
 	v, err := d.Zone.Latest(r.Context())
 	if err != nil {
 		return err
@@ -164,7 +170,7 @@ func (d *dialect) evacuateHost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	e, err := d.Fleet.Evacuate(h.ID)
+	e, err := d.Fleet.ReportEvacuation(h.ID)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,47 @@ func TestALostHostIsForgotten(t *testing.T) {
 	w.refused(t, off("/servers/id-web", `{}`), api.CodeNotFound, "")
 }
 
+// TestALostVolumeIsWrittenOff: a volume on a lost host counts as gone though it is attached. The server that had it
+// is left, and its host with what else is on it is forgotten afterwards.
+func TestALostVolumeIsWrittenOff(t *testing.T) {
+	w := newWorld(t)
+	w.makeDisk(t)
+	w.makeVolume(t, "other", "host-id-1")
+	w.makeVolume(t, "third", "host-id-1")
+	w.makeVolume(t, "away", "")
+	off := func(target, body string) call {
+		return call{method: "POST", target: target + "/write-off", token: admin, body: body}
+	}
+	w.answered(t, call{method: "POST", target: "/volumes/id-disk/attach", token: member, body: `{"server_id":"id-web"}`}, 204, nil)
+	w.refused(t, off("/volumes/id-disk", `{}`), api.CodeConflict, "is up")
+	w.refused(t, off("/volumes/id-away", `{}`), api.CodeConflict, "in another zone")
+	w.refused(t, off("/volumes/id-web", `{}`), api.CodeNotFound, "no such volume")
+	w.store.Must(t, command.HostsState{Stamp: w.zone.Stamp(), State: api.HostDown, Hosts: []api.HostID{"host-id-1"}})
+
+	gone := call{method: "DELETE", target: "/volumes/id-other", token: member}
+	w.answered(t, gone, 204, nil)
+	i, ok := w.zone.View().Volume("id-other")
+	require.True(t, ok)
+	assert.Equal(t, api.StatusDeleting, i.Status, "nobody confirms that it is gone")
+
+	var got struct{ Lost rest.LostHost }
+	w.answered(t, off("/volumes/id-disk", `{"dry_run":true}`), 200, &got)
+	assert.Equal(t, 1, got.Lost.Volumes)
+	_, ok = w.zone.View().Volume("id-disk")
+	assert.True(t, ok, "a dry run changes nothing")
+	for _, id := range []string{"id-disk", "id-other"} {
+		w.answered(t, off("/volumes/"+id, `{}`), 200, &got)
+		require.Len(t, got.Lost.List, 1)
+		assert.Equal(t, []any{api.InstanceID(id), "volume", false}, []any{got.Lost.List[0].ID, got.Lost.List[0].Kind, got.Lost.Forgotten})
+		w.refused(t, call{method: "GET", target: "/volumes/" + id, token: member}, api.CodeNotFound, "no such volume")
+		w.refused(t, off("/volumes/"+id, `{}`), api.CodeNotFound, "no such volume")
+	}
+	w.answered(t, call{method: "GET", target: "/servers/id-web", token: member}, 200, nil)
+	w.answered(t, off("/hosts/host-1", `{}`), 200, &got)
+	assert.Equal(t, []int{1, 1}, []int{got.Lost.Servers, got.Lost.Volumes}, "the host takes the volumes on it along")
+	w.refused(t, call{method: "GET", target: "/volumes/id-third", token: member}, api.CodeNotFound, "no such volume")
+}
+
 // TestAnAgentThatWasHeardIsNotLost: a host is not written off before its agent has been silent for as long as
 // instances may outlive that.
 func TestAnAgentThatWasHeardIsNotLost(t *testing.T) {

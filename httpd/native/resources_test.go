@@ -141,7 +141,7 @@ func TestHostsAreDrained(t *testing.T) {
 	assert.Nil(t, after.Host.Leaving)
 	assert.Empty(t, after.Host.Maintenance)
 	accepts(t, "POST", "/hosts/host-1/drain", 202, `{"policy":"end","reason":`+text(api.ExtraSpecMaxBytes)+`}`)
-	w.refused(t, call{method: "POST", target: "/hosts/host-1/evacuate", token: admin}, api.CodeConflict, "drain it instead")
+	w.refused(t, call{method: "GET", target: "/hosts/host-1/evacuation", token: admin}, api.CodeConflict, "drain it instead")
 }
 
 // TestDrainsArePlanned: what a drain would do is told to operators, with the names of hosts.
@@ -188,7 +188,9 @@ func TestHostsAreSetAndFound(t *testing.T) {
 	assert.Equal(t, []string{"host-1"}, names("?availability_zone=az1"))
 	assert.Equal(t, []string{"host-1"}, names("?aggregate=rack1"))
 	assert.Equal(t, []string{"host-3"}, names("?pool=shared&availability_zone=root&limit=1"))
-	for query, says := range map[string]string{"?state=away": "state must be", "?pool=blue": "pool must be", "?aggregate=none": "there is no aggregate"} {
+	assert.Empty(t, names("?state=down&availability_zone=az1"), "there is one, and it is up")
+	for query, says := range map[string]string{"?state=away": "state must be", "?pool=blue": "pool must be", "?aggregate=none": "there is no aggregate",
+		"?availability_zone=nope": `availability_zone: no host of this zone is in "nope"`} {
 		w.refused(t, call{method: "GET", target: "/hosts" + query, token: admin}, api.CodeInvalid, says)
 	}
 }

@@ -174,6 +174,7 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"GET /servers/{id}":            (*dialect).showServer,
 	"DELETE /servers/{id}":         (*dialect).deleteServer,
 	"POST /servers/{id}/write-off": (*dialect).writeOffServer,
+	"POST /volumes/{id}/write-off": (*dialect).writeOffVolume,
 
 	"POST /volumes":             (*dialect).createVolume,
 	"GET /volumes":              (*dialect).listVolumes,
@@ -224,7 +225,7 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"POST /hosts/{id}/drain":     (*dialect).drainHost,
 	"POST /hosts/plan-drain":     (*dialect).planDrain,
 	"DELETE /hosts/{id}/drain":   (*dialect).undrainHost,
-	"POST /hosts/{id}/evacuate":  (*dialect).evacuateHost,
+	"GET /hosts/{id}/evacuation": (*dialect).showEvacuation,
 	"POST /hosts/{id}/write-off": (*dialect).writeOffHost,
 
 	"GET /aggregates":         (*dialect).listAggregates,
@@ -300,7 +301,6 @@ func checkQuery(r *http.Request, params []string) error {
 }
 
 func (d *dialect) getRoot(w http.ResponseWriter, _ *http.Request) error {
-	v := d.View(w)
-	wire.JSON(w, http.StatusOK, rest.Root{Name: "berth", Version: d.Version, Zone: v.Name})
+	wire.JSON(w, http.StatusOK, rest.Root{Name: "berth"})
 	return nil
 }

@@ -36,11 +36,11 @@ type row struct {
 func (r row) of(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	if r.lost {
-		w.store.Must(t, command.HostsState{Stamp: w.zone.Stamp(), State: api.HostDown, Hosts: []api.HostID{"host-id-1", "host-id-3"}})
-	}
 	if r.disk {
 		w.makeDisk(t)
+	}
+	if r.lost {
+		w.store.Must(t, command.HostsState{Stamp: w.zone.Stamp(), State: api.HostDown, Hosts: []api.HostID{"host-id-1", "host-id-3"}})
 	}
 	if r.paused {
 		w.store.Must(t, command.LinkSet{Stamp: w.zone.Stamp(), ID: "link-west", State: new(api.LinkPaused)})
@@ -78,6 +78,8 @@ var rows = map[string]row{
 	"POST /volumes": {
 		target: "/volumes", body: `{"volume":{"name":"a","size":1,"return_reservation_id":true}}`, role: api.RoleMember, status: 202, leader: true,
 	},
+	"POST /volumes/{id}/write-off": {target: "/volumes/id-disk/write-off", body: `{}`, role: api.RoleAdmin, status: 200, leader: true, lost: true, disk: true},
+
 	"GET /volumes":         {target: "/volumes", role: api.RoleReader, status: 200},
 	"GET /volumes/{id}":    {target: "/volumes/id-disk", role: api.RoleReader, status: 200, disk: true},
 	"DELETE /volumes/{id}": {target: "/volumes/id-disk", role: api.RoleMember, status: 204, leader: true, disk: true},
@@ -120,9 +122,9 @@ var rows = map[string]row{
 	"POST /hosts/{id}/drain": {
 		target: "/hosts/host-1/drain", body: `{"policy":"move","reason":"new disk"}`, role: api.RoleAdmin, status: 202, leader: true,
 	},
-	"POST /hosts/plan-drain":    {target: "/hosts/plan-drain", body: `{"hosts":["host-1"]}`, role: api.RoleAdmin, status: 200, leader: true, asks: true},
-	"DELETE /hosts/{id}/drain":  {target: "/hosts/host-1/drain", role: api.RoleAdmin, status: 200, leader: true},
-	"POST /hosts/{id}/evacuate": {target: "/hosts/host-3/evacuate", role: api.RoleAdmin, status: 200, leader: true, lost: true, asks: true},
+	"POST /hosts/plan-drain":     {target: "/hosts/plan-drain", body: `{"hosts":["host-1"]}`, role: api.RoleAdmin, status: 200, leader: true, asks: true},
+	"DELETE /hosts/{id}/drain":   {target: "/hosts/host-1/drain", role: api.RoleAdmin, status: 200, leader: true},
+	"GET /hosts/{id}/evacuation": {target: "/hosts/host-3/evacuation", role: api.RoleAdmin, status: 200, leader: true, lost: true, asks: true},
 
 	"POST /hosts/{id}/write-off": {target: "/hosts/host-3/write-off", body: `{}`, role: api.RoleAdmin, status: 200, leader: true, lost: true},
 

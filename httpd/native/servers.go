@@ -213,6 +213,11 @@ func serversPage(v *state.State, r *http.Request) ([]*api.Instance, string, erro
 		query.Project = ""
 	}
 	page := v.InstancesPage(query)
+	if flavor := api.FlavorID(q.Get("flavor")); flavor != "" && len(page) == 0 && marker == "" { // servers may outlive their flavor
+		if _, ok := v.Flavor(flavor); !ok {
+			return nil, "", api.Errorf(api.CodeInvalid, "flavor: there is no flavor %q in this zone; see GET /flavors", string(flavor))
+		}
+	}
 	if len(page) <= limit {
 		return page, "", nil
 	}

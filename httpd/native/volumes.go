@@ -130,6 +130,18 @@ func visibleVolume(v *state.State, r *http.Request) (*api.Instance, error) {
 	return i, nil
 }
 
+// writeOffVolume takes a volume on a lost host of this zone as gone, with all that is in it.
+func (d *dialect) writeOffVolume(w http.ResponseWriter, r *http.Request) error {
+	i, err := visibleVolume(d.Zone.View(), r)
+	switch {
+	case err != nil:
+		return err
+	case i.Host == "":
+		return api.Errorf(api.CodeConflict, "the volume is in another zone; its operator writes it off there")
+	}
+	return d.answerLost(w, r, i.Host, i.ID)
+}
+
 func (d *dialect) showVolume(w http.ResponseWriter, r *http.Request) error {
 	v := d.View(w)
 	i, err := visibleVolume(v, r)

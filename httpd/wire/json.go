@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
 
@@ -37,6 +38,29 @@ func ReadJSON(r *http.Request, limit int64, v any) error {
 	if err := json.Unmarshal(b, v); err != nil {
 		return cmp.Or(findMisfit(b, s), invalidJSON(err))
 	}
+	return checkParts(b, reflect.ValueOf(v).Elem())
+}
+
+// checkParts refuses a body in which an object that v has by value, such as server in a boot,
+// is null or absent, unless its tag lets it be.
+func checkParts(b []byte, v reflect.Value) error {
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Type.Kind() != reflect.Struct || f.Anonymous || name == "" || strings.Contains(rest, "omit") || !v.Field(i).IsZero() {
+			continue
+		}
+		var parts map[string]json.RawMessage
+		if json.Unmarshal(b, &parts) != nil {
+			continue // it is null as a whole, or has a spelling of its own
+		}
+		if text := parts[name]; len(text) == 0 || string(text) == "null" {
+			return api.Errorf(api.CodeInvalid, "%s is missing: the body must be an object with %q", name, name)
+		}
+	}
 	return nil
 }
 
@@ -46,7 +70,10 @@ const drainMaxBytes = 32 << 20
 // readBody reads a body of at most limit bytes.
 func readBody(r *http.Request, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, api.Wrap(api.CodeSlow, "wire.readBody", "the body did not arrive in time", err)
+	case err != nil:
 		return nil, api.Wrap(api.CodeInvalid, "wire.readBody", "the body could not be read", err)
 	}
 	if int64(len(b)) > limit {

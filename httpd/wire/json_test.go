@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ type inner struct {
 }
 
 type outer struct {
-	Thing inner            `json:"thing"`
+	Thing inner            `json:"thing,omitzero"`
 	List  []inner          `json:"list"`
 	Pairs map[string]int64 `json:"pairs"`
 	Blob  []byte           `json:"blob"`
@@ -263,6 +264,44 @@ func TestABodyThatIsPackedIsRefusedAsSuch(t *testing.T) {
 		if want != "" {
 			assert.Equal(t, `the body must not be compressed, but its Content-Encoding is "`+how+`"`, api.MessageOf(err))
 		}
+	}
+}
+
+// late is a body that does not arrive in time.
+type late struct{}
+
+func (late) Read([]byte) (int, error) { return 0, fmt.Errorf("reading: %w", os.ErrDeadlineExceeded) }
+
+func TestABodyThatIsLateIsSlow(t *testing.T) {
+	r := post("")
+	r.Body = io.NopCloser(late{})
+	err := ReadJSON(r, 10, &outer{})
+	assert.Equal(t, api.CodeSlow, api.CodeOf(err))
+	assert.Equal(t, http.StatusRequestTimeout, api.CodeOf(err).HTTPStatus())
+}
+
+// TestAPartThatIsMissingIsNamed: null and nothing are both no object; an empty one is.
+func TestAPartThatIsMissingIsNamed(t *testing.T) {
+	type part struct {
+		Name string `json:"name"`
+	}
+	type body struct {
+		Server part     `json:"server"`
+		Rest   part     `json:"rest,omitzero"`
+		Hints  *part    `json:"hints"`
+		Names  []string `json:"names"`
+	}
+	for text, missing := range map[string]bool{
+		`{"server": null}`: true, `{}`: true, `{"rest": {"name": "a"}}`: true, `null`: true, `{"hints": {}, "names": []}`: true,
+		`{"server": {}}`: false, `{"server": {"name": "a"}}`: false, `{"server": {"name": null}, "rest": null, "hints": null}`: false,
+	} {
+		err := ReadJSON(post(text), 100, &body{})
+		if !missing {
+			require.NoError(t, err, text)
+			continue
+		}
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), text)
+		assert.Equal(t, `server is missing: the body must be an object with "server"`, api.MessageOf(err), text)
 	}
 }
 

@@ -276,10 +276,10 @@ type Evacuation struct {
 	Wait    time.Duration // until the host's agent must have stopped them; 0 if that has passed
 }
 
-// Evacuate reports what happens to the instances of a host that is down. Those whose
+// ReportEvacuation reports what happens to the instances of a host that is down. Those whose
 // flavor allows it are started on other hosts automatically, once the agent of the host
 // must have stopped them. Only the leader knows when that is.
-func (f *Fleet) Evacuate(id api.HostID) (*Evacuation, error) {
+func (f *Fleet) ReportEvacuation(id api.HostID) (*Evacuation, error) {
 	v := f.zone.View()
 	h, ok := v.Host(id)
 	switch {
