@@ -129,6 +129,35 @@ func TestLongWaitsAreNotCut(t *testing.T) {
 	}
 }
 
+// TestHeadersAboveTheirLimit: a caller whose headers are too long hears it, also if he is not done with them.
+func TestHeadersAboveTheirLimit(t *testing.T) {
+	for size, want := range map[int]int{
+		1 << 10: http.StatusOK, headerMaxBytes: http.StatusOK, headerMaxBytes + 5<<10: http.StatusRequestHeaderFieldsTooLarge, 100 << 10: http.StatusRequestHeaderFieldsTooLarge,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			ln := pipes{make(chan net.Conn), make(chan struct{})}
+			done := make(chan error, 1)
+			go func() {
+				done <- serveHTTP(ctx, ln, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), slog.New(slog.DiscardHandler))
+			}()
+			mine, theirs := net.Pipe()
+			ln.conns <- theirs
+			head := "GET / HTTP/1.1\r\nHost: h\r\nX: "
+			go func() { // until the other end has heard enough
+				_, _ = io.Copy(mine, strings.NewReader(head+strings.Repeat("y", size-len(head)-4)+"\r\n\r\n"))
+			}()
+			answer, err := http.ReadResponse(bufio.NewReader(mine), nil)
+			require.NoError(t, err, size)
+			require.NoError(t, answer.Body.Close())
+			assert.Equal(t, want, answer.StatusCode, size)
+			require.NoError(t, mine.Close())
+			cancel()
+			require.NoError(t, <-done)
+		})
+	}
+}
+
 // TestAWaitOverAnUnreadBody: a caller whose body nobody reads gets the answer after a long wait
 // as well.
 func TestAWaitOverAnUnreadBody(t *testing.T) {
