@@ -50,6 +50,7 @@ type Config struct {
 	Dial      Dialer            // in place of TCP; nil for TCP
 	Hosts     []Host            // 1 to api.HostsPerAgentMax, with names of their own
 	Dir       string            // stores the highest term, the journal and the names of the hosts; "" stores none
+	Home      string            // names the folder and the machine that the agent runs on, other than any copy would; "" does not tell the zone
 	Beat      time.Duration     // longest time between reports; the zone may ask for a shorter one
 	Wait      time.Duration     // WaitDefault; at most api.WaitMax
 	Calls     int               // CallsDefault; at most CallsMax
@@ -71,8 +72,9 @@ type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 type Agent struct {
 	conf    Config
 	link    *link
-	drivers []driver.Driver // without repeats, in order of hosts
-	root    *os.Root        // nil without Dir
+	end     context.CancelCauseFunc // ends Run with an error; set by it
+	drivers []driver.Driver         // without repeats, in order of hosts
+	root    *os.Root                // nil without Dir
 	fence   *fence
 	journal *journal
 
@@ -107,7 +109,7 @@ func New(conf Config) (*Agent, error) {
 		transport = newTransport(conf.TLS, conf.Dial)
 	}
 	a := &Agent{
-		conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport), beat: conf.Beat, ledger: newLedger(nil, nil),
+		conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport).from(conf.Home), end: func(error) {}, beat: conf.Beat, ledger: newLedger(nil, nil),
 		measures: measures{measure.NewFamily[Call](), measure.NewFamily[string]()},
 	}
 	for i := range a.wake {
@@ -206,9 +208,21 @@ func checkHosts(hosts []Host) error {
 }
 
 // Run serves the hosts until ctx ends, and then returns nil. By then everything that it
-// started has stopped, except for the instances. Only ctx ends it: an unreachable zone
-// is tried again for ever.
+// started has stopped, except for the instances. An unreachable zone is tried again for ever. If the zone hears this agent
+// from another home, Run ends with the zone's refusal, which is an errElsewhere.
 func (a *Agent) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a.end = cancel
+	err := a.serve(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, errElsewhere) {
+		return cause
+	}
+	return err
+}
+
+// serve is Run until ctx ends.
+func (a *Agent) serve(ctx context.Context) error {
 	for _, d := range a.drivers {
 		a.conf.Log.Info("driver ready", "driver", d.Describe())
 		for _, s := range d.Severed() {

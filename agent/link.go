@@ -32,11 +32,15 @@ const (
 // errMoved means that another node is the leader; the next call goes to it.
 var errMoved = errors.New("another node leads")
 
+// errElsewhere means that the zone hears this agent from another home.
+var errElsewhere = errors.New("the agent runs elsewhere")
+
 // link calls the zone's agent listeners, one of which belongs to the leader. It
 // may be used from several goroutines.
 type link struct {
 	client *http.Client
 	fixed  []string // addresses that are never forgotten
+	home   string   // see Config
 
 	mu      sync.Mutex // guards what follows
 	learned []string   // from the leader
@@ -54,6 +58,12 @@ func newLink(addresses []string, transport http.RoundTripper) *link {
 		},
 		fixed: addresses, current: addresses[0], left: make(chan struct{}),
 	}
+}
+
+// from returns l, with the home of the agent.
+func (l *link) from(home string) *link {
+	l.home = home
+	return l
 }
 
 // newTransport returns a transport for HTTP/1.1 over mutual TLS.
@@ -142,6 +152,9 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	req.Header.Set("Content-Type", api.MediaCBOR)
 	req.Header.Set("Accept", api.MediaCBOR)
 	req.Header.Set(api.HeaderForm, api.FormNewest.String())
+	if l.home != "" {
+		req.Header.Set(api.HeaderHome, l.home)
+	}
 	req.Header.Set(api.HeaderRequestID, string(requestid.Of(ctx)))
 	resp, err := l.client.Do(req)
 	if err != nil {
@@ -212,6 +225,9 @@ func readRefusal(resp *http.Response, answer []byte) error {
 	}
 	if err != nil || body.Error.Code == "" {
 		return fmt.Errorf("status %d without an error body", resp.StatusCode)
+	}
+	if resp.Header.Get(api.HeaderHome) != "" {
+		return api.Wrap(body.Error.Code, "agent", body.Error.Message, errElsewhere)
 	}
 	return api.Errorf(body.Error.Code, "%s", body.Error.Message)
 }

@@ -38,6 +38,9 @@ func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration
 	defer func() { a.outage.noteCall(addr, err, a.conf.Now()) }()
 	err = a.link.postTo(ctx, path, in, out)
 	a.noteCall(path, sent, err)
+	if errors.Is(err, errElsewhere) {
+		a.end(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ const (
 	HeaderDeadline       = "Berth-Deadline-Ms" // remaining budget of the caller
 	HeaderDepth          = "Berth-Depth"       // links crossed so far
 	HeaderForm           = "Berth-Form"        // newest Form that the sender reads, between zones and from and to agents
+	HeaderHome           = "Berth-Home"        // of an agent: the folder from which it runs; and of its refusal because it runs from another one
 	HeaderIncarnation    = "Berth-Incarnation" // of the sender, between zones, and
 	HeaderMeant          = "Berth-Meant"       // that of the zone which the call is for, as its operator has confirmed it; see Incarnation
 )

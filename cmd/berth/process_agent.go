@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,6 +122,7 @@ func (a *agentFlags) runAgent(c *cobra.Command, e *env) error {
 	}
 	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
 	conf := agent.Config{
+		Home:      homeOf(a.dir),
 		Addresses: home.Addresses, Hosts: hosts, Dir: filepath.Join(a.dir, "state"), Log: log, Now: readClock, Rand: rand.Float64,
 		Keep: func(addresses []string) error { return node.KeepAddresses(a.dir, addresses) },
 		TLS:  identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins, want, readClock), Wallet: wallet,
@@ -139,6 +143,24 @@ func (a *agentFlags) runAgent(c *cobra.Command, e *env) error {
 	stopFollowing()
 	stopMetrics()
 	return errors.Join(err, ag.Close())
+}
+
+// homeOf names a folder of this machine, other than any copy of it there or elsewhere; "" if the system does not tell.
+func homeOf(dir string) string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return ""
+	}
+	at, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(boot, "%d %d", at.Dev, at.Ino))
+	return hex.EncodeToString(sum[:16])
 }
 
 // joinOrOpenHome returns the addresses and credentials of the agent, which joins its zone

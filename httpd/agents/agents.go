@@ -138,6 +138,11 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 			wire.CBOR(w, r, http.StatusMisdirectedRequest, api.AgentRedirect{Leader: leader, Addresses: d.nodeAddresses()})
 			return
 		}
+		if err := d.Fleet.AdmitAgent(id, r.Header.Get(api.HeaderHome)); err != nil {
+			w.Header().Set(api.HeaderHome, "other")
+			d.writeRefusal(w, r, id, err)
+			return
+		}
 		a, err := readCall(r, id, limit, use)
 		if err != nil {
 			d.writeRefusal(w, r, id, err)

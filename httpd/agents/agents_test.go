@@ -455,3 +455,30 @@ func TestARefusedCallIsOneLine(t *testing.T) {
 	w.do(t, "a", api.PathAgentWork, []byte("nonsense"))
 	assert.Empty(t, w.lines.String())
 }
+
+// TestAnAgentThatRunsTwice: the second one is refused, is told so by a header, and changes nothing.
+func TestAnAgentThatRunsTwice(t *testing.T) {
+	w := newWorld(t)
+	call := func(home string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodPost, api.PathAgentRegister, bytes.NewReader(encode(t, hosts(1))))
+		r.Header.Set("Content-Type", api.MediaCBOR)
+		if home != "" {
+			r.Header.Set(api.HeaderHome, home)
+		}
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, r.WithContext(context.WithValue(r.Context(), agentKey{}, api.AgentID("rack1"))))
+		return rec
+	}
+	require.Equal(t, http.StatusOK, call("here").Code)
+	before := w.store.View().Index()
+	second := call("copy")
+	assert.Equal(t, http.StatusConflict, second.Code)
+	assert.NotEmpty(t, second.Header().Get(api.HeaderHome))
+	assert.Contains(t, second.Body.String(), "runs already")
+	assert.Equal(t, before, w.store.View().Index())
+	assert.Contains(t, w.lines.String(), "runs already")
+	again := call("here")
+	assert.Equal(t, http.StatusOK, again.Code)
+	assert.Empty(t, again.Header().Get(api.HeaderHome))
+	assert.Equal(t, http.StatusOK, call("").Code, "of an earlier release")
+}

@@ -44,6 +44,17 @@ func (f *Fleet) Agents(v *state.State) []Agent {
 	return out
 }
 
+// AdmitAgent returns a conflict if an agent calls from one home, and this leader has heard it from another one within the time after which its
+// hosts are down: it runs twice, as from a copy of its folder. The one that was first is not disturbed. One that does not say
+// where it runs, of an earlier release, is always admitted.
+func (f *Fleet) AdmitAgent(a api.AgentID, home string) error {
+	if home == "" || f.beats.moveHome(a, home, f.zone.Now(), graceOf(f.zone.View())) {
+		return nil
+	}
+	return api.Errorf(api.CodeConflict,
+		"agent %q runs already, on another machine or from another folder: if this folder is a copy, let this machine join with a token and a name of its own; if the other one was stopped, start again in some seconds", string(a))
+}
+
 // CountAgents returns how many agents with hosts have called this leader within the time after which their
 // hosts are down, and how many have not.
 func (f *Fleet) CountAgents(v *state.State) (connected, silent int) {

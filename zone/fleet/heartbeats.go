@@ -8,13 +8,14 @@ import (
 	"berth/api"
 )
 
-// heartbeats records when this leader last heard from each agent. It is only a hint and
+// heartbeats records when this leader last heard from each agent, and from which folder of which machine. It is only a hint and
 // not needed for replay: its consequences are proposed.
 type heartbeats struct {
 	mu    sync.Mutex // guards what follows
 	since time.Time
 	last  map[api.AgentID]time.Time
 	told  map[api.AgentID]string // the addresses of the zone's nodes that an agent was told last
+	home  map[api.AgentID]string
 }
 
 func (b *heartbeats) resetAll(now time.Time) {
@@ -22,6 +23,7 @@ func (b *heartbeats) resetAll(now time.Time) {
 	defer b.mu.Unlock()
 	b.since = now
 	clear(b.last)
+	clear(b.home)
 	clear(b.told)
 }
 
@@ -48,6 +50,19 @@ func (b *heartbeats) noteBeat(a api.AgentID, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last[a] = now
+}
+
+// moveHome notes the home of an agent that calls, and reports whether it may call from there: not while it was heard from
+// another home within grace.
+func (b *heartbeats) moveHome(a api.AgentID, home string, now time.Time, grace time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last, heard := b.last[a]
+	if was := b.home[a]; was != "" && was != home && heard && now.Sub(last) <= grace {
+		return false
+	}
+	b.home[a] = home
+	return true
 }
 
 // silentFor returns how long this leader has not heard from an agent.

@@ -220,3 +220,26 @@ func TestAgentIsSilentAfterItsGrace(t *testing.T) {
 	assert.LessOrEqual(t, b.silentFor("a", heard.Add(HostGraceDefault)), HostGraceDefault, "exactly the grace")
 	assert.Greater(t, b.silentFor("a", heard.Add(HostGraceDefault+1)), HostGraceDefault)
 }
+
+// TestAnAgentHasOneHome: while it is heard from one, no other may call as this agent, until it has been silent for longer
+// than its grace; from its own home it may call at any time, and so may one that does not say where it runs.
+func TestAnAgentHasOneHome(t *testing.T) {
+	b := heartbeats{last: map[api.AgentID]time.Time{}, home: map[api.AgentID]string{}}
+	first := time.Now()
+	call := func(home string, at time.Time) bool {
+		may := b.moveHome("a", home, at, HostGraceDefault)
+		if may {
+			b.noteBeat("a", at)
+		}
+		return may
+	}
+	assert.True(t, call("here", first))
+	assert.False(t, call("copy", first))
+	assert.True(t, call("here", first), "a start in the same folder")
+	assert.False(t, call("copy", first.Add(HostGraceDefault)), "exactly the grace")
+	assert.True(t, call("copy", first.Add(HostGraceDefault+1)))
+	assert.False(t, call("here", first.Add(HostGraceDefault+1)))
+	assert.True(t, b.moveHome("b", "copy", first, HostGraceDefault), "another agent")
+	b.resetAll(first)
+	assert.True(t, call("here", first), "a new leader has heard nobody")
+}

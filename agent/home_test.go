@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/agent/driver/fake"
+	"berth/api"
+)
+
+// refusing is a zone that hears the agent from another home, or refuses it for another reason.
+type refusing struct {
+	elsewhere bool
+	calls     int
+	homes     []string
+}
+
+func (z *refusing) RoundTrip(r *http.Request) (*http.Response, error) {
+	z.calls++
+	z.homes = append(z.homes, r.Header.Get(api.HeaderHome))
+	a, err := answer(http.StatusConflict, api.ErrorBody{Error: api.ErrorDetail{Code: api.CodeConflict, Message: "it runs already"}})
+	if err == nil && z.elsewhere {
+		a.Header.Set(api.HeaderHome, "other")
+	}
+	return a, err
+}
+
+// TestACopyEnds: an agent that the zone hears from another home ends with what the zone says; after any other refusal it goes
+// on.
+func TestACopyEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &refusing{elsewhere: true}
+		c := config(nil, fake.New(fake.Options{}), 1)
+		c.Transport, c.Home = z, "copy"
+		a, err := New(c)
+		require.NoError(t, err)
+		assert.ErrorContains(t, a.Run(t.Context()), "it runs already")
+		assert.Equal(t, []string{"copy"}, z.homes)
+		require.NoError(t, a.Close())
+
+		z = &refusing{}
+		c.Transport = z
+		end := run(t, c)
+		settle()
+		assert.Greater(t, z.calls, 2)
+		end()
+	})
+}
