@@ -10,9 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth/api/client"
 )
 
 // saver runs commands of a person with a folder for settings.
@@ -154,6 +157,12 @@ func TestHintsOfCallsThatReachNoZone(t *testing.T) {
 	}
 	assert.Contains(t, says("--addr "+secure.URL), "hint: name the certificate of the zone's CA with --cacert")
 	assert.Empty(t, says("--addr "+secure.URL+" --cacert "+ca))
+	trusted, err := os.ReadFile(ca)
+	require.NoError(t, err)
+	late, err := client.New(client.Config{Addr: secure.URL, CACert: trusted, Now: func() time.Time { return secure.Certificate().NotAfter.Add(time.Second) }})
+	require.NoError(t, err)
+	_, err = late.Zones(t.Context(), client.ListOptions{})
+	assert.Contains(t, hintOfCall(err), "compare the clock of this machine")
 	assert.Contains(t, says("--addr http://"+host), "must begin with https://")
 	assert.Contains(t, says("--addr https://"+plain), "has no TLS")
 	assert.Contains(t, says("--addr https://"+plain), "must begin with https://")

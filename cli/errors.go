@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -207,7 +208,10 @@ func ReportError(w io.Writer, err error) int {
 
 // hintOfCall returns the next step for a call that has not reached a zone, "" for another.
 func hintOfCall(err error) string {
+	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
+	case client.Untrusted(err) && invalid.Reason == x509.Expired:
+		return "compare the clock of this machine with that of the node; if both are right, the node was stopped until its certificate had ended: call another one"
 	case client.Untrusted(err):
 		return "name the certificate of the zone's CA with --cacert or BERTH_CACERT: berth init writes it to ca.pem; after a change of the authority, its operator prints the new one with: berth operator ca show"
 	case client.WrongScheme(err):

@@ -107,7 +107,9 @@ func (e *env) clientConfig() (client.Config, error) {
 		return client.Config{}, err
 	}
 	e.calling = s["addr"]
-	return configOf(s)
+	cfg, err := configOf(s)
+	cfg.Now = e.now
+	return cfg, err
 }
 
 // configOf returns the configuration of a client for the zone of some settings.

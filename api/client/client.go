@@ -43,11 +43,12 @@ type Config struct {
 	// Addr is https://host:port of any node; http:// only for a loopback address. Several addresses of nodes of
 	// one zone, at most AddrsMax, stand behind each other with commas: when one does not answer, the next is tried.
 	Addr    string
-	Token   string        // bearer token; "" sends none
-	CACert  []byte        // PEM of the CA to trust instead of the system's; not together with HTTP
-	Timeout time.Duration // of one attempt; 0 means TimeoutDefault
-	HTTP    *http.Client  // optional; it must not follow redirects
-	Idle    int           // connections kept without a call, for many calls at once; 0 means http.DefaultMaxIdleConnsPerHost
+	Token   string           // bearer token; "" sends none
+	CACert  []byte           // PEM of the CA to trust instead of the system's; not together with HTTP
+	Timeout time.Duration    // of one attempt; 0 means TimeoutDefault
+	HTTP    *http.Client     // optional; it must not follow redirects
+	Now     func() time.Time // checks certificates; nil for the system's clock, and not used with HTTP
+	Idle    int              // connections kept without a call, for many calls at once; 0 means http.DefaultMaxIdleConnsPerHost
 }
 
 // Client calls one zone. It is safe for concurrent use.
@@ -98,7 +99,7 @@ func New(cfg Config) (*Client, error) {
 		}
 		return c, nil
 	}
-	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS13}
+	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS13, Time: cfg.Now}
 	if len(cfg.CACert) > 0 {
 		tlsConfig.RootCAs = x509.NewCertPool()
 		if !tlsConfig.RootCAs.AppendCertsFromPEM(cfg.CACert) {

@@ -32,6 +32,7 @@ import (
 //	GET /crash                   how often each point was reached
 //	BERTH_COMPACT=N:KEEP         take a snapshot after N entries, and keep the last KEEP entries before it
 //	BERTH_TAP=DIR                write the plaintext of every connection with another zone to DIR
+//	BERTH_CLOCK=OFFSET           take the clock of the machine to be off by that much, such as -48h
 
 // compactEvery is how often a node checks whether a snapshot is due.
 const compactEvery = time.Second
@@ -53,6 +54,22 @@ func equip(o *node.Options) {
 
 // equipAgent gives an agent its faults.
 func equipAgent(c *agent.Config) { c.Crash = newBomb().atPoint }
+
+// clockOffset is how far the clock of this process is off.
+var clockOffset = sync.OnceValue(func() time.Duration {
+	text := os.Getenv("BERTH_CLOCK")
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(fmt.Sprintf("berth: reading BERTH_CLOCK: %v", err))
+	}
+	return d
+})
+
+// readClock is the clock of every process of this binary.
+func readClock() time.Time { return time.Now().Add(clockOffset()) }
 
 // bomb ends the process at a point.
 type bomb struct {

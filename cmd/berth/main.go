@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 	_ "time/tzdata" // leases repeat by the clock of a time zone, and images of nodes may have no database
 
 	"berth/cli"
@@ -31,7 +30,7 @@ func main() {
 // environment and streams are arguments, so that tests call it as main does.
 func runCommand(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
 	e := &env{in: stdin, out: stdout, errOut: stderr}
-	p := cli.Program{In: stdin, Out: stdout, ErrOut: stderr, Getenv: getenv, Now: time.Now, Version: version}
+	p := cli.Program{In: stdin, Out: stdout, ErrOut: stderr, Getenv: getenv, Now: readClock, Version: version}
 	p.Federate = federate
 	p.Processes = processCommands(e) //nolint:contextcheck // cobra hands ctx to what it runs
 	return p.Run(ctx, args)

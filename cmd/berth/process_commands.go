@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -209,6 +208,3 @@ func readSecret(path string) (string, error) {
 	}
 	return strings.TrimSpace(string(b)), nil
 }
-
-// readClock is the clock of every process of this binary.
-func readClock() time.Time { return time.Now() }
