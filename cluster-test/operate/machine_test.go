@@ -37,6 +37,8 @@ type machine struct {
 	process *os.Process         // in the namespaces of the machine
 	running map[string]*program // by the folder of the node or the agent
 	admin   string              // address of the admin listener of its node
+	units   map[string]string   // what a supervisor would start, by the name of its unit
+	clock   string              // how far its clock is off, such as -48h; only in a town with the tag chaos
 }
 
 // program is a node or an agent that runs until it is stopped.
@@ -46,10 +48,10 @@ type program struct {
 	done chan struct{}
 }
 
-// newTown makes an empty network.
-func newTown(t *testing.T) *town {
+// newTown makes an empty network, for a binary with these tags.
+func newTown(t *testing.T, tags ...string) *town {
 	t.Helper()
-	bin, err := lab.BuildBinary()
+	bin, err := lab.BuildBinary(tags...)
 	require.NoError(t, err)
 	w := &town{t: t, bin: bin, logs: t.TempDir(), machines: map[string]*machine{}}
 	w.bridge = w.hold("unshare", "--net", "--mount")
@@ -66,7 +68,8 @@ func (w *town) hold(unshare ...string) *os.Process {
 	require.NoError(w.t, err)
 	require.NoError(w.t, c.Start())
 	w.t.Cleanup(func() {
-		_ = c.Process.Kill() // it is killed by nobody else
+		killWithin(c.Process.Pid) // instances outlive their agent
+		_ = c.Process.Kill()      // it is killed by nobody else
 		_ = c.Wait()
 	})
 	_, err = out.Read(make([]byte, 1)) // it is in its namespaces now
@@ -74,6 +77,22 @@ func (w *town) hold(unshare ...string) *os.Process {
 	// Disks of other tests are mounted in the copy too, and could not be taken away there.
 	w.enter(c.Process, `awk '$5 ~ /berth-lab/ {print $5}' /proc/self/mountinfo | xargs -r umount -l`)
 	return c.Process
+}
+
+// killWithin kills all processes in the network of a process.
+func killWithin(pid int) {
+	network, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
+	all, globErr := filepath.Glob("/proc/[0-9]*/ns/net")
+	if err != nil || globErr != nil {
+		return // it has ended
+	}
+	for _, path := range all {
+		if its, err := os.Readlink(path); err == nil && its == network {
+			var found int
+			_, _ = fmt.Sscanf(path, "/proc/%d/", &found)
+			_ = syscall.Kill(found, syscall.SIGKILL) // it may end at this very moment
+		}
+	}
 }
 
 // enter runs a script in the namespaces of a process.
@@ -95,7 +114,7 @@ func (w *town) machine(name, address string) *machine {
 	if m := w.machines[name]; m != nil {
 		return m
 	}
-	m := &machine{town: w, name: name, process: w.hold("unshare", "--net", "--mount", "--uts"), running: map[string]*program{}, admin: "127.0.0.1:7604"}
+	m := &machine{town: w, name: name, process: w.hold("unshare", "--net", "--mount", "--uts"), running: map[string]*program{}, units: map[string]string{}, admin: "127.0.0.1:7604"}
 	w.machines[name] = m
 	w.enter(w.bridge, fmt.Sprintf("ip link add to-%[1]s type veth peer name eth0 netns %[2]d && ip link set to-%[1]s master br0 up", name, m.process.Pid))
 	w.enter(m.process, fmt.Sprintf(`
@@ -123,7 +142,7 @@ mount --bind %s /usr/local/bin/berth
 func (m *machine) try(line string) (stdout, both string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c := within(ctx, m.process, "bash", "-c", "cd /root && umask 077 && { [ ! -e .env ] || . ./.env; } && "+line+"\nrc=$?; export -p > /root/.env; exit $rc")
+	c := within(ctx, m.process, "bash", "-c", "cd /root && umask 077 && { [ ! -e .env ] || . ./.env; } && export BERTH_CLOCK="+m.clock+" && "+line+"\nrc=$?; export -p > /root/.env; exit $rc")
 	var out, all bytes.Buffer
 	c.Stdout, c.Stderr = io.MultiWriter(&out, &all), &all
 	err = c.Run()
@@ -154,14 +173,29 @@ func (m *machine) until(line, prints string) {
 	})
 }
 
+// environment is that of a process that starts now.
+func (m *machine) environment() []string {
+	return append(os.Environ(), "BERTH_CLOCK="+m.clock)
+}
+
+// journal is the file with what the programs of a unit have logged.
+func (m *machine) journal(unit string) string { return filepath.Join(m.logs, m.name+"-"+unit) }
+
+// unitOf returns the name of the unit of a line.
+func unitOf(line string) string {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(line, "berth "), " ")
+	return "berth-" + kind
+}
+
 // start runs a line that goes on until it is stopped: a node or an agent of one folder.
 func (m *machine) start(line string) *program {
 	m.t.Helper()
-	p := &program{log: filepath.Join(m.logs, fmt.Sprintf("%s-%d", m.name, time.Now().UnixNano())), done: make(chan struct{})}
-	f, err := os.Create(p.log)
+	p := &program{log: m.journal(unitOf(line)), done: make(chan struct{})}
+	f, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(m.t, err)
+	m.units[unitOf(line)] = line
 	p.cmd = within(context.Background(), m.process, "bash", "-c", "cd /root && umask 077 && exec "+line)
-	p.cmd.Stdout, p.cmd.Stderr = f, f
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = f, f, m.environment()
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(m.t, p.cmd.Start())
 	go func() {

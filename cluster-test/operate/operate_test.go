@@ -109,8 +109,11 @@ var daemon = regexp.MustCompile(`^berth (node|agent) --dir (\S+)`)
 // asks matches lines that ask before they do what they say, and that are repeated while they are refused.
 var asks = regexp.MustCompile(`--(lost|force)$|operator recover|zone relink|ca (use|finish)$`)
 
+// looks matches lines that say by their exit code what they find, or that find nothing at a machine that is broken.
+var looks = regexp.MustCompile(`^(journalctl|systemctl status)|--what-if$|^berth (operator members|explain)`)
+
 // writes matches the file that a line writes for another machine.
-var writes = regexp.MustCompile(`> ((?:join|link)\.token)`)
+var writes = regexp.MustCompile(`> ((?:join|link|agent)\.token)`)
 
 // run runs one line of a block.
 func (w *story) run(s *step, line string) {
@@ -129,9 +132,18 @@ func (w *story) run(s *step, line string) {
 		w.serve(m, found[1], told)
 		return
 	}
+	if found := supervising.FindStringSubmatch(told); found != nil {
+		w.supervise(m, found[1], found[2])
+		return
+	}
 	if asks.MatchString(told) {
 		command, _, _ := strings.Cut(told, " #")
 		m.until(strings.TrimSpace(command)+" --yes", "")
+		return
+	}
+	if looks.MatchString(told) {
+		w.said, _, _ = m.try(told)
+		w.t.Logf("%s$ %s\n%s", m.name, told, w.said)
 		return
 	}
 	w.said = m.do(told)
@@ -166,12 +178,20 @@ type story struct {
 	*town
 	operator string // the machine from which the zone is operated
 	said     string // by the line before
+
+	// Of situations: the processes that are scraped, by name, the blocks of the runbooks, those that were run, and what
+	// was scraped.
+	watched map[string]target
+	library []*block
+	read    map[*block]bool
+	seen    []sighting
 }
 
 // addresses are those of the machines in the document, and of those that it does not name.
 var addresses = map[string]string{
 	"node-1": "10.0.0.5", "node-2": "10.0.0.6", "node-3": "10.0.0.7", "new": "10.0.0.9",
 	"h1": "10.0.1.1", "h2": "10.0.1.2", "h3": "10.0.1.3", "region": "10.0.2.1", "supervised": "10.0.3.1",
+	"node-4": "10.0.0.8", "node-5": "10.0.0.10", "node-6": "10.0.0.11", "east": "10.0.4.1", "copy": "10.0.1.4",
 }
 
 func (w *story) at(name string) *machine {
