@@ -12,18 +12,18 @@ import (
 	"berth/api"
 )
 
-// refusing is a zone that hears the agent from another home, or refuses it for another reason.
-type refusing struct {
-	elsewhere bool
-	calls     int
-	homes     []string
+// elsewhere is a zone that hears the agent from another home, or refuses it for another reason.
+type elsewhere struct {
+	moved bool
+	calls int
+	homes []string
 }
 
-func (z *refusing) RoundTrip(r *http.Request) (*http.Response, error) {
+func (z *elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	z.calls++
 	z.homes = append(z.homes, r.Header.Get(api.HeaderHome))
 	a, err := answer(http.StatusConflict, api.ErrorBody{Error: api.ErrorDetail{Code: api.CodeConflict, Message: "it runs already"}})
-	if err == nil && z.elsewhere {
+	if err == nil && z.moved {
 		a.Header.Set(api.HeaderHome, "other")
 	}
 	return a, err
@@ -33,7 +33,7 @@ func (z *refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 // on.
 func TestACopyEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		z := &refusing{elsewhere: true}
+		z := &elsewhere{moved: true}
 		c := config(nil, fake.New(fake.Options{}), 1)
 		c.Transport, c.Home = z, "copy"
 		a, err := New(c)
@@ -42,7 +42,7 @@ func TestACopyEnds(t *testing.T) {
 		assert.Equal(t, []string{"copy"}, z.homes)
 		require.NoError(t, a.Close())
 
-		z = &refusing{}
+		z = &elsewhere{}
 		c.Transport = z
 		end := run(t, c)
 		settle()

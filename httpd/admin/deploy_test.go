@@ -121,7 +121,7 @@ func TestEachAlertHasItsRunbook(t *testing.T) {
 	}
 	assert.Equal(t, alerts, titles)
 
-	help, operate := readText(t, "../../cli/testdata/help.txt"), readText(t, "../../docs/operate.md")
+	help, operate := readText(t, "../../cli/testdata/help.txt")+readText(t, "../../docs/config.md"), readText(t, "../../docs/operate.md")
 	for _, m := range regexp.MustCompile("(?m)(?:^|`)(berth(?: [a-z]+)+)").FindAllStringSubmatch(books, -1) {
 		assert.Contains(t, help, m[1], "docs/runbooks.md")
 	}
