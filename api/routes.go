@@ -34,6 +34,7 @@ const (
 	ALPNGossip = "berth-gossip/1" // node listener: the zone's own pool; gateway: a link's pool
 	ALPNEnrol  = "berth-enrol/1"  // gateway: the one call of a zone that is not linked yet
 	ALPNHTTP   = "http/1.1"       // node listener and gateway
+	ALPNJoin   = "berth-join/1"   // public API: offered by who joins the zone beside ALPNHTTP, which is spoken
 )
 
 // Read is the kind of read that a route makes.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api/client"
+	"berth/identity"
 )
 
 // saver runs commands of a person with a folder for settings.
@@ -163,6 +164,8 @@ func TestHintsOfCallsThatReachNoZone(t *testing.T) {
 	require.NoError(t, err)
 	_, err = late.Zones(t.Context(), client.ListOptions{})
 	assert.Contains(t, hintOfCall(err), "compare the clock of this machine")
+	assert.Contains(t, says("--addr "+strings.Replace(secure.URL, "127.0.0.1", "localhost", 1)+" --cacert "+ca), "hint: call the zone by a name in the certificate")
+	assert.Contains(t, says("--addr "+secure.URL+" --cacert "+otherCA(t)), "or none for a public CA")
 	assert.Contains(t, says("--addr http://"+host), "must begin with https://")
 	assert.Contains(t, says("--addr https://"+plain), "has no TLS")
 	assert.Contains(t, says("--addr https://"+plain), "must begin with https://")
@@ -171,4 +174,14 @@ func TestHintsOfCallsThatReachNoZone(t *testing.T) {
 	assert.Contains(t, dead, "none of "+zone.URL+", "+zone.URL+" answers")
 	assert.Contains(t, dead, "--addr A,B")
 	assert.Empty(t, says("--addr "+zone.URL+","+secure.URL+" --cacert "+ca), "the next one answers")
+}
+
+// otherCA returns a file with the certificate of an authority that has signed nothing.
+func otherCA(t *testing.T) string {
+	t.Helper()
+	ca, err := identity.NewCA("zone-b", time.Now())
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "other.pem")
+	require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.CertDER()}), 0o600))
+	return path
 }

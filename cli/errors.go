@@ -212,8 +212,11 @@ func hintOfCall(err error) string {
 	switch {
 	case client.Untrusted(err) && invalid.Reason == x509.Expired:
 		return "compare the clock of this machine with that of the node; if both are right, the node was stopped until its certificate had ended: call another one"
+	case client.Misnamed(err):
+		return "call the zone by a name in the certificate with --addr; its operator adds others with: berth node --api-name"
 	case client.Untrusted(err):
-		return "name the certificate of the zone's CA with --cacert or BERTH_CACERT: berth init writes it to ca.pem; after a change of the authority, its operator prints the new one with: berth operator ca show"
+		return "name the certificate of the zone's CA with --cacert or BERTH_CACERT: berth init writes it to ca.pem; after a change of the authority, its operator prints the new one with: berth operator ca show; " +
+			"if the zone shows a certificate of another CA, name that one, or none for a public CA"
 	case client.WrongScheme(err):
 		return "check whether --addr, or BERTH_ADDR, must begin with https:// or with http://"
 	case client.Unheard(err):

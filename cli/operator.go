@@ -19,17 +19,24 @@ func operatorMembers(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:     "members",
 		Short:   "List the nodes of the zone",
-		Long:    "List the nodes of the zone. EXPIRES is when the first certificate of a node ends; a running node renews all of its own\nafter two thirds of their life.",
+		Long:    "List the nodes of the zone. EXPIRES is when the first certificate of a node ends; a running node renews all of its own\nafter two thirds of their life. CLOCK is by how\nmuch the clock of a node is ahead of the leader's, and DISK FREE the room on the disk with its data folder.",
 		Example: "  berth operator members",
 		Args:    exactArgs(),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			var notes []string
 			voters := 0
-			defer func() { e.noteEvenVoters(voters) }()
-			return listAll(ctx, e, "members", onePage(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED|EXPIRES|STATE", func(n rest.Member) []any {
+			defer func() {
+				e.noteEvenVoters(voters)
+				for _, w := range notes {
+					e.printNote("%s", w)
+				}
+			}()
+			return listAll(ctx, e, "members", onePage(c.Members), tableOf("ID|VOTER|LEADER|ALIVE|VERSION|API|GATEWAY|JOINED|EXPIRES|STATE|CLOCK|DISK FREE", func(n rest.Member) []any {
 				if n.Voter {
 					voters++
 				}
-				return []any{n.ID, showBool(n.Voter), showBool(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joinTime(n), showKnown(n.Expires), fmt.Sprintf("%d MiB", n.StateBytes>>20)}
+				notes = append(notes, warningsOf(n)...)
+				return []any{n.ID, showBool(n.Voter), showBool(n.Leader), n.Alive, n.Version, n.APIAddr, n.GatewayAddr, joinTime(n), showKnown(n.Expires), fmt.Sprintf("%d MiB", n.StateBytes>>20), showClock(n.Clock), showDisk(n.Disk)}
 			}))
 		}),
 	}

@@ -46,7 +46,56 @@ func autopilotTables(z rest.ZoneConfig, nodes []rest.Member) []table {
 	if voters > 0 && voters%2 == 0 {
 		t.addRow("WARNING", fmt.Sprintf("%d voters may lose no more than %d could: add a node or remove one", voters, voters-1))
 	}
+	for _, n := range nodes {
+		for _, w := range warningsOf(n) {
+			t.addRow("WARNING", w)
+		}
+	}
 	return []table{t}
+}
+
+// warningsOf returns what is wrong with the clock and the disk of a node.
+func warningsOf(n rest.Member) (out []string) {
+	if c := n.Clock; c != nil && c.Far {
+		out = append(out, fmt.Sprintf("the clock of node %s is %s the leader's: check the time synchronisation of both machines", n.ID, showLead(time.Duration(c.Offset))))
+	}
+	if d := n.Disk; d != nil && d.FullIn > 0 {
+		out = append(out, fmt.Sprintf("the disk of node %s is full in about %s if it goes on to fill as it does", n.ID, showAbout(time.Duration(d.FullIn))))
+	}
+	return out
+}
+
+// showLead shows by how much a clock is ahead of another one, or behind it.
+func showLead(d time.Duration) string {
+	if d < 0 {
+		return (-d).Round(time.Millisecond).String() + " behind"
+	}
+	return d.Round(time.Millisecond).String() + " ahead of"
+}
+
+// showAbout shows a time in whole days or hours.
+func showAbout(d time.Duration) string {
+	switch hours := int(d.Round(time.Hour).Hours()); {
+	case hours >= 48:
+		return fmt.Sprintf("%d days", (hours+12)/24)
+	case hours > 1:
+		return fmt.Sprintf("%d hours", hours)
+	}
+	return "an hour"
+}
+
+func showClock(c *rest.Clock) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf("%+dms", time.Duration(c.Offset).Milliseconds())
+}
+
+func showDisk(d *rest.Disk) string {
+	if d == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d GiB", d.FreeBytes>>30)
 }
 
 func showRemoval(z rest.ZoneConfig) string {

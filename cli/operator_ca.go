@@ -8,6 +8,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/identity"
 )
 
 func caStatus(e *env) *cobra.Command {
@@ -103,7 +104,8 @@ and keep it up to date by themselves.`,
 }
 
 func caRotate(e *env) *cobra.Command {
-	return &cobra.Command{
+	var cert, key string
+	c := &cobra.Command{
 		Use:   "rotate",
 		Short: "Begin a change: make the next authority, which all are told to trust",
 		Long: `Make the next certificate authority of the zone. Nodes, agents and linked zones are told to
@@ -111,17 +113,34 @@ trust it beside the one in use, which still issues certificates. No zone can be 
 until the change is finished.
 
 Change the authority when a node was removed whose disk may be in foreign hands, when
-somebody may have read its key, and in the year before it ends.`,
-		Example: "  berth operator ca rotate && berth operator ca status",
+somebody may have read its key, and in the year before it ends.
+
+With --ca-cert and --ca-key the next one is yours. It must be as the zone makes its own: see
+"Bring your own certificates" in docs/operate.md. Its key goes to the leader, which seals it.`,
+		Example: "  berth operator ca rotate && berth operator ca status\n  berth operator ca rotate --ca-cert zone-ca.pem --ca-key zone-key.pem",
 		Args:    exactArgs(),
-		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			if err := c.RotateCA(ctx); err != nil {
-				return err
-			}
-			e.printNote("all are told to trust the next authority; follow it with: berth operator ca status")
-			return nil
-		}),
 	}
+	c.Flags().StringVar(&cert, "ca-cert", "", "file with the certificate of the next authority in PEM (default: the zone makes one)")
+	c.Flags().StringVar(&key, "ca-key", "", "file with its key in PEM")
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
+		var brought rest.CABrought
+		if cert != "" || key != "" {
+			b, k, err := identity.ReadCAFiles(cert, key)
+			if err == nil {
+				_, err = identity.ParseCA(b, k, e.now()) // before the key is sent to anybody
+			}
+			if err != nil {
+				return localError(err)
+			}
+			brought = rest.CABrought{Cert: string(b), Key: string(k)}
+		}
+		if err := cl.RotateCA(ctx, brought); err != nil {
+			return err
+		}
+		e.printNote("all are told to trust the next authority; follow it with: berth operator ca status")
+		return nil
+	})
+	return c
 }
 
 func caUse(e *env) *cobra.Command {

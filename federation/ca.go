@@ -27,9 +27,10 @@ const (
 	caWarn     = time.Hour        // between warnings that it is due
 )
 
-// RotateCA begins the change of the zone's certificate authority: it makes the next one, which is
-// trusted beside the one in use from then on. Only the leader may call it, as all that follow.
-func (f *Federation) RotateCA(ctx context.Context) error {
+// RotateCA begins the change of the zone's certificate authority: it makes the next one, or takes the one that an
+// operator brings, which is trusted beside the one in use from then on. One that cannot be used is an invalid-input
+// error. Only the leader may call it, as all that follow.
+func (f *Federation) RotateCA(ctx context.Context, brought rest.CABrought) error {
 	if f.members.Form() < api.FormFifth {
 		return api.Errorf(api.CodeConflict, "not all nodes of the zone have a release that can change the certificate authority")
 	}
@@ -41,7 +42,11 @@ func (f *Federation) RotateCA(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := f.keys.nextAuthority(v, f.now())
+	next, err := findNext(v, brought, f.now())
+	if err != nil {
+		return err
+	}
+	c, err := f.keys.nextAuthority(v, next)
 	if err != nil {
 		return api.Wrap(api.CodeInternal, "federation.RotateCA", "", err)
 	}
@@ -50,13 +55,29 @@ func (f *Federation) RotateCA(ctx context.Context) error {
 	return err
 }
 
-// nextAuthority makes the authority that follows the one of a state.
-func (k *Keys) nextAuthority(v *state.State, now time.Time) (c command.CAAdd, err error) {
-	old, err := k.zoneAuthority(v)
-	if err != nil {
-		return c, err
+// findNext returns the authority that an operator brings for the zone of a state, or makes one.
+func findNext(v *state.State, brought rest.CABrought, now time.Time) (*identity.CA, error) {
+	if (brought == rest.CABrought{}) {
+		return identity.NewCA(v.Zone, now)
 	}
-	next, err := identity.NewCA(v.Zone, now)
+	next, err := identity.ParseCA([]byte(brought.Cert), []byte(brought.Key), now)
+	if err != nil {
+		return nil, err
+	}
+	if next.Zone() != v.Zone {
+		return nil, api.Errorf(api.CodeInvalid, "the authority is of zone %s, and this is zone %s", next.Zone(), v.Zone)
+	}
+	for _, a := range v.Authorities() {
+		if next.HasKeyOf(a.Cert) {
+			return nil, api.Errorf(api.CodeInvalid, "the authority has the key of one that the zone has: a change is to another key")
+		}
+	}
+	return next, nil
+}
+
+// nextAuthority returns the entry with the authority that follows the one of a state.
+func (k *Keys) nextAuthority(v *state.State, next *identity.CA) (c command.CAAdd, err error) {
+	old, err := k.zoneAuthority(v)
 	if err != nil {
 		return c, err
 	}

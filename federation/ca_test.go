@@ -64,8 +64,8 @@ func TestBothEndsOfALinkChangeTheirAuthority(t *testing.T) {
 		p.reports("node-1")
 		refusedAs(t, api.CodeConflict, p.UseCA(t.Context(), true))
 		refusedAs(t, api.CodeConflict, p.FinishCA(t.Context(), true))
-		require.NoError(t, p.RotateCA(t.Context()))
-		refusedAs(t, api.CodeConflict, p.RotateCA(t.Context()))
+		require.NoError(t, p.RotateCA(t.Context(), rest.CABrought{}))
+		refusedAs(t, api.CodeConflict, p.RotateCA(t.Context(), rest.CABrought{}))
 		assert.Equal(t, []rest.CAWait{{Kind: api.CAWaitNode, Name: "node-1"}, {Kind: api.CAWaitLink, Name: p.view().Links()[0].Name}}, p.status().Waits)
 		refusedAs(t, api.CodeConflict, p.UseCA(t.Context(), false))
 	}
@@ -117,7 +117,7 @@ func TestAZoneThatChangesItsAuthorityIsNotLinked(t *testing.T) {
 	w := newWorld(t)
 	parent, child := w.addOfForm("p", nil, api.FormFifth), w.addOfForm("c", nil, api.FormFifth)
 	token := parent.linkToken("kid")
-	require.NoError(t, parent.RotateCA(t.Context()))
+	require.NoError(t, parent.RotateCA(t.Context(), rest.CABrought{}))
 	_, err := parent.LinkToken(t.Context(), "other", 0, 1)
 	refusedAs(t, api.CodeConflict, err)
 	_, err = child.Link(t.Context(), token, "parent")
@@ -126,7 +126,7 @@ func TestAZoneThatChangesItsAuthorityIsNotLinked(t *testing.T) {
 	refusedAs(t, api.CodeConflict, err)
 
 	parent.members.form.Store(int64(api.FormFourth))
-	refusedAs(t, api.CodeConflict, parent.RotateCA(t.Context()))
+	refusedAs(t, api.CodeConflict, parent.RotateCA(t.Context(), rest.CABrought{}))
 }
 
 // TestAZoneSetsItsOwnSecondPinAlone, for which its first authority vouches, and drops none by which it is known.
@@ -182,7 +182,7 @@ func TestALinkedZoneThatCannotBeToldIsNamed(t *testing.T) {
 	parent, child := w.addOfForm("p", nil, api.FormFifth), w.addOfForm("c", nil, api.FormFifth)
 	child.isBelow(parent)
 	child.away.Store(true)
-	require.NoError(t, parent.RotateCA(t.Context()))
+	require.NoError(t, parent.RotateCA(t.Context(), rest.CABrought{}))
 	parent.reports("node-1")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -207,7 +207,7 @@ func TestTokensAndNewcomersKnowBothAuthorities(t *testing.T) {
 		return token.Pins()
 	}
 	assert.Len(t, pins(), 1)
-	require.NoError(t, a.RotateCA(t.Context()))
+	require.NoError(t, a.RotateCA(t.Context(), rest.CABrought{}))
 	first, next := a.view().CA, a.view().Change.Cert
 	assert.Equal(t, identity.PinsOf([][]byte{first, next}), pins())
 	got, err := a.admits(a.joinToken(api.JoinAgent, "rack-2"), certificateRequest(t))
@@ -230,7 +230,7 @@ func TestACertificateOfTheOldAuthorityIsRenewedAtAnyAge(t *testing.T) {
 	assert.Equal(t, &api.AgentTrusted{Authorities: a.view().Authorities(), Issuer: api.FingerprintOf(a.view().CA)}, trusted)
 	known, _ := a.view().Agent("rack-1")
 	assert.Empty(t, known.Issuer, "nobody wants to know")
-	require.NoError(t, a.RotateCA(t.Context()))
+	require.NoError(t, a.RotateCA(t.Context(), rest.CABrought{}))
 	assert.NotEqual(t, mark, a.TrustMark())
 	mark = a.TrustMark()
 	_, err = a.RenewNode(t.Context(), "node-1", old, certificateRequest(t), names)
@@ -265,7 +265,7 @@ func TestWhenAnAuthorityIsDue(t *testing.T) {
 	require.NoError(t, a.RemoveMember(t.Context(), "node-2"))
 	assert.Equal(t, rest.CADueRemoved, a.CADue())
 	assert.Equal(t, rest.CADueRemoved, a.status().Due)
-	require.NoError(t, a.RotateCA(t.Context()))
+	require.NoError(t, a.RotateCA(t.Context(), rest.CABrought{}))
 	require.NoError(t, a.UseCA(t.Context(), true))
 	assert.NotEmpty(t, a.CADue())
 	require.NoError(t, a.FinishCA(t.Context(), true))

@@ -82,9 +82,26 @@ func ServerTLS(get func() *Credentials, alpn []string, admit Policy, now func() 
 }
 
 // APITLS returns the configuration of a listener of the public API: it presents the
-// credentials of RoleAPI that get returns, and asks callers for no certificate.
-func APITLS(get func() *Credentials, now func() time.Time) *tls.Config {
-	return serverConfig(get, []string{"h2", api.ALPNHTTP}, now)
+// credentials of RoleAPI that get returns, and asks callers for no certificate. What own
+// returns at a handshake, nil for nothing, is presented in their place, except to who joins
+// the zone: that knows the zone by its authority.
+func APITLS(get func() *Credentials, own func() *Pair, now func() time.Time) *tls.Config {
+	c := serverConfig(get, []string{"h2", api.ALPNHTTP}, now)
+	c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if p := own(); p != nil && !slices.Contains(hello.SupportedProtos, api.ALPNJoin) {
+			return p.Certificate(), nil
+		}
+		return presentCertificate(get)
+	}
+	return c
+}
+
+// JoinTLS returns the configuration to call the public API of a zone with, to join it: it must be of one of
+// the authorities that pinned returns.
+func JoinTLS(zone api.ZoneID, pinned func() []Pin, now func() time.Time) *tls.Config {
+	c := ClientTLS(nil, api.ALPNHTTP, pinned, Subject{Zone: zone, Role: RoleAPI}, now)
+	c.NextProtos = []string{api.ALPNJoin, api.ALPNHTTP} // the first is never agreed on: it only says who calls
+	return c
 }
 
 func serverConfig(get func() *Credentials, alpn []string, now func() time.Time) *tls.Config {

@@ -254,7 +254,7 @@ func TestClientAdmits(t *testing.T) {
 	l := newListeners(t)
 	me := always(credentials(t, l.b, RoleGateway, "n1"))
 	anyGateway, newcomer := Subject{Zone: "zone-a", Role: RoleGateway}, always(credentials(t, l.c, RoleGateway, "n1"))
-	public := APITLS(always(credentials(t, l.a, RoleAPI, "n0")), testClock)
+	public := APITLS(always(credentials(t, l.a, RoleAPI, "n0")), func() *Pair { return nil }, testClock)
 	pin := PinTo(l.a.CertDER())
 	for name, c := range map[string]struct{ server, client *tls.Config }{
 		"any gateway":      {l.gateway, ClientTLS(me, api.ALPNHTTP, PinTo(l.a.CertDER()), anyGateway, testClock)},
@@ -320,7 +320,7 @@ func TestClientRefuses(t *testing.T) {
 // the authority's certificate and checks host names as always.
 func TestAPICertificateSatisfiesAnyClient(t *testing.T) {
 	a := newTestCA(t, "zone-a")
-	server := APITLS(always(credentials(t, a, RoleAPI, "n0")), testClock)
+	server := APITLS(always(credentials(t, a, RoleAPI, "n0")), func() *Pair { return nil }, testClock)
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cert)
 	for _, name := range []string{"127.0.0.1", "::1", "api.example.org"} {

@@ -21,7 +21,7 @@ func (n *Node) nodeRecord() api.Node {
 		ID: n.rec.Node, NodeAddr: a.Node, APIAddr: a.API, GatewayAddr: a.Gateway, AgentAddr: a.Agent, Version: n.opts.Version, Form: cmp.Or(n.opts.Form, api.FormNewest),
 	}
 	if n.view().Zone != "" && n.store.Form() >= api.FormFifth { // an earlier release cannot read it
-		m.Expires, m.Trusts, m.Issuer = api.InstantOf(n.wallet.FirstEnd()), n.wallet.Newest(), n.wallet.Issuer()
+		m.Expires, m.Trusts, m.Issuer = api.InstantOf(n.firstEnd()), n.wallet.Newest(), n.wallet.Issuer()
 	}
 	return m
 }

@@ -248,7 +248,7 @@ func (n *Node) doorNamed(name string) http.Handler {
 }
 
 // fromNodes handles requests of other nodes of the zone: forwarded ones, the announcement
-// of a node that has started, key-encryption keys, new certificates, and uses of tokens.
+// of a node that has started, key-encryption keys, new certificates, uses of tokens, and vitals.
 func (n *Node) fromNodes() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(headerDoor) == "" {
@@ -264,6 +264,9 @@ func (n *Node) fromNodes() http.Handler {
 				return
 			case pathUses:
 				n.handleUses(w, r)
+				return
+			case pathVitals:
+				n.handleVitals(w, r)
 				return
 			}
 		}

@@ -35,6 +35,8 @@ type InitOptions struct {
 	Now     time.Time
 
 	CertificateTTL time.Duration // of the node's certificates; 0 for identity.LeafTTL
+	// CA is the authority of the zone, whose id it has, if the operator brings it; nil to make one.
+	CA *identity.CA
 
 	TokenTTL time.Duration // of the first admin token; 0 for one that does not expire
 }
@@ -61,9 +63,11 @@ func Init(o InitOptions) (adminToken string, err error) {
 	if err = newDir(o.Dir); err != nil {
 		return "", err
 	}
-	ca, err := identity.NewCA(api.ZoneID(api.NewUUID()), o.Now)
-	if err != nil {
-		return "", err
+	ca := o.CA
+	if ca == nil {
+		if ca, err = identity.NewCA(api.ZoneID(api.NewUUID()), o.Now); err != nil {
+			return "", err
+		}
 	}
 	keks := federation.NewKEK()
 	first, token, err := federation.Found(federation.NewKeys(keks, keepKEKs(o.Dir, o.DiskKey), o.PlanKey), ca, o.Name, o.Costs, o.TokenTTL, o.Now)
@@ -242,11 +246,10 @@ func sendJoin(ctx context.Context, o JoinOptions, t identity.JoinToken, names []
 	body := &rest.JoinBody{Token: o.Token, CSR: csr, Names: names}
 	var a *rest.JoinAnswer
 	for _, addr := range t.Addresses {
-		want := identity.Subject{Zone: t.Zone, Role: identity.RoleAPI}
 		if o.Plain {
 			a, err = joinAt(ctx, o.Net, "http://"+addr, body, nil)
 		} else {
-			a, err = joinAt(ctx, o.Net, "https://"+addr, body, identity.ClientTLS(nil, api.ALPNHTTP, t.Pins, want, o.Now))
+			a, err = joinAt(ctx, o.Net, "https://"+addr, body, identity.JoinTLS(t.Zone, t.Pins, o.Now))
 		}
 		if err == nil || api.CodeOf(err) == api.CodeUnauthenticated {
 			break

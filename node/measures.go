@@ -9,6 +9,7 @@ import (
 	"berth/httpd/agents"
 	"berth/httpd/traffic"
 	"berth/internal/measure"
+	"berth/internal/sysinfo"
 	"berth/raftstore/state"
 	"berth/zone"
 )
@@ -49,7 +50,7 @@ func (n *Node) adminDoor() http.Handler {
 	h := admin.New(admin.Config{
 		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.FormAllRead, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
 		Removed: n.removed.Load, Backups: n.backupStatus,
-		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Waiting: n.turns.Waiting, Share: n.opts.Share, Refusals: n.refusals.Counts, Certificates: n.certificateEnds, CADue: func() bool { return n.federation.CADue() != "" }, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
+		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Waiting: n.turns.Waiting, Share: n.opts.Share, Refusals: n.refusals.Counts, Certificates: n.certificates, Clocks: n.clockOffsets, Disk: func() (free, total int64, err error) { return sysinfo.Disk(n.dir) }, CADue: func() bool { return n.federation.CADue() != "" }, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
 		Traffic: n.measures.traffic, Road: n.road, Version: n.opts.Version, Level: n.opts.Level, Log: n.log,
 	})
 	if n.opts.Admin != nil {
@@ -89,7 +90,7 @@ func (n *Node) knownLinks(v *state.State) []admin.Link {
 	var out []admin.Link
 	for _, l := range v.Links() {
 		_, age, heard := n.pools.Digest(l.Zone)
-		out = append(out, admin.Link{Name: l.Name, Role: l.Role, Up: heard && age <= zone.LinkFresh, Age: age, Heard: heard, Unconfirmed: n.peers.Unconfirmed(l) > 0})
+		out = append(out, admin.Link{Name: l.Name, Role: l.Role, Up: heard && age <= zone.LinkFresh, Age: age, Heard: heard, Unconfirmed: n.unconfirmed(l) > 0})
 	}
 	return out
 }

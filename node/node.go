@@ -86,6 +86,9 @@ type Options struct {
 	// Backups are written on a schedule.
 	Backups BackupSchedule
 
+	// APICert is a certificate that the operator brings for the public API.
+	APICert APICert
+
 	// Level is that of Log, which the admin listener shows and changes; nil for a log that has none.
 	Level *slog.LevelVar
 	// Trace follows calls, if it has an endpoint.
@@ -110,6 +113,9 @@ type Node struct {
 	log        *slog.Logger
 	now        func() time.Time
 	wallet     *identity.Wallet
+	brought    broughtCert
+	disk       diskWatch
+	vitals     vitals
 	keys       *federation.Keys
 	store      *raftstore.Store
 	zone       *zone.Zone
@@ -191,6 +197,9 @@ func Open(o Options) (n *Node, err error) {
 	if err = n.openListeners(); err != nil {
 		return nil, err
 	}
+	if err = n.SetAPICert(o.APICert); err != nil {
+		return nil, errors.Join(err, n.closeOpened())
+	}
 	if len(changed) > 0 {
 		n.log.Info("this node was given other addresses or names; the zone is told", changed...)
 	}
@@ -201,6 +210,7 @@ func Open(o Options) (n *Node, err error) {
 	if err = n.openStore(); err != nil {
 		return nil, errors.Join(err, n.closeOpened())
 	}
+	n.checkClock()
 	if err := n.buildZone(); err != nil {
 		return nil, errors.Join(err, n.store.Close(), n.closeOpened())
 	}
@@ -276,7 +286,7 @@ func (n *Node) buildZone() error {
 	}
 	n.api = n.requireCurrent(doorAPI, splitDialects(
 		native.New(native.Config{
-			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Unconfirmed: n.peers.Unconfirmed, Streams: n.streams, Version: n.opts.Version,
+			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Unconfirmed: n.unconfirmed, Vitals: n.vitalsOf, Streams: n.streams, Version: n.opts.Version,
 		}),
 		map[string]http.Handler{
 			placement.Mount:   placement.New(placement.Config{Door: common}),
@@ -349,7 +359,7 @@ func (n *Node) Run(ctx context.Context) error {
 	gatewayGate, agentGate := n.newGates()
 	apiListener := net.Listener(placed{Listener: n.listeners.api, places: newPlaces(ConnsMax, each)})
 	if !n.opts.Plain {
-		apiListener = tls.NewListener(apiListener, identity.APITLS(n.apiCredentials, n.now))
+		apiListener = tls.NewListener(apiListener, identity.APITLS(n.apiCredentials, n.brought.held.Load, n.now))
 	}
 	// Raft and the store outlive the handlers: requests in flight need them.
 	core, stopCore := context.WithCancel(context.WithoutCancel(ctx))
@@ -376,7 +386,7 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(agentGate.roomFor(api.ALPNHTTP), n.endOutdated(n.agentDoor()))
 	serving(placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
 	n.logStart(ctx)
-	n.checkClock(ctx)
+	n.checkLife(ctx)
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })
 	doors.Go(func() { agentGate.acceptConns(ctx) })
 	doors.Go(func() { n.watchLeader(ctx) })
@@ -386,11 +396,11 @@ func (n *Node) Run(ctx context.Context) error {
 	doors.Go(func() { n.store.Leading(ctx, n.runLeader) })
 	doors.Go(func() { n.announceSelf(ctx) })
 	doors.Go(func() { n.watchRemoval(ctx) })
-	doors.Go(func() { n.renewCertificates(ctx) })
-	doors.Go(func() { n.followAuthorities(ctx) })
-	doors.Go(func() { n.federation.FollowKEK(ctx) })
-	doors.Go(func() { n.reportUses(ctx) })
-	doors.Go(func() { n.writeBackups(ctx) })
+	for _, loop := range []func(context.Context){
+		n.renewCertificates, n.followAuthorities, n.followAPICert, n.federation.FollowKEK, n.reportUses, n.writeBackups, n.watchDisk, n.reportVitals,
+	} {
+		doors.Go(func() { loop(ctx) })
+	}
 	if n.trace != nil {
 		base.Go(func() { n.trace.Run(core) })
 	}

@@ -161,7 +161,7 @@ func TestPaceOfHTTP2(t *testing.T) {
 		ln := pipes{make(chan net.Conn), make(chan struct{})}
 		done, told := make(chan error, 1), make(chan error, 1)
 		go func() {
-			done <- serveHTTP(ctx, tls.NewListener(ln, identity.APITLS(func() *identity.Credentials { return creds.Get(identity.RoleAPI) }, time.Now)),
+			done <- serveHTTP(ctx, tls.NewListener(ln, identity.APITLS(func() *identity.Credentials { return creds.Get(identity.RoleAPI) }, func() *identity.Pair { return nil }, time.Now)),
 				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					for range 2 {
 						_, err := w.Write([]byte("a"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"berth/api"
 	"berth/federation"
@@ -37,9 +36,9 @@ func (n *Node) renewCertificates(ctx context.Context) {
 	})
 }
 
-// checkClock logs an error if the clock of the machine cannot be right, or the certificate of this node has ended: either way
+// checkLife logs an error if the clock of the machine cannot be right, or the certificate of this node has ended: either way
 // it reaches no other node.
-func (n *Node) checkClock(ctx context.Context) {
+func (n *Node) checkLife(ctx context.Context) {
 	switch leaf, now := n.nodeCredentials().Cert.Leaf, n.now().UTC(); {
 	case now.Before(leaf.NotBefore):
 		n.log.ErrorContext(ctx, "the clock of this machine is wrong: it is before this node's certificate was made, and no other node is reached; set it, and start the node again",
@@ -132,13 +131,4 @@ func (n *Node) trustAgent(ctx context.Context, id api.AgentID, q *api.AgentTrust
 	}
 	a.Term = n.store.Term()
 	return a, nil
-}
-
-// certificateEnds returns when the certificate of each role ends.
-func (n *Node) certificateEnds() map[string]time.Time {
-	out := map[string]time.Time{}
-	for role, end := range n.wallet.Ends() {
-		out[string(role)] = end
-	}
-	return out
 }

@@ -85,7 +85,7 @@ func TestNodesRenewTheirCertificates(t *testing.T) {
 	for _, m := range first.federation.Members() {
 		assert.Greater(t, m.Expires.Time().Sub(first.now()), 200*day, "%s", m.ID)
 	}
-	assert.Len(t, first.certificateEnds(), 3)
+	assert.Len(t, first.certificates(), 3)
 }
 
 // TestOnlyTheLeaderRenews, and only members, who have shown a certificate that is old enough.
@@ -189,7 +189,7 @@ func TestAWrongClockIsTold(t *testing.T) {
 	} {
 		lines.Reset()
 		n.now = func() time.Time { return c.at }
-		n.checkClock(t.Context())
+		n.checkLife(t.Context())
 		if c.says == "" {
 			assert.Empty(t, lines.String(), "%s", c.at)
 			continue

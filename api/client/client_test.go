@@ -235,7 +235,7 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return c.RotateKeyring(ctx) },
 		func() error { return c.RotateKEK(ctx) },
 		func() error { return do(c.CA(ctx)) },
-		func() error { return c.RotateCA(ctx) },
+		func() error { return c.RotateCA(ctx, rest.CABrought{Cert: "cert", Key: "key"}) },
 		func() error { return c.UseCA(ctx, true) },
 		func() error { return c.FinishCA(ctx, false) },
 		func() error { return do(c.Upgrade(ctx)) },

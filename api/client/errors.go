@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,6 +106,12 @@ func Unheard(err error) bool { return isDeaf(err) }
 // trusted.
 func Untrusted(err error) bool {
 	_, ok := errors.AsType[distrustError](err)
+	return ok
+}
+
+// Misnamed reports whether the call that failed with err was of a node whose certificate has other names than its address.
+func Misnamed(err error) bool {
+	_, ok := errors.AsType[x509.HostnameError](err)
 	return ok
 }
 

@@ -55,8 +55,8 @@ func (c *Client) CA(ctx context.Context) (rest.CA, error) {
 
 // RotateCA begins the change of the certificate authority. It is not repeated: a second one is a
 // conflict. Admins only.
-func (c *Client) RotateCA(ctx context.Context) error {
-	return c.callNothing(ctx, routeCall("client.RotateCA", "POST /operator/ca/rotate"))
+func (c *Client) RotateCA(ctx context.Context, brought rest.CABrought) error {
+	return c.callNothing(ctx, routeCall("client.RotateCA", "POST /operator/ca/rotate").withBody(brought))
 }
 
 // UseCA lets the next authority issue, also with force if somebody is refused by it. It is not

@@ -23,11 +23,33 @@ type Member struct {
 	Expires     api.Instant `json:"expires,omitzero"` // the first of its certificates; absent until all nodes run a release that records it
 
 	StateBytes int64 `json:"state_bytes"` // estimated size in a backup of the state of the zone, which all its nodes have
+
+	Vitals
+}
+
+// Vitals is what the node that answers knows of the clock and the disk of a node.
+type Vitals struct {
+	Clock *Clock `json:"clock,omitempty"` // absent while it is unknown
+	Disk  *Disk  `json:"disk,omitempty"`
+}
+
+// Clock is how the clock of a node differs from the leader's.
+type Clock struct {
+	Offset Duration `json:"offset"` // positive if it is ahead
+	Error  Duration `json:"error"`  // by which the offset may be wrong either way
+	Far    bool     `json:"far"`    // it differs by more than half a second for certain
+}
+
+// Disk is the file system with the data folder of a node.
+type Disk struct {
+	FreeBytes  int64    `json:"free_bytes"`
+	TotalBytes int64    `json:"total_bytes"`
+	FullIn     Duration `json:"full_in,omitzero"` // time after which it is full if it goes on to fill as it does; absent if that is not foreseen within 14 days
 }
 
 // MemberOf returns the body of a node of a zone whose state has a size.
 func MemberOf(n api.Node, stateBytes int64) Member {
-	return Member{n.ID, n.NodeAddr, n.APIAddr, n.GatewayAddr, n.AgentAddr, n.Version, n.Joined, n.Voter, n.Leader, n.Alive, n.Expires, stateBytes}
+	return Member{n.ID, n.NodeAddr, n.APIAddr, n.GatewayAddr, n.AgentAddr, n.Version, n.Joined, n.Voter, n.Leader, n.Alive, n.Expires, stateBytes, Vitals{}}
 }
 
 // Token is a bearer token, without its secret.
@@ -133,6 +155,12 @@ type CAWait struct {
 	Kind  api.CAWaitKind `json:"kind"` // node, agent, link or join-token
 	Name  string         `json:"name"`
 	Error string         `json:"error,omitempty"` // why a linked zone could not be told
+}
+
+// CABrought is an authority that an operator brings, both parts in PEM; both are "" to have one made. The key is a secret.
+type CABrought struct {
+	Cert string `json:"certificate,omitempty"`
+	Key  string `json:"key,omitempty"`
 }
 
 // CAForce is how to go on with the change of an authority.

@@ -198,7 +198,7 @@ var operators = []Route{
 	{
 		Method: http.MethodGet, Path: "/operator/members", Role: api.RoleAdmin, Read: api.ReadLocal,
 		Status: http.StatusOK, Answer: list("members", Member{}), Since: since,
-		Help: "the nodes of the zone",
+		Help: "the nodes of the zone, each with what the node that answers knows of its clock and its disk",
 	},
 	{
 		Method: http.MethodDelete, Path: "/operator/members/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
@@ -313,8 +313,8 @@ var operators = []Route{
 	},
 	{
 		Method: http.MethodPost, Path: "/operator/ca/rotate", Role: api.RoleAdmin, Read: api.ReadLog,
-		Status: http.StatusNoContent, Since: since,
-		Help: "begins the change of the certificate authority: makes the next one, which nodes, agents and linked zones are told to trust beside the one in use. Until the change is finished no zone can be linked",
+		Body: CABrought{}, Status: http.StatusNoContent, Since: since,
+		Help: "begins the change of the certificate authority: makes the next one, or takes the one that is given, both parts in PEM, which nodes, agents and linked zones are told to trust beside the one in use. Until the change is finished no zone can be linked",
 	},
 	{
 		Method: http.MethodPost, Path: "/operator/ca/use", Role: api.RoleAdmin, Read: api.ReadLog,

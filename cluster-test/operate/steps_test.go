@@ -1,6 +1,10 @@
 package operate
 
-import "github.com/stretchr/testify/assert"
+import (
+	"strings"
+
+	"github.com/stretchr/testify/assert"
+)
 
 const data = "/var/lib/berth"
 
@@ -202,6 +206,18 @@ var steps = []step{
 	{
 		first: `berth operator ca finish`,
 		after: func(w *story) { assert.Contains(w.t, w.do("berth operator ca status"), "stable") },
+	},
+	{
+		first: `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 90 -subj /CN=berth -addext subjectAltName=DNS:west.example,IP:10.0.0.9 -keyout api-key.pem -out api-cert.pem`,
+		after: func(w *story) {
+			ends := w.do("date -u -d \"$(openssl x509 -in api-cert.pem -noout -enddate | cut -d= -f2)\" +%Y-%m-%d")
+			w.until("berth operator members", strings.TrimSpace(ends))
+		},
+	},
+	{first: `install -m 600 -o berth /etc/letsencrypt/live/west.example/privkey.pem /etc/berth/api-key.pem`, notRun: "certbot needs a public name"},
+	{
+		first: `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 -subj '/CN=Berth zone CA' -addext "subjectAltName=URI:berth://$(cat /proc/sys/kernel/random/uuid)" -addext basicConstraints=critical,CA:TRUE,pathlen:0 -addext keyUsage=critical,keyCertSign -keyout zone-key.pem -out zone-ca.pem`,
+		after: func(w *story) { w.do("cmp zone-ca.pem /var/lib/berth-own/ca.pem") },
 	},
 	{
 		first: `$ berth zone set west --weight-offset 64G     # work goes there when its hosts have 64 GiB more free memory than others`,

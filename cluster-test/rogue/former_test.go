@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 	"berth/identity"
 	"berth/node"
 	"berth/raftstore/state"
@@ -85,7 +86,7 @@ func (p *phase) changeAuthority(t *testing.T) {
 		}
 		return true
 	}
-	require.NoError(t, admin.RotateCA(p.ctx))
+	require.NoError(t, admin.RotateCA(p.ctx, rest.CABrought{}))
 	p.until(t, "all trust the next authority", waitsForRogues)
 	require.NoError(t, admin.UseCA(p.ctx, true))
 	p.until(t, "all have certificates of it", waitsForRogues)

@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/api/rest"
 	"berth/identity"
 	"berth/node"
 	"berth/raftstore/state"
@@ -43,7 +44,7 @@ func TestAllZonesChangeTheirAuthority(t *testing.T) {
 		}
 		stop := w.bootAlways(root)
 
-		w.each(func(ctx context.Context, c *client.Client) error { return c.RotateCA(ctx) }, api.CATrusted)
+		w.each(func(ctx context.Context, c *client.Client) error { return c.RotateCA(ctx, rest.CABrought{}) }, api.CATrusted)
 		w.waitForNobody()
 		away := west.nodes[(slices.Index(west.nodes, west.leader())+1)%len(west.nodes)]
 		away.kill()
@@ -172,7 +173,7 @@ func (w *world) actOnAuthority() {
 	p := w.nodeOf(z)
 	switch z.view().CAPhase() {
 	case api.CAStable:
-		z.call("rotate the authority", p, func(ctx context.Context, c *client.Client) error { return c.RotateCA(ctx) })
+		z.call("rotate the authority", p, func(ctx context.Context, c *client.Client) error { return c.RotateCA(ctx, rest.CABrought{}) })
 	case api.CATrusted:
 		z.call("use the authority", p, func(ctx context.Context, c *client.Client) error { return c.UseCA(ctx, false) })
 	case api.CAUsed:

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/pem"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/cli"
+	"berth/identity"
 	"berth/node"
 )
 
@@ -125,4 +127,43 @@ func TestADamagedNodeDoesNotStart(t *testing.T) {
 	assert.Equal(t, cli.ExitBroken, exit)
 	assert.Contains(t, errOut, "checksum of the entry at index")
 	assert.NotContains(t, errOut, "hint")
+}
+
+// TestInitWithAnAuthority: the zone has the id in its certificate, and signs with its key.
+func TestInitWithAnAuthority(t *testing.T) {
+	home := t.TempDir()
+	ca, err := identity.NewCA("zone-of-mine", time.Now())
+	require.NoError(t, err)
+	der, err := ca.KeyDER()
+	require.NoError(t, err)
+	cert, key, dir := filepath.Join(home, "ca.pem"), filepath.Join(home, "ca-key.pem"), filepath.Join(home, "n1")
+	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.CertDER()}), 0o644))
+	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
+	for want, more := range map[string][]string{
+		"missing [ca-key]": {"--ca-cert", cert}, "no such file": {"--ca-cert", cert, "--ca-key", home + "/none"}, "must have certificates alone": {"--ca-cert", key, "--ca-key", key},
+		"--from-backup": {"--ca-cert", cert, "--ca-key", key, "--from-backup", "b", "--kek", "k"},
+	} {
+		exit, _, errOut := berth(t, append([]string{"init", "--dir", dir, "--name", "west"}, more...)...)
+		assert.Equal(t, 2, exit, errOut)
+		assert.Contains(t, errOut, want)
+		assert.NoDirExists(t, dir)
+	}
+	exit, _, errOut := berth(t, "init", "--dir", dir, "--name", "west", "--ca-cert", cert, "--ca-key", key)
+	require.Zero(t, exit, errOut)
+	own, err := identity.LoadDir(dir, identity.RoleNode)
+	require.NoError(t, err)
+	assert.Equal(t, ca.CertDER(), own.CA.Raw)
+	assert.EqualValues(t, "zone-of-mine", own.Subject.Zone)
+}
+
+// TestOwnCertificateInSettings: a file that names certificates that cannot be used is refused, with a sentence about them.
+func TestOwnCertificateInSettings(t *testing.T) {
+	for text, want := range map[string]string{
+		"dir: /d\napi-cert: /nowhere/c.pem":                          "needs both --api-cert and --api-key",
+		"dir: /d\napi-cert: /nowhere/c.pem\napi-key: /nowhere/k.pem": "open /nowhere/c.pem: no such file",
+	} {
+		exit, _, errOut := berth(t, "config", "check", writeSettings(t, text))
+		assert.Equal(t, 2, exit)
+		assert.Contains(t, errOut, want)
+	}
 }

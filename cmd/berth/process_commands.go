@@ -83,6 +83,19 @@ const diskKeyHelp = "file with the key that seals the log, the snapshots and the
 
 const planKeyHelp = "file with the build_plan_encryption_key of the zone, at least 32 bytes (default: random keys)"
 
+const initHelp = `Create the data directory of a new zone's first node, with a new certificate
+authority, certificates and keys. The first admin token is printed once and stored
+nowhere: save it, and create another one with "berth token create" before it expires.
+
+With --ca-cert and --ca-key the authority is yours, made as the zone makes its own: see "Bring your own
+certificates" in docs/operate.md.
+
+Start the node with "berth node"; add more with "berth join-token create --kind node".
+
+With --from-backup, bring back a zone that has lost all of its nodes, from a backup and the
+key-encryption key of the zone. It keeps its name, its id and all that the backup has. Its nodes of
+before must never run again. Parents and children have to accept it: "berth zone relink" there.`
+
 func (e *env) initCommand() *cobra.Command {
 	var (
 		o      node.InitOptions
@@ -91,20 +104,13 @@ func (e *env) initCommand() *cobra.Command {
 		disk   string
 		until  string
 		weight map[string]int64
+		ca     caFlags
 		from   backupFlags
 	)
 	c := &cobra.Command{
 		Use:   "init --dir DIR --name ZONE",
 		Short: "Create the data directory of a new zone's first node",
-		Long: `Create the data directory of a new zone's first node, with a new certificate
-authority, certificates and keys. The first admin token is printed once and stored
-nowhere: save it, and create another one with "berth token create" before it expires.
-
-Start the node with "berth node"; add more with "berth join-token create --kind node".
-
-With --from-backup, bring back a zone that has lost all of its nodes, from a backup and the
-key-encryption key of the zone. It keeps its name, its id and all that the backup has. Its nodes of
-before must never run again. Parents and children have to accept it: "berth zone relink" there.`,
+		Long:  initHelp,
 		Example: `  berth init --dir /var/lib/berth --name west
   berth init --dir /var/lib/berth --from-backup west-20261127T060000Z.backup --kek kek
   berth init --dir ./west --name west --host 10.0.0.5 --api-name berth.west.example --cost fill_first=1`,
@@ -124,6 +130,9 @@ before must never run again. Parents and children have to accept it: "berth zone
 			if o.Costs, err = readCosts(weight); err != nil {
 				return err
 			}
+			if o.CA, err = ca.read(o.Now); err != nil {
+				return err
+			}
 			if from.file != "" {
 				return e.initFromBackup(o, from, disk)
 			}
@@ -134,9 +143,7 @@ before must never run again. Parents and children have to accept it: "berth zone
 			if err != nil {
 				return err
 			}
-			e.printNote("zone %q is ready in %s; start it with: %s", o.Name, o.Dir, startLine(o.Dir, disk))
-			e.printNote("the first admin token follows; it is shown once and stored nowhere")
-			e.printLine("%s", token)
+			e.tellReady(&o, disk, token)
 			return nil
 		}),
 	}
@@ -148,10 +155,18 @@ before must never run again. Parents and children have to accept it: "berth zone
 	f.StringVar(&disk, "disk-key-file", "", diskKeyHelp)
 	f.StringVar(&until, "token-expires", api.TokenTTLFirst.String(), "after which `TIME` the first admin token expires, such as 720h, or never")
 	f.StringToInt64Var(&weight, "cost", nil, "cost and its weight, such as spread=1 (the default) or fill_first=1; may be repeated")
+	ca.addFlags(c)
 	listen.addFlags(c)
 	from.addFlags(c)
 	cli.RequireFlags(c, "dir")
 	return c
+}
+
+// tellReady prints what to do with a new zone.
+func (e *env) tellReady(o *node.InitOptions, disk, token string) {
+	e.printNote("zone %q is ready in %s; start it with: %s", o.Name, o.Dir, startLine(o.Dir, disk))
+	e.printNote("the first admin token follows; it is shown once and stored nowhere")
+	e.printLine("%s", token)
 }
 
 // startLine is what starts a node in dir, with its disk key in a file, "" for none.

@@ -39,6 +39,9 @@ The first time it starts, an additional node joins its zone with a token of
 change them, one node after the other. The node tells the zone, which tells its agents and
 the linked zones, and gets a certificate with the new names for its public API.
 
+The public API shows a certificate of the zone's own authority, or yours with --api-cert and --api-key.
+These files are read again each minute and on SIGHUP.
+
 With --config, settings are read from a file in YAML whose keys are the flags' names without
 dashes in front; a flag that is given too wins. See "berth config check".
 
@@ -63,6 +66,8 @@ func (n *nodeFlags) addFlags(c *cobra.Command) {
 	f.StringVar(&n.join, "join-file", "", "file with a join token; used only the first time")
 	f.StringVar(&n.key, "plan-key-file", "", planKeyHelp)
 	f.StringVar(&n.disk, "disk-key-file", "", diskKeyHelp)
+	f.StringVar(&o.APICert.Cert, "api-cert", "", "file with your own certificate for the public API in PEM, followed by those that lead to its root, such as fullchain.pem (default: one of the zone's authority)")
+	f.StringVar(&o.APICert.Key, "api-key", "", "file with the key of --api-cert in PEM")
 	f.StringVar(&o.Backups.Dir, "backup-dir", "", "folder for backups of the zone, which are written on a schedule; best on another disk (default: no backups)")
 	f.DurationVar(&o.Backups.Every, "backup-every", node.BackupEveryDefault, "time between two backups")
 	f.IntVar(&o.Backups.Keep, "backup-keep", node.BackupsKeptDefault, "how many backups of the zone are kept, the newest ones")

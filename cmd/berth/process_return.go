@@ -25,6 +25,9 @@ func (e *env) initFromBackup(o node.InitOptions, from backupFlags, disk string) 
 	if from.kek == "" {
 		return api.Errorf(api.CodeInvalid, "--from-backup needs the key-encryption key of the zone: --kek FILE")
 	}
+	if o.CA != nil {
+		return api.Errorf(api.CodeInvalid, "--ca-cert does not go together with --from-backup: the backup has the authority of the zone")
+	}
 	key, err := cli.ReadDiskKey(from.kekDisk)
 	if err != nil {
 		return err

@@ -52,6 +52,8 @@ var ownNodeSettings = settings{
 		_, err := cli.ReadDiskKey(path)
 		return err
 	}},
+	"api-cert":   {allowed: "a file, together with api-key", reload: true},
+	"api-key":    {allowed: "a file that only its owner may read", reload: true},
 	"backup-dir": {allowed: "a folder, which is made if it is missing", reload: true},
 	"backup-every": {
 		allowed: fmt.Sprintf("%v to %v", node.BackupEveryMin, node.BackupEveryMax), check: between(node.BackupEveryMin, node.BackupEveryMax), reload: true,

@@ -15,6 +15,7 @@ import (
 	"berth/agent"
 	"berth/api"
 	"berth/cli"
+	"berth/node"
 )
 
 // processKind is a kind of process with a configuration file.
@@ -132,11 +133,19 @@ func checkWhole(c *cobra.Command, k processKind) error {
 		}
 	}
 	if k.name == "node" {
+		if _, err := apiCertOf(c).Load(readClock()); err != nil {
+			return err
+		}
 		return checkPlaces(c)
 	}
 	attributes, _ := f.GetStringArray("attribute")
 	_, err := agent.ParseAttributes(slices.DeleteFunc(attributes, func(a string) bool { return a == "" }))
 	return err
+}
+
+// apiCertOf returns the files of the certificate of the public API.
+func apiCertOf(c *cobra.Command) node.APICert {
+	return node.APICert{Cert: flagText(c, "api-cert"), Key: flagText(c, "api-key")}
 }
 
 func (e *env) configShow() *cobra.Command {

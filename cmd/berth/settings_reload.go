@@ -25,6 +25,7 @@ type reload struct {
 	now    map[string][]string // values of the settings that the process runs with
 	told   *supervised
 	take   func(fresh *cobra.Command) error // takes over what can be reloaded, besides the level of the log; nil for nothing
+	files  func() bool                      // reads files that settings name, and reports whether there are any; nil for none
 }
 
 func newReload(c *cobra.Command, e *env, k processKind, config *configFlag, logs *logFlags, log *slog.Logger, told *supervised, take func(*cobra.Command) error) *reload {
@@ -61,6 +62,9 @@ func (r *reload) follow() (stop func()) {
 func (r *reload) readAgain() {
 	r.told.tell(r.told.to.Reloading())
 	defer func() { r.told.tell(r.told.to.Ready(r.told.state())) }()
+	if r.config.path == "" && r.files != nil && r.files() {
+		return
+	}
 	if r.config.path == "" {
 		r.log.Info("there is nothing to read again: the process was started without --config")
 		return
@@ -118,10 +122,11 @@ func flagText(c *cobra.Command, name string) string { return c.Flags().Lookup(na
 // runNode runs a node that reads its configuration file again on SIGHUP.
 func (e *env) runNode(c *cobra.Command, n *node.Node, config *configFlag, logs *logFlags, log *slog.Logger) error {
 	told := newSupervised(log, n.Alive, n.Describe)
-	stop := newReload(c, e, kindOf(false), config, logs, log, told, func(fresh *cobra.Command) error {
+	r := newReload(c, e, kindOf(false), config, logs, log, told, func(fresh *cobra.Command) error {
 		return takeOver(n, fresh)
-	}).follow()
-	defer stop()
+	})
+	r.files = n.ReadAPICert
+	defer r.follow()()
 	return told.run(c.Context(), func() error { return n.Run(c.Context()) })
 }
 
@@ -138,7 +143,14 @@ func takeOver(n *node.Node, fresh *cobra.Command) error {
 	}
 	every, _ := f.GetDuration("backup-every") // both have this type: the flags are ours
 	keep, _ := f.GetInt("backup-keep")
-	if err = n.SetBackups(node.BackupSchedule{Dir: flagText(fresh, "backup-dir"), Every: every, Keep: keep}); err != nil {
+	schedule := node.BackupSchedule{Dir: flagText(fresh, "backup-dir"), Every: every, Keep: keep}
+	if err = schedule.Validate(); err != nil {
+		return err
+	}
+	if err = n.SetAPICert(apiCertOf(fresh)); err != nil { // it looks at files, so that it may fail
+		return err
+	}
+	if err = n.SetBackups(schedule); err != nil {
 		return err
 	}
 	n.SetRates(r)

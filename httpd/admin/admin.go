@@ -37,8 +37,12 @@ type Config struct {
 	Watching func() Watching
 	// Admission returns what this process does to admit boots; nil for nothing.
 	Admission func() Admission
-	// Certificates returns when the certificate of each role ends; nil for nothing.
-	Certificates func() map[string]time.Time
+	// Certificates returns the life of the certificate of each role; nil for nothing.
+	Certificates func() map[string]Life
+	// Clocks returns by how much the clocks of the nodes are ahead of this one, if it leads; nil for nothing.
+	Clocks func() map[api.NodeID]time.Duration
+	// Disk returns the room on the disk with the data folder and its size, both in bytes; nil for nothing.
+	Disk func() (free, total int64, err error)
 	// CADue reports whether the authority of the zone should be changed; nil for nothing.
 	CADue func() bool
 	// Refused returns how many calls this process has refused by their rate; nil for nothing.
@@ -137,6 +141,10 @@ var (
 	kekDue    = nodeMetrics.gauge("berth_kek_due", "1 if a removed node has the key-encryption key in use.")
 	caDue     = nodeMetrics.gauge("berth_ca_due", "1 if a removed node has the key of the zone's certificate authority, or that ends within a year.")
 	certEnds  = nodeMetrics.gauge("berth_certificate_expiry_seconds", "Time until a certificate of this node ends, by its role.", "role")
+	certLives = nodeMetrics.gauge("berth_certificate_lifetime_seconds", "Time from the begin to the end of a certificate of this node, by its role.", "role")
+	clocks    = nodeMetrics.gauge("berth_clock_offset_seconds", "By how much the clock of a node is ahead of the leader's; only on the leader.", "node")
+	diskFree  = nodeMetrics.gauge("berth_disk_free_bytes", "Bytes that this node may still write to the disk with its data folder.")
+	diskTotal = nodeMetrics.gauge("berth_disk_total_bytes", "Size of the disk with the data folder.")
 	leads     = nodeMetrics.gauge("berth_leader", "1 if this node leads its zone.")
 	hosts     = nodeMetrics.gauge("berth_hosts", "Hosts by state.", "state")
 	instances = nodeMetrics.gauge("berth_instances", "Instances known here by status.", "status")
@@ -207,6 +215,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(share, c.Share())
 	}
 	c.collectCertificates(gauge)
+	c.collectMachine(gauge)
 	c.collectBackups(ch, gauge)
 	c.collectLeases(ch, v, gauge)
 	gauge(requeued, float64(v.CountRequeued()))
@@ -227,10 +236,30 @@ func (c *collector) collectCertificates(gauge func(d *prometheus.Desc, v float64
 	if c.Certificates == nil {
 		return
 	}
-	for role, end := range c.Certificates() {
-		gauge(certEnds, end.Sub(c.Now().Time()).Seconds(), role)
+	for role, life := range c.Certificates() {
+		gauge(certEnds, life.Ends.Sub(c.Now().Time()).Seconds(), role)
+		gauge(certLives, life.Ends.Sub(life.Begins).Seconds(), role)
 	}
 }
+
+// collectMachine collects what a node needs of its machine.
+func (c *collector) collectMachine(gauge func(d *prometheus.Desc, v float64, labels ...string)) {
+	if c.Clocks != nil {
+		for id, offset := range c.Clocks() {
+			gauge(clocks, offset.Seconds(), string(id))
+		}
+	}
+	if c.Disk == nil {
+		return
+	}
+	if free, total, err := c.Disk(); err == nil {
+		gauge(diskFree, float64(free))
+		gauge(diskTotal, float64(total))
+	}
+}
+
+// Life is the time in which a certificate is valid.
+type Life struct{ Begins, Ends time.Time }
 
 // collectRefused collects what was refused by its rate, each class also if there was nothing.
 func (c *collector) collectRefused(ch chan<- prometheus.Metric) {

@@ -41,7 +41,7 @@ func TestLogLevel(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		assert.Equal(t, name, strings.ToLower(level.Level().String()))
 		assert.JSONEq(t, `{"level":"`+name+`"}`, call(http.MethodGet, "", nil).Body.String())
-		assert.Contains(t, b.String(), "now="+name)
+		assert.Contains(t, b.String(), "now="+name+" by=127.0.0.1:4711", "who has changed it is in the log")
 		b.Reset()
 		w = call(http.MethodPut, `{"level":"error"}`, nil)
 		require.Equal(t, http.StatusOK, w.Code)

@@ -22,7 +22,13 @@ import (
 
 func (d *dialect) listMembers(w http.ResponseWriter, _ *http.Request) error {
 	size := d.View(w).SizeBytes()
-	return answerList(w, "members", viewsOf(d.Authority.Members(), func(n api.Node) rest.Member { return rest.MemberOf(n, size) }), "")
+	return answerList(w, "members", viewsOf(d.Authority.Members(), func(n api.Node) rest.Member {
+		m := rest.MemberOf(n, size)
+		if d.Vitals != nil {
+			m.Vitals = d.Vitals(n.ID)
+		}
+		return m
+	}), "")
 }
 
 func (d *dialect) removeMember(w http.ResponseWriter, r *http.Request) error {
@@ -265,7 +271,13 @@ func (d *dialect) showCA(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *dialect) rotateCA(w http.ResponseWriter, r *http.Request) error {
-	return noContent(w, d.Authority.RotateCA(r.Context()))
+	var b rest.CABrought
+	if r.ContentLength != 0 { // clients of an earlier release send nothing
+		if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+			return err
+		}
+	}
+	return noContent(w, d.Authority.RotateCA(r.Context(), b))
 }
 
 func (d *dialect) useCA(w http.ResponseWriter, r *http.Request) error {

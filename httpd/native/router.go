@@ -45,7 +45,7 @@ type Authority interface {
 	RotateKeyring(ctx context.Context) error
 	RotateKEK(ctx context.Context) error
 	CAStatus(ctx context.Context) (*rest.CA, error)
-	RotateCA(ctx context.Context) error
+	RotateCA(ctx context.Context, brought rest.CABrought) error
 	UseCA(ctx context.Context, force bool) error
 	FinishCA(ctx context.Context, force bool) error
 	UpgradeStatus(ctx context.Context) (*rest.Upgrade, error)
@@ -68,6 +68,8 @@ type Config struct {
 	Fleet     *fleet.Fleet
 	Authority Authority
 	Digests   zone.Digests
+	// Vitals returns what this node knows of the clock and the disk of a node; nil for nothing.
+	Vitals func(id api.NodeID) rest.Vitals
 	// Unconfirmed returns the incarnation of a linked zone that is to be confirmed, 0 for none; nil for none of any.
 	Unconfirmed func(l *api.Link) api.Incarnation
 	Streams     *httpevents.Streams

@@ -192,7 +192,7 @@ var rows = map[string]row{
 	"POST /operator/keyring/rotate": {target: "/operator/keyring/rotate", role: api.RoleAdmin, status: 204, leader: true},
 	"POST /operator/kek/rotate":     {target: "/operator/kek/rotate", role: api.RoleAdmin, status: 204, leader: true},
 	"GET /operator/ca":              {target: "/operator/ca", role: api.RoleAdmin, status: 200, leader: true},
-	"POST /operator/ca/rotate":      {target: "/operator/ca/rotate", role: api.RoleAdmin, status: 204, leader: true},
+	"POST /operator/ca/rotate":      {target: "/operator/ca/rotate", body: `{"certificate":"c","key":"k"}`, role: api.RoleAdmin, status: 204, leader: true},
 	"POST /operator/ca/use":         {target: "/operator/ca/use", body: `{"force":true}`, role: api.RoleAdmin, status: 204, leader: true},
 	"POST /operator/ca/finish":      {target: "/operator/ca/finish", body: `{}`, role: api.RoleAdmin, status: 204, leader: true},
 	"GET /operator/upgrade":         {target: "/operator/upgrade", role: api.RoleAdmin, status: 200, leader: true},

@@ -169,7 +169,9 @@ func (a *authority) UpgradeStatus(context.Context) (*rest.Upgrade, error) {
 
 func (a *authority) FinishUpgrade(context.Context) error { return a.note("finish upgrade") }
 
-func (a *authority) RotateCA(context.Context) error { return a.note("rotate CA") }
+func (a *authority) RotateCA(_ context.Context, b rest.CABrought) error {
+	return a.note("rotate CA " + b.Cert + b.Key)
+}
 
 func (a *authority) UseCA(_ context.Context, force bool) error {
 	return a.note(fmt.Sprint("use CA ", force))

@@ -1,0 +1,130 @@
+package node
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/rest"
+	"berth/raftstore/state"
+)
+
+// TestMeasureOffset: half of the way is taken off, and is how wrong the rest may be.
+func TestMeasureOffset(t *testing.T) {
+	at := time.Date(2030, 6, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		theirs, got time.Duration
+		offset      time.Duration
+		far         bool
+	}{
+		{0, 0, 0, false},
+		{50 * time.Millisecond, 100 * time.Millisecond, 0, false},
+		{-time.Second, 0, time.Second, true},
+		{clockWarn, 0, -clockWarn, false},
+		{clockWarn + 1, 0, -clockWarn - 1, true},
+		{-clockWarn, 0, clockWarn, false},
+		{2 * time.Second, 3 * time.Second, -500 * time.Millisecond, false},
+		{4 * time.Second, 3 * time.Second, -2500 * time.Millisecond, true},
+	} {
+		offset, wrong := measureOffset(at, at.Add(c.theirs), at.Add(c.got))
+		assert.Equal(t, c.offset, offset)
+		assert.Equal(t, c.got/2, wrong)
+		assert.Equal(t, c.far, isFar(offset, wrong), "%v", c)
+	}
+}
+
+// TestVitalsAreForgotten: those of nodes that are no members, and those that are old.
+func TestVitalsAreForgotten(t *testing.T) {
+	var v vitals
+	at := time.Date(2030, 6, 1, 0, 0, 0, 0, time.UTC)
+	members := map[api.NodeID]bool{"n1": true, "n2": true}
+	is := func(id api.NodeID) bool { return members[id] }
+	for _, id := range []api.NodeID{"n2", "n1", "n9"} {
+		v.noteReport(at, nodeVitals{Node: id}, is)
+	}
+	assert.Equal(t, []nodeVitals{{Node: "n1"}, {Node: "n2"}}, v.fresh(at.Add(vitalsFresh), true))
+	assert.Empty(t, v.fresh(at.Add(vitalsFresh+1), true))
+	assert.Empty(t, v.fresh(at, false), "that is what a leader was told")
+	delete(members, "n2")
+	v.noteReport(at, nodeVitals{Node: "n1"}, is)
+	assert.Len(t, v.of, 1)
+	v.noteTold(at, at, toldVitals{Now: at.UnixNano(), Nodes: []nodeVitals{{Node: "n1"}}, Unconfirmed: map[api.LinkID]api.Incarnation{"l": 3}})
+	assert.Len(t, v.fresh(at.Add(vitalsFresh), false), 1)
+	assert.Empty(t, v.fresh(at.Add(vitalsFresh+1), false))
+	assert.EqualValues(t, 3, v.unconfirmed(at.Add(vitalsFresh), "l"))
+	assert.Zero(t, v.unconfirmed(at.Add(vitalsFresh+1), "l"))
+}
+
+// TestClocksOfNodes: each node of a zone shows by how much the clock of each is ahead of the leader's, and a node whose clock
+// is far off says so, once. A follower also shows of linked zones what only the leader has heard.
+func TestClocksOfNodes(t *testing.T) {
+	t.Parallel()
+	first, log := newZone(t, "a").run(), &journal{}
+	below := newZone(t, "b").run()
+	below.isBelow(first)
+	h := first.joined("node-2")
+	h.opts.Log = slog.New(slog.NewTextHandler(log, nil))
+	h.clock.setForward(3 * time.Second)
+	second := h.run()
+	first.until("the zone knows node-2", func(v *state.State) bool { _, ok := v.Node("node-2"); return ok })
+	tell := func() {
+		t.Helper()
+		for range 2 { // what the first call has measured is told by the second
+			require.NoError(t, second.tellVitals(t.Context(), first.Addresses().Node))
+		}
+	}
+	tell()
+	for _, r := range []*running{first, second} {
+		ahead := time.Duration(r.vitalsOf("node-2").Clock.Offset)
+		assert.InDelta(t, 3, ahead.Seconds(), 0.4, r.rec.Node)
+		assert.True(t, r.vitalsOf("node-2").Clock.Far)
+		assert.Equal(t, &rest.Clock{}, r.vitalsOf("node-1").Clock, "the leader's is what all are measured by")
+		assert.Equal(t, rest.Vitals{}, r.vitalsOf("node-3"))
+	}
+	assert.InDelta(t, 3, first.clockOffsets()["node-2"].Seconds(), 0.4)
+	assert.Nil(t, second.clockOffsets())
+	assert.Equal(t, 1, strings.Count(log.text(), "the clock of this node differs"), log.text())
+	assert.Contains(t, log.text(), "ahead=3")
+	status, said := second.answers(call{method: http.MethodGet, path: "/operator/members", token: first.home.token})
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, said, `"far":true`)
+
+	link := second.linkTo(below)
+	first.peers.NoteIncarnation(first.linkTo(below), link.Incarnation+1)
+	tell()
+	assert.Equal(t, link.Incarnation+1, second.unconfirmed(link), "the leader has told it")
+	_, said = second.answers(call{method: http.MethodGet, path: "/zones", token: first.home.token})
+	assert.Contains(t, said, `"unconfirmed_incarnation":1`)
+	confirmed := *link
+	confirmed.Incarnation++
+	assert.Zero(t, second.unconfirmed(&confirmed))
+
+	own := first.ownVitals()
+	_, err := second.askNode(t.Context(), first.Addresses().Node, pathVitals, own)
+	assert.ErrorContains(t, err, "of itself alone")
+	_, err = first.askNode(t.Context(), second.Addresses().Node, pathVitals, own)
+	assert.ErrorContains(t, err, "no leader", "it has nothing to tell")
+}
+
+// TestAClockBeforeItsOwnPastIsAnError: at a start, before anybody is asked.
+func TestAClockBeforeItsOwnPastIsAnError(t *testing.T) {
+	t.Parallel()
+	h, log := newZone(t, "a"), &journal{}
+	h.opts.Log = slog.New(slog.NewTextHandler(log, nil))
+	require.NoError(t, h.run().stop())
+	assert.NotContains(t, log.text(), "the clock of this node is wrong")
+	h.clock.setForward(-time.Hour)
+	n, err := h.open()
+	require.NoError(t, err)
+	require.NoError(t, n.store.Close())
+	require.NoError(t, n.closeOpened())
+	assert.Contains(t, log.text(), "the clock of this node is wrong")
+	assert.Contains(t, log.text(), `later="the newest entry of its log"`)
+	assert.Contains(t, log.text(), "behind=1h0m0s")
+}
