@@ -64,20 +64,27 @@ func ParseCA(certPEM, keyPEM []byte, now time.Time) (*CA, error) {
 
 // tryIssue checks that peers accept what c issues, with all that its certificate allows and forbids.
 func (c *CA) tryIssue(key *ecdsa.PrivateKey, now time.Time) error {
-	for _, role := range []Role{RoleNode, RoleAgent} {
-		leaf, err := c.Issue(Subject{c.zone, role, "trial"}, key.Public(), now, time.Hour)
+	node, err := c.Issue(Subject{c.zone, RoleNode, "trial"}, key.Public(), now, time.Hour)
+	if err != nil {
+		return err
+	}
+	public, err := c.IssueAPI("trial", []string{"localhost", "127.0.0.1"}, key.Public(), now, time.Hour)
+	if err != nil {
+		return err
+	}
+	for _, use := range []struct {
+		der []byte
+		as  x509.ExtKeyUsage
+	}{{node, x509.ExtKeyUsageClientAuth}, {node, x509.ExtKeyUsageServerAuth}, {public, x509.ExtKeyUsageServerAuth}} {
+		leaf, err := x509.ParseCertificate(use.der)
 		if err == nil {
-			_, err = NewCredentials(key, leaf, c.CertDER())
+			_, _, err = verifyChain([]*x509.Certificate{leaf, c.cert}, use.as, now)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	leaf, err := c.IssueAPI("trial", []string{"localhost", "127.0.0.1"}, key.Public(), now, time.Hour)
-	if err == nil {
-		_, err = NewCredentials(key, leaf, c.CertDER())
-	}
-	return err
+	return nil
 }
 
 // HasKeyOf reports whether an authority of that certificate, in DER, has the key of c.
@@ -87,5 +94,5 @@ func (c *CA) HasKeyOf(der []byte) bool {
 }
 
 func refuseBrought(err error) error {
-	return api.Wrap(api.CodeInvalid, "identity.ParseCA", "the authority cannot be used: "+err.Error(), err)
+	return api.Errorf(api.CodeInvalid, "the authority cannot be used: %s", err.Error())
 }

@@ -78,6 +78,7 @@ func TestAuthoritiesThatCannotBeBrought(t *testing.T) {
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	require.NoError(t, err)
 	template := *own.cert
+	template.PublicKey = p384.Public()
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, p384.Public(), p384)
 	require.NoError(t, err)
 	_, err = ParseCA(pem.EncodeToMemory(&pem.Block{Type: pemCert, Bytes: der}), key, testNow)

@@ -57,7 +57,7 @@ func LoadPair(certFile, keyFile string, now time.Time) (*Pair, error) {
 }
 
 func refusePair(err error) error {
-	return api.Wrap(api.CodeInvalid, "identity.LoadPair", "the certificate cannot be used: "+err.Error(), err)
+	return api.Errorf(api.CodeInvalid, "the certificate cannot be used: %s", err.Error())
 }
 
 // readBounded reads a file of at most PairMaxBytes.
@@ -98,6 +98,11 @@ func parseChain(text []byte) (chain []*x509.Certificate, err error) {
 
 // checkServer refuses a chain that no client would accept from a server now, whatever authorities it trusts.
 func checkServer(chain []*x509.Certificate, now time.Time) error {
+	for i, cert := range chain[1:] {
+		if err := chain[i].CheckSignatureFrom(cert); err != nil {
+			return fmt.Errorf("certificate %d has not signed certificate %d; the server's must be the first, and each be followed by the one that has signed it: %w", i+2, i+1, err)
+		}
+	}
 	leaf := chain[0]
 	switch {
 	case !now.Before(leaf.NotAfter):
@@ -109,11 +114,6 @@ func checkServer(chain []*x509.Certificate, now time.Time) error {
 	case len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) > 0 &&
 		!slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny):
 		return errors.New("the certificate is not for servers: its extended key usage lacks serverAuth")
-	}
-	for i, cert := range chain[1:] {
-		if err := chain[i].CheckSignatureFrom(cert); err != nil {
-			return fmt.Errorf("certificate %d has not signed certificate %d; the server's must be the first, and each be followed by the one that has signed it: %w", i+2, i+1, err)
-		}
 	}
 	return nil
 }

@@ -110,13 +110,13 @@ func TestPairsThatCannotBeUsed(t *testing.T) {
 		assert.False(t, p.Covers("127.0.0.1"), name)
 	}
 	for want, files := range map[string][2][]byte{
-		"must have 1 to 8 certificates": {nil, key}, "it has 9 certificates": {long(PairChainMax + 1), key},
+		"it has 0 certificates in PEM": {nil, key}, "it has 9 certificates": {long(PairChainMax + 1), key},
 		"must have certificates alone":            {append(inPEM(leaf), key...), key},
 		"reading certificate 1":                   {pem.EncodeToMemory(&pem.Block{Type: pemCert, Bytes: []byte("x")}), key},
 		"fullchain.pem has more than 65536 bytes": {fill(whole, PairMaxBytes+1), key},
 		"privkey.pem has more than 65536 bytes":   {whole, fill(key, PairMaxBytes+1)},
 		"is not the key of the certificate":       {whole, otherKey},
-		"find PEM block":                          {whole, []byte("no key")},
+		"find any PEM data":                       {whole, []byte("no key")},
 		"certificate 2 has not signed":            {inPEM(leaf, c.root), key},
 		"the server's must be the first":          {inPEM(c.below, leaf), key},
 		"has expired at":                          edited(func(l *x509.Certificate) { l.NotAfter = testNow }),
