@@ -245,11 +245,12 @@ func (n *Node) unconfirmed(l *api.Link) api.Incarnation {
 
 // checkClock logs an error if the clock of this node must be wrong: nothing was issued or logged in the future.
 func (n *Node) checkClock() {
-	now := n.now()
-	for what, at := range map[string]time.Time{"its certificate": n.nodeCredentials().Cert.Leaf.NotBefore, "the newest entry of its log": n.store.KnownUntil()} {
-		if behind := at.Sub(now); behind > clockSlack {
-			n.log.Error("the clock of this node is wrong: it is behind what the node has on its disk; set it, or others refuse this node",
-				"clock", now.UTC(), "later", what, "at", at.UTC(), "behind", behind.Round(time.Second))
-		}
+	now, later, what := n.now(), n.nodeCredentials().Cert.Leaf.NotBefore, "its certificate"
+	if known := n.store.KnownUntil(); known.After(later) {
+		later, what = known, "the newest entry of its log"
+	}
+	if behind := later.Sub(now); behind > clockSlack {
+		n.log.Error("the clock of this node is wrong: it is behind what the node has on its disk; set it, or others refuse this node",
+			"clock", now.UTC(), "later", what, "at", later.UTC(), "behind", behind.Round(time.Second))
 	}
 }
