@@ -14,6 +14,9 @@ import (
 // ReadCAFiles returns the texts of the files of an authority that an operator brings. Others than its owner may not
 // use that of the key. It returns an invalid-input error for files that cannot be read or are longer than PairMaxBytes.
 func ReadCAFiles(certFile, keyFile string) (cert, key []byte, err error) {
+	if certFile == "" || keyFile == "" {
+		return nil, nil, refuseBrought(errors.New("the files of both its certificate and its key are needed"))
+	}
 	if cert, err = readBounded(certFile); err == nil {
 		key, err = readPrivate(keyFile)
 	}

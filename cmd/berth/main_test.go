@@ -140,7 +140,7 @@ func TestInitWithAnAuthority(t *testing.T) {
 	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.CertDER()}), 0o644))
 	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
 	for want, more := range map[string][]string{
-		"missing [ca-key]": {"--ca-cert", cert}, "no such file": {"--ca-cert", cert, "--ca-key", home + "/none"}, "must have certificates alone": {"--ca-cert", key, "--ca-key", key},
+		"both its certificate and its key": {"--ca-cert", cert}, "no such file": {"--ca-cert", cert, "--ca-key", home + "/none"}, "must have certificates alone": {"--ca-cert", key, "--ca-key", key},
 		"--from-backup": {"--ca-cert", cert, "--ca-key", key, "--from-backup", "b", "--kek", "k"},
 	} {
 		exit, _, errOut := berth(t, append([]string{"init", "--dir", dir, "--name", "west"}, more...)...)

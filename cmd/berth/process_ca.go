@@ -14,7 +14,6 @@ type caFlags struct{ cert, key string }
 func (f *caFlags) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&f.cert, "ca-cert", "", "file with the certificate of your own authority for the zone in PEM, which names the zone's id (default: a new authority)")
 	c.Flags().StringVar(&f.key, "ca-key", "", "file with the key of --ca-cert in PEM")
-	c.MarkFlagsRequiredTogether("ca-cert", "ca-key")
 }
 
 // read returns the authority, nil without files.
