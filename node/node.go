@@ -386,7 +386,6 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(agentGate.roomFor(api.ALPNHTTP), n.endOutdated(n.agentDoor()))
 	serving(placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
 	n.logStart(ctx)
-	n.checkLife(ctx)
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })
 	doors.Go(func() { agentGate.acceptConns(ctx) })
 	doors.Go(func() { n.watchLeader(ctx) })

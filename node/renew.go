@@ -36,19 +36,6 @@ func (n *Node) renewCertificates(ctx context.Context) {
 	})
 }
 
-// checkLife logs an error if the clock of the machine cannot be right, or the certificate of this node has ended: either way
-// it reaches no other node.
-func (n *Node) checkLife(ctx context.Context) {
-	switch leaf, now := n.nodeCredentials().Cert.Leaf, n.now().UTC(); {
-	case now.Before(leaf.NotBefore):
-		n.log.ErrorContext(ctx, "the clock of this machine is wrong: it is before this node's certificate was made, and no other node is reached; set it, and start the node again",
-			"clock", now, "certificate_from", leaf.NotBefore)
-	case now.After(leaf.NotAfter):
-		n.log.ErrorContext(ctx, "the certificate of this node has ended, or the clock of this machine is ahead; no other node is reached",
-			"clock", now, "certificate_until", leaf.NotAfter)
-	}
-}
-
 // apiHosts returns the names that the certificate of the public API should have.
 func (n *Node) apiHosts() []string {
 	if hosts := n.rec.apiHosts(); hosts != nil {

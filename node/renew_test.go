@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -168,33 +167,4 @@ func TestAgentsRenewTheirCertificates(t *testing.T) {
 	require.Error(t, first.checkAgent("agent-1", identity.IssuedAt(fresh.Cert.Leaf)))
 	_, err = first.federation.RenewAgent(t.Context(), "agent-1", shownBy(old), certificateRequest(t))
 	refusedAs(t, api.CodeForbidden, err)
-}
-
-// TestAWrongClockIsTold: a node whose clock is outside of the life of its own certificate says so when it starts.
-func TestAWrongClockIsTold(t *testing.T) {
-	t.Parallel()
-	wallet, err := openWallet(newZone(t, "a").opts.Dir)
-	require.NoError(t, err)
-	var lines bytes.Buffer
-	n := &Node{wallet: wallet, log: slog.New(slog.NewTextHandler(&lines, nil))}
-	leaf := n.nodeCredentials().Cert.Leaf
-	for _, c := range []struct {
-		at   time.Time
-		says string
-	}{
-		{leaf.NotBefore, ""},
-		{leaf.NotBefore.Add(-1), "the clock of this machine is wrong"},
-		{leaf.NotAfter, ""},
-		{leaf.NotAfter.Add(1), "the certificate of this node has ended"},
-	} {
-		lines.Reset()
-		n.now = func() time.Time { return c.at }
-		n.checkLife(t.Context())
-		if c.says == "" {
-			assert.Empty(t, lines.String(), "%s", c.at)
-			continue
-		}
-		assert.Contains(t, lines.String(), c.says)
-		assert.Contains(t, lines.String(), "level=ERROR")
-	}
 }

@@ -243,14 +243,20 @@ func (n *Node) unconfirmed(l *api.Link) api.Incarnation {
 	return 0
 }
 
-// checkClock logs an error if the clock of this node must be wrong: nothing was issued or logged in the future.
+// checkClock logs an error if the clock of the machine must be wrong, because nothing was issued or logged in the future, or if the
+// certificate of this node has ended: either way it reaches no other node.
 func (n *Node) checkClock() {
-	now, later, what := n.now(), n.nodeCredentials().Cert.Leaf.NotBefore, "its certificate"
+	now, leaf := n.now(), n.nodeCredentials().Cert.Leaf
+	later, what := leaf.NotBefore, "its certificate"
 	if known := n.store.KnownUntil(); known.After(later) {
 		later, what = known, "the newest entry of its log"
 	}
-	if behind := later.Sub(now); behind > clockSlack {
-		n.log.Error("the clock of this node is wrong: it is behind what the node has on its disk; set it, or others refuse this node",
+	switch behind := later.Sub(now); {
+	case behind > clockSlack:
+		n.log.Error("the clock of this machine is wrong: it is behind what the node has on its disk, and others refuse this node; set it, and start the node again",
 			"clock", now.UTC(), "later", what, "at", later.UTC(), "behind", behind.Round(time.Second))
+	case now.After(leaf.NotAfter):
+		n.log.Error("the certificate of this node has ended, or the clock of this machine is ahead; no other node is reached",
+			"clock", now.UTC(), "certificate_until", leaf.NotAfter)
 	}
 }

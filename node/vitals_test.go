@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/identity"
 	"berth/raftstore/state"
 )
 
@@ -112,20 +113,30 @@ func TestClocksOfNodes(t *testing.T) {
 	assert.ErrorContains(t, err, "no leader", "it has nothing to tell")
 }
 
-// TestAClockBeforeItsOwnPastIsAnError: at a start, before anybody is asked.
-func TestAClockBeforeItsOwnPastIsAnError(t *testing.T) {
+// TestAWrongClockIsTold: a node says at its start, before it asks anybody, that its clock is before its own past, or that its certificate
+// has ended.
+func TestAWrongClockIsTold(t *testing.T) {
 	t.Parallel()
+	const wrong, ended = "the clock of this machine is wrong", "the certificate of this node has ended"
 	h, log := newZone(t, "a"), &journal{}
 	h.opts.Log = slog.New(slog.NewTextHandler(log, nil))
 	require.NoError(t, h.run().stop())
-	assert.NotContains(t, log.text(), "the clock of this node is wrong")
+	assert.NotContains(t, log.text(), wrong)
+	assert.NotContains(t, log.text(), ended)
+	open := func() {
+		t.Helper()
+		n, err := h.open()
+		require.NoError(t, err)
+		require.NoError(t, n.store.Close())
+		require.NoError(t, n.closeOpened())
+	}
 	h.clock.setForward(-time.Hour)
-	n, err := h.open()
-	require.NoError(t, err)
-	require.NoError(t, n.store.Close())
-	require.NoError(t, n.closeOpened())
-	assert.Contains(t, log.text(), "the clock of this node is wrong")
+	open()
+	assert.Equal(t, 1, strings.Count(log.text(), wrong))
 	assert.Contains(t, log.text(), `later="the newest entry of its log"`)
 	assert.Regexp(t, "behind=(1h0m|59m)", log.text())
-	assert.Equal(t, 1, strings.Count(log.text(), "the clock of this node is wrong"))
+	h.clock.setForward(identity.LeafTTL + 2*time.Hour)
+	open()
+	assert.Equal(t, 1, strings.Count(log.text(), ended))
+	assert.Equal(t, 1, strings.Count(log.text(), wrong))
 }
