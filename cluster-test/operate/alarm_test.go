@@ -172,6 +172,7 @@ func (w *story) see(when string, r *rule, holds bool) {
 	var all []series
 	lab.Within(w.t, patience, fmt.Sprintf("%s: %s holds: %v", when, r.name, holds), func(context.Context) error {
 		if all = w.scrape(r); r.holds(all) != holds {
+			lab.Pass(w.t.Context(), pause)
 			return fmt.Errorf("%s: %v", r.expr, all)
 		}
 		return nil

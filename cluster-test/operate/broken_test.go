@@ -8,12 +8,16 @@ import (
 	"regexp"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/cluster-test/lab"
 )
+
+// pause is between two looks that start processes.
+const pause = 300 * time.Millisecond
 
 // situation is something that breaks, with what shows it and what mends it.
 type situation struct {
@@ -107,6 +111,7 @@ func (w *story) look(s *situation, when string, broken bool) {
 	lab.Within(w.t, patience, when, func(context.Context) error {
 		_, text, err := m.try(s.sign.line)
 		if says.MatchString(text) != broken {
+			lab.Pass(w.t.Context(), pause)
 			return fmt.Errorf("%s$ %s: %w\n%s", m.name, s.sign.line, err, text)
 		}
 		return nil

@@ -161,9 +161,8 @@ func aboutOneNode() []situation {
 				w.do("cp other/kek /var/lib/berth/kek")
 				w.supervise(w.at("node-1"), "start", "berth-node")
 			},
-			alert: "BerthNodeDown",
-			sign:  symptom{lastLine, "is kek of another zone"},
-			books: []book{{section: "The key file of a node is wrong", step: step{first: "journalctl -u berth-node -n 3"}, fill: map[string]string{"KEK": "right.kek"}}},
+			sign:  symptom{place{at: "node-1", line: "berth operator keyring rotate"}, "does not have the zone's newest key-encryption key"},
+			books: []book{{section: "The key file of a node is wrong", step: step{first: "berth operator keyring rotate"}, fill: map[string]string{"KEK": "right.kek"}}},
 		},
 		{
 			name: "two processes have one folder",
