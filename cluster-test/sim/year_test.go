@@ -182,7 +182,7 @@ func (y *year) upgrade() {
 // changeAuthorities lets both zones change their certificate authorities.
 func (y *year) changeAuthorities() {
 	y.t.Helper()
-	y.each(func(ctx context.Context, c *client.Client) error { return c.RotateCA(ctx) }, api.CATrusted)
+	y.each(func(ctx context.Context, c *client.Client) error { return c.RotateCA(ctx, rest.CABrought{}) }, api.CATrusted)
 	y.waitForNobody()
 	y.each(func(ctx context.Context, c *client.Client) error { return c.UseCA(ctx, false) }, api.CAUsed)
 	y.waitForNobody()
