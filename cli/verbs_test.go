@@ -457,6 +457,6 @@ func TestMembersThatHaveNotJoinedYet(t *testing.T) {
 		z.on("GET /operator/members", answer{status: http.StatusOK, body: `{"members": [{"id": "n2", "alive": "alive"` + joined + `}]}`})
 		r := z.berth(t.Context(), "operator", "members", "--no-headers")
 		require.Zero(t, r.exit, r.errOut)
-		assert.Regexp(t, `^n2 .* -  0 MiB\n$`, r.out)
+		assert.Regexp(t, `^n2 .* -  0 MiB  -  -\n$`, r.out)
 	}
 }
