@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -143,11 +144,26 @@ func (m *machine) try(line string) (stdout, both string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c := within(ctx, m.process, "bash", "-c", "cd /root && umask 077 && { [ ! -e .env ] || . ./.env; } && export BERTH_CLOCK="+m.clock+" && "+line+"\nrc=$?; export -p > /root/.env; exit $rc")
-	var out, all bytes.Buffer
+	var out bytes.Buffer
+	var all joined
 	c.Stdout, c.Stderr = io.MultiWriter(&out, &all), &all
 	err = c.Run()
 	return out.String(), all.String(), err
 }
+
+// joined collects what several streams write at once.
+type joined struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (j *joined) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *joined) String() string { return j.text.String() }
 
 // do is try of a line that must succeed. It returns what was printed on standard output.
 func (m *machine) do(line string) string {

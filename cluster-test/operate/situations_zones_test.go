@@ -45,7 +45,7 @@ func aboutHosts(w *story) []situation {
 				w.do("berth boot --flavor small --name web --count 2")
 				w.do("berth provider inventory set h1 VCPU=1")
 			},
-			sign: symptom{place{at: "node-1", line: "berth host list"}, `VCPU 2/1`},
+			sign: symptom{place{at: "node-1", line: "berth provider usage h1"}, `VCPU +2 +1 +-1 `},
 			books: []book{
 				{section: "A host has more on it than it should", step: step{first: "berth provider usage HOST"}, fill: map[string]string{"HOST": "h1"}},
 				{section: "A host has more on it than it should", step: step{first: "berth provider inventory set HOST CLASS=TOTAL"}, fill: map[string]string{"HOST": "h1", "CLASS": "VCPU", "TOTAL": "4"}},
