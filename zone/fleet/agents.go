@@ -85,5 +85,8 @@ func (f *Fleet) RevokeAgent(ctx context.Context, id api.AgentID) error {
 		}
 		return nil
 	})
+	if err == nil {
+		f.beats.leaveHome(id) // from there it is refused; it may join again anywhere
+	}
 	return err
 }

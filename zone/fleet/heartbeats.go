@@ -65,6 +65,13 @@ func (b *heartbeats) moveHome(a api.AgentID, home string, now time.Time, grace t
 	return true
 }
 
+// leaveHome forgets the home of an agent, whose next call may come from anywhere.
+func (b *heartbeats) leaveHome(a api.AgentID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.home, a)
+}
+
 // silentFor returns how long this leader has not heard from an agent.
 func (b *heartbeats) silentFor(a api.AgentID, now time.Time) time.Duration {
 	b.mu.Lock()

@@ -240,6 +240,8 @@ func TestAnAgentHasOneHome(t *testing.T) {
 	assert.True(t, call("copy", first.Add(HostGraceDefault+1)))
 	assert.False(t, call("here", first.Add(HostGraceDefault+1)))
 	assert.True(t, b.moveHome("b", "copy", first, HostGraceDefault), "another agent")
+	b.leaveHome("a")
+	assert.True(t, call("here", first.Add(HostGraceDefault+1)), "it was revoked, and has joined again")
 	b.resetAll(first)
-	assert.True(t, call("here", first), "a new leader has heard nobody")
+	assert.True(t, call("copy", first), "a new leader has heard nobody")
 }
