@@ -50,9 +50,10 @@ func TestBrokenSituations(t *testing.T) {
 	library := blocks(t, filepath.Join("..", "..", "docs", "runbooks.md"))
 	var mu sync.Mutex // guards what follows
 	var seen []sighting
-	read := map[*block]bool{}
-	all := t.Run("all", func(t *testing.T) {
-		for name, tell := range map[string]func(*story) []situation{"nodes": aboutNodes, "hosts": aboutHosts, "zones": aboutZones, "years": aboutYears} {
+	read, told := map[*block]bool{}, 0
+	stories := map[string]func(*story) []situation{"nodes": aboutNodes, "hosts": aboutHosts, "zones": aboutZones, "years": aboutYears}
+	t.Run("all", func(t *testing.T) {
+		for name, tell := range stories {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				w := &story{town: newTown(t, "chaos"), watched: map[string]target{}, library: library, read: map[*block]bool{}}
@@ -61,6 +62,7 @@ func TestBrokenSituations(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
+				told++
 				seen = append(seen, w.seen...)
 				for b := range w.read {
 					read[b] = true
@@ -71,7 +73,7 @@ func TestBrokenSituations(t *testing.T) {
 	askPromtool(t, seen)
 	for _, b := range library {
 		why := unread[b.about+": "+b.first()]
-		if all {
+		if told == len(stories) { // none failed, and -run has left none out
 			assert.Equal(t, why == "", read[b], "%s: %s: a situation runs it, or it is listed with the reason why not: %s", b.about, b.first(), why)
 		}
 	}
