@@ -34,8 +34,8 @@ const (
 	bootMax       = 4   // instances of one boot
 	callMax       = 8 * time.Second
 	quietMax      = 2 * time.Minute // without faults, for operations that are missing
-	operationsMin = 100_000
-	gatewayMBMin  = 100
+	operationsMin = 60_000
+	gatewayMBMin  = 60
 )
 
 // traffic is clients that use a federation, and the history of what they were told.

@@ -25,7 +25,7 @@ type rule struct {
 	any        []comparison
 }
 
-// comparison compares every group of one metric with a number.
+// comparison compares every group of one metric with a number, or every series with a part of another metric of the same labels.
 type comparison struct {
 	extreme string   // max or min of a group; "" if each series is one
 	by      []string // labels that the series of a group share
@@ -33,6 +33,7 @@ type comparison struct {
 	match   map[string]string // labels that a series must have
 	op      string
 	limit   float64
+	share   string // the metric of which each series is compared with a part; "" for a number
 }
 
 // series is one line of what a process shows, with the labels that Prometheus adds.
@@ -45,6 +46,7 @@ type series struct {
 var (
 	ruleText   = regexp.MustCompile(`(?m)^ +- alert: (\w+)\n +expr: '(.*)'$`)
 	comparing  = regexp.MustCompile(`^(?:(max|min) by \(([^)]*)\) \()?([a-z_]+)(?:\{([^}]*)\})?\)? (==|>|<) ([0-9.e* ]+)$`)
+	sharing    = regexp.MustCompile(`^([a-z_]+) < ([a-z_]+) / ([0-9]+)$`)
 	labelText  = regexp.MustCompile(`(\w+)="([^"]*)"`)
 	seriesText = regexp.MustCompile(`(?m)^([a-z_]+)(?:\{(.*)\})? (\S+)$`)
 )
@@ -61,6 +63,12 @@ func findRule(t *testing.T, name string) *rule {
 		}
 		r := &rule{name: name, expr: strings.ReplaceAll(found[2], "''", "'")}
 		for part := range strings.SplitSeq(r.expr, " or ") {
+			if c := sharing.FindStringSubmatch(part); c != nil {
+				parts, err := strconv.ParseFloat(c[3], 64)
+				require.NoError(t, err)
+				r.any = append(r.any, comparison{metric: c[1], op: "<", share: c[2], limit: 1 / parts})
+				continue
+			}
 			c := comparing.FindStringSubmatch(part)
 			require.NotNil(t, c, "%s: not a comparison: %s", name, part)
 			one := comparison{extreme: c[1], by: strings.Split(c[2], ", "), metric: c[3], match: labelsOf(c[4]), op: c[5], limit: 1}
@@ -91,6 +99,13 @@ func (r *rule) holds(all []series) bool {
 }
 
 func (c *comparison) holds(all []series) bool {
+	if c.share != "" {
+		return slices.ContainsFunc(all, func(s series) bool {
+			return s.metric == c.metric && slices.ContainsFunc(all, func(of series) bool {
+				return of.metric == c.share && maps.Equal(of.labels, s.labels) && s.value < of.value*c.limit
+			})
+		})
+	}
 	groups := map[string]float64{}
 	for n, s := range all {
 		if s.metric != c.metric {

@@ -1,3 +1,5 @@
+//go:build years
+
 package operate
 
 import (

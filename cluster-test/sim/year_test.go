@@ -43,7 +43,7 @@ type year struct {
 	restarts int
 }
 
-// TestAYearInADay: for as many weeks as -weeks says, 52 in "make year", everything about two zones changes but their names. Certificates are
+// TestAYearInADay: for as many weeks as -weeks says, 52 in "make years", everything about two zones changes but their names. Certificates are
 // valid for a week and are renewed; nodes and agents are restarted, and replaced by others elsewhere; all nodes are upgraded, turned back and
 // upgraded again in the first week; the authorities change; and in the second week the child loses all of its nodes, comes back from a
 // backup of the day before, and is confirmed. Something is booted each week and runs for two. No instance runs twice, nothing is lost but what the

@@ -1,3 +1,5 @@
+//go:build years
+
 package upgrade
 
 import (
