@@ -13,11 +13,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"berth/cluster-test/lab"
 )
+
+// pause is between two looks that start processes.
+const pause = 300 * time.Millisecond
 
 // rule is an alert of deploy/alerts.yaml. It holds if one of its comparisons does.
 type rule struct {

@@ -10,16 +10,12 @@ import (
 	"regexp"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/cluster-test/lab"
 )
-
-// pause is between two looks that start processes.
-const pause = 300 * time.Millisecond
 
 // situation is something that breaks, with what shows it and what mends it.
 type situation struct {
