@@ -107,7 +107,7 @@ chaos: ## break federations of real processes and simulated ones for about fourt
 
 # As root with ip, nft and mkfs.ext4, and with the history of the repository: the release before is built from it.
 years: ## break zones in two dozen ways and mend them by the runbooks, upgrade between two releases, let a year pass in a virtual day; about 20 minutes
-	BERTH_NEED_MACHINES=1 $(GO) test -count=1 -v -tags years -parallel 4 -timeout 20m ./cluster-test/operate -run '^TestBrokenSituations$$'
+	BERTH_NEED_MACHINES=1 $(GO) test -count=1 -v -parallel 4 -timeout 20m ./cluster-test/operate -run '^TestBrokenSituations$$' -situations
 	$(GO) test -count=1 -v -tags years -timeout 20m ./cluster-test/upgrade
 	$(GO) test -count=1 -v -timeout 60m ./cluster-test/sim -run '^TestAYearInADay$$' -weeks 52 -seed $(SEED)
 

@@ -1,9 +1,8 @@
-//go:build years
-
 package operate
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 
 	"berth/cluster-test/lab"
 )
+
+var situationsFlag = flag.Bool("situations", false, "break things, and mend them as the runbooks say, which takes minutes")
 
 // situation is something that breaks, with what shows it and what mends it.
 type situation struct {
@@ -44,6 +45,9 @@ type book struct {
 // TestBrokenSituations breaks things in every way that is told of in docs/runbooks.md, and mends each as that page says, as
 // written. Before, and afterwards, no alert is raised.
 func TestBrokenSituations(t *testing.T) {
+	if !*situationsFlag {
+		t.Skip("takes minutes: make years")
+	}
 	lab.Need(t)
 	library := blocks(t, filepath.Join("..", "..", "docs", "runbooks.md"))
 	var mu sync.Mutex // guards what follows

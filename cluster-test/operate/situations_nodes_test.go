@@ -1,5 +1,3 @@
-//go:build years
-
 package operate
 
 import (
