@@ -253,6 +253,7 @@ func TestWaitForWakesThoseConcerned(t *testing.T) {
 		<-looked
 		return looks, done
 	}
+	n.must(put("x", "0")) // a new node concerns everybody
 	_, a := waits(within(t), "a", true)
 	looks, b := waits(within(t), "b", true)
 	n.must(put("x", "1"), boot("c"))
