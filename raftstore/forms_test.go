@@ -128,6 +128,29 @@ func TestAnOlderReleaseComesBack(t *testing.T) {
 	})
 }
 
+// TestAnOlderReleaseIsSentASnapshot: it ends with the same sentence when the entries that it lacks are there no more.
+func TestAnOlderReleaseIsSentASnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := trio(t, newNetwork(), func(c *Config) { c.Form, c.Compact = api.FormFourth, Compaction{Trailing: 1} })
+		for i, n := range nodes {
+			nodes[i] = n.restartedAs(api.FormFifth)
+			leaderOf(t, nodes...).must(reads(n.ID(), api.FormFifth))
+		}
+		lead := leaderOf(t, nodes...)
+		back := others(nodes, lead)[0]
+		back.stop()
+		lead.must(command.FormRaise{To: api.FormFifth})
+		for range 5 {
+			lead.must(put("x", "1"))
+		}
+		require.NoError(t, lead.raft.Snapshot().Error())
+		told := make(chan error, 1)
+		back.cfg.Form, back.cfg.Fatal = api.FormFourth, func(err error) { told <- err }
+		back = back.restart()
+		require.ErrorContains(t, <-told, "the zone writes form 5, and this node reads forms up to 4: start it with the release of the other nodes")
+	})
+}
+
 // TestAFormOfTheFuture is refused at the start, and by the state machine.
 func TestAFormOfTheFuture(t *testing.T) {
 	_, err := Open(Config{ID: "n1", Memory: NewMemory(), Advertise: "n1:1", Stream: newNetwork().listen("n1:1"), Log: discard(), Form: api.FormNewest + 1})

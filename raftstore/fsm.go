@@ -119,6 +119,9 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	f.crash.At(crash.RestoreLoading)
 	st, err := loadAll(r, f.newest)
+	if newer, is := errors.AsType[*state.NewerFormError](err); is { // Raft would be sent it again for ever
+		f.fail(errNewerForm(newer.Form, newer.Newest))
+	}
 	if err != nil {
 		return err
 	}

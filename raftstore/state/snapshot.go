@@ -113,6 +113,14 @@ func (s *State) Save(w io.Writer) error {
 	return nil
 }
 
+// NewerFormError is returned by Load for a snapshot that this node is too old to read.
+type NewerFormError struct{ Form, Newest api.Form }
+
+// Error implements error.
+func (e *NewerFormError) Error() string {
+	return fmt.Sprintf("the snapshot is of form %d, and this node reads forms up to %d", e.Form, e.Newest)
+}
+
 // Load reads what Save wrote, in forms up to newest, into a new state. A stream that is
 // truncated, malformed, or of another version or form is an error, and so is one with a record that
 // refers to what is not there, as far as an index needs it.
@@ -140,7 +148,7 @@ func LoadAhead(r io.Reader, newest api.Form, ahead Ahead) (s *State, err error) 
 	case h.Version != snapshotVersion:
 		return nil, fmt.Errorf("snapshot version %d is unknown; this node reads version %d alone", h.Version, snapshotVersion)
 	case h.Form > newest:
-		return nil, fmt.Errorf("the snapshot is of form %d, and this node reads forms up to %d", h.Form, newest)
+		return nil, &NewerFormError{h.Form, newest}
 	}
 	s = New()
 	s.index, s.now, s.form, s.limits = h.Index, h.Now, max(h.Form, api.FormFirst), limitsAt(h.Form)
