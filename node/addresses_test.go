@@ -131,7 +131,8 @@ func TestANodeMoves(t *testing.T) {
 		m, ok := v.Node("node-2")
 		return ok && m.NodeAddr == other.Addresses().Node && strings.HasPrefix(m.NodeAddr, "127.0.0.8:")
 	})
-	assert.Equal(t, other.Addresses().Node, again.store.Members()[1].Addr)
+	require.Eventually(t, func() bool { return !other.hasMoved() }, patience, 10*time.Millisecond, "Raft, too")
+	require.Eventually(t, func() bool { return again.store.Members()[1].Addr == other.Addresses().Node }, patience, 10*time.Millisecond, "at the leader, too")
 }
 
 // TestAWildcardIsNeverAdvertised: whatever is in the record of a node.

@@ -51,7 +51,7 @@ func TestMetricsOfANode(t *testing.T) {
 		"berth_log_lag 0", `berth_agents{state="connected"} 0`, `berth_build_info{go_version="`,
 	)
 	shows(child, `berth_http_requests_total{code="200",listener="gateway",method="GET",route="/zones/info"} `)
-	assert.NotContains(t, parent.metrics(), "4711")
+	assert.NotContains(t, parent.metrics(), "r-4711")
 	assert.NotContains(t, parent.metrics(), "berth_log_commit_seconds_count 0\n")
 	assert.NotContains(t, parent.metrics(), "berth_log_write_seconds_count 0\n")
 	for _, end := range []struct {

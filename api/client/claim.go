@@ -88,7 +88,7 @@ func (t *taking) takeCandidate(ctx context.Context, from *Candidate) error {
 			Project: t.who.Project, User: t.who.User, Type: t.who.Type, Generation: t.who.Generation,
 		})
 		again := api.CodeOf(err) == api.CodeStale || isPassing(err)
-		if !again || try == ClaimTries || ctx.Err() != nil {
+		if !again || try == ClaimTries {
 			return err
 		}
 		if pause.waitAfter(ctx, try, retryAfter(err)) != nil {

@@ -187,7 +187,7 @@ func (c *Client) doCall(ctx context.Context, q call) ([]byte, error) {
 			return answer.Body, nil
 		case lost && q.ends && api.CodeOf(err) == api.CodeNotFound:
 			return nil, nil
-		case !q.repeats || attempt == AttemptsMax || !isPassing(err) || ctx.Err() != nil:
+		case !q.repeats || attempt == AttemptsMax || !isPassing(err):
 			return nil, afterLost(err, lost)
 		}
 		lost = lost || isUncertain(err)

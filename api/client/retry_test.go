@@ -257,6 +257,14 @@ func TestCallerEndsTheCall(t *testing.T) {
 		_, err := c.ZoneInfo(ctx)
 		require.ErrorIs(t, err, context.Canceled)
 	})
+	ctx, cancel := context.WithCancel(t.Context())
+	c, asked := talk(t, func(int, *http.Request) (*http.Response, error) {
+		cancel() // when the answer is already on its way
+		return refuse(api.CodeUnavailable)
+	})
+	_, err := c.ZoneInfo(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Len(t, *asked, 1)
 }
 
 // A refusal says that nothing was changed only if a zone has made it, and no attempt
