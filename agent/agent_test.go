@@ -396,7 +396,7 @@ func TestForgottenHostsRegisterAgain(t *testing.T) {
 	})
 }
 
-// TestInstancesOfLostHostsEnd: what an agent still has of a host that was written off ends when it
+// TestInstancesOfLostHostsEnd: what an agent still has of a host that was written off ends, volumes too, when it
 // registers the host again, whether it was restarted since or not; what it has of others is left alone.
 func TestInstancesOfLostHostsEnd(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
@@ -405,10 +405,12 @@ func TestInstancesOfLostHostsEnd(t *testing.T) {
 			c := config(z, d, 2)
 			c.Dir = t.TempDir()
 			end := run(t, c)
-			z.set("host-0001", work("a"))
+			volume := work("v")
+			volume.Volume = "standard"
+			z.set("host-0001", work("a"), volume)
 			z.set("host-0002", work("b"))
 			settle()
-			assert.Equal(t, []string{"a", "b"}, running(t, d))
+			assert.Equal(t, []string{"a", "b", "v"}, running(t, d))
 			if restarts {
 				end()
 			}

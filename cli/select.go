@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +22,10 @@ func selectCommand(e *env) *cobra.Command {
 		Use:   "select --flavor FLAVOR --name NAME",
 		Short: "Show the estimate for a boot with the weight of each slot",
 		Long: `Show the slots that this zone and all zones below it could offer for a boot now, with
-the weight of each slot. Nothing is changed. "berth boot --plan" shows the same by
-zone and can save it. If fewer slots than the minimum are offered, the exit code is 5.`,
+the weight of each slot. A weight is shown as the memory that it is worth beyond the
+lowest one (see "berth help zone set"); -o json has it in points. Nothing is changed.
+"berth boot --plan" shows the same by zone and can save it. If fewer slots than the
+minimum are offered, the exit code is 5.`,
 		Example: "  berth select --flavor small --name web --count 400",
 		Args:    exactArgs(),
 	}
@@ -58,8 +60,9 @@ func selectTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 	}
 	t.addRow("RESERVATION", a.Reservation)
 	t.addRow("OFFERED", fmt.Sprintf("%d of %d wanted", offered, wanted))
+	lowest := lowestWeight(a.Weights)
 	for _, g := range a.Weights {
-		t.addRow("WEIGHTS", showWeights(g))
+		t.addRow("WEIGHTS", showWeights(g, lowest))
 	}
 	t.addRow("SEALED PLAN", countThings(int64(len(a.Blob)), "byte"))
 	if checkOffer(a, s) == nil { // too small a plan cannot be booted
@@ -68,15 +71,35 @@ func selectTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 	return append([]table{t}, explainOffer(a, s)...)
 }
 
-// showWeights shows the first weights and the number of the others.
-func showWeights(g []int64) string {
+// lowestWeight returns the lowest weight of all groups, each of which begins with its lowest; 0 without any.
+func lowestWeight(groups [][]int64) int64 {
+	var first []int64
+	for _, g := range groups {
+		if len(g) > 0 {
+			first = append(first, g[0])
+		}
+	}
+	if len(first) == 0 {
+		return 0
+	}
+	return slices.Min(first)
+}
+
+// showWeights shows the first weights, beyond the lowest, and the number of the others.
+func showWeights(g []int64, lowest int64) string {
+	beyond := func(w int64) string {
+		if w == lowest {
+			return "lowest"
+		}
+		return "+" + roundPoints(w-lowest)
+	}
 	var parts []string
 	for i, w := range g {
 		if i == weightsShown {
-			parts = append(parts, fmt.Sprintf("and %d more up to %d", len(g)-i, g[len(g)-1]))
+			parts = append(parts, fmt.Sprintf("and %d more up to %s", len(g)-i, beyond(g[len(g)-1])))
 			break
 		}
-		parts = append(parts, strconv.FormatInt(w, 10))
+		parts = append(parts, beyond(w))
 	}
 	return strings.Join(parts, " ")
 }

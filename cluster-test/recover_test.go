@@ -26,7 +26,8 @@ func TestRecovery(t *testing.T) {
 		count := 2
 		_, err := top.Admin().Boot(t.Context(), rest.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: id}, "")
 		require.NoError(t, err)
-		require.Equal(t, api.BootActive, top.Outcome(top.Token, api.ReservationID(id), lab.SettleTimeout).State)
+		b := top.Outcome(top.Token, api.ReservationID(id), lab.SettleTimeout)
+		require.Equal(t, api.BootActive, b.State, "%+v", b)
 	}
 	boot("r-before")
 

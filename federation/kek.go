@@ -285,12 +285,28 @@ func (f *Federation) RotateKEKWhenDue(ctx context.Context) {
 // FollowKEK asks the other nodes for the key-encryption key in use whenever this one lacks it, until
 // ctx ends: it was changed while this node was away.
 func (f *Federation) FollowKEK(ctx context.Context) {
+	told := false
 	for ctx.Err() == nil {
-		if v := f.view(); v.Zone != "" && f.keys.KEKs().find(v.KEK) < 0 {
-			f.fetchKEKs(ctx, v)
+		if f.LacksKEK() {
+			if !told {
+				f.log.WarnContext(ctx, "this node lacks the key-encryption key in use, and opens no secret of the zone until another node gives it")
+				told = true
+			}
+			f.fetchKEKs(ctx, f.view())
+		}
+		if told && !f.LacksKEK() {
+			f.log.InfoContext(ctx, "this node has the key-encryption key in use")
+			told = false
 		}
 		backoff.Sleep(ctx, kekCheckEvery)
 	}
+}
+
+// LacksKEK reports whether this node does not have the key-encryption key in use, as far as it has applied the log: it was
+// away when that was changed, or its file of keys is another node's.
+func (f *Federation) LacksKEK() bool {
+	v := f.view()
+	return v.Zone != "" && f.keys.KEKs().find(v.KEK) < 0
 }
 
 // fetchKEKs asks one node after the other for the key in use.

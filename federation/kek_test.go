@@ -115,9 +115,11 @@ func TestANodeThatWasAwayGetsTheKey(t *testing.T) {
 	p.keks = first // as on the disk of one that was away
 	p.serve(nil)
 	require.Error(t, p.opensAll(p.keys))
+	require.True(t, p.LacksKEK())
 	p.nodes = map[string]*Keys{"node-3.zone:7602": others["node-3"]}
 	p.fetchKEKs(t.Context(), p.view())
 	require.NoError(t, p.opensAll(p.keys))
+	assert.False(t, p.LacksKEK())
 	assert.Len(t, p.keks, 2, "it keeps them")
 }
 

@@ -62,6 +62,11 @@ func failureOf(op string, err error, index uint64) error {
 	if fateOf(err, index) == unknown {
 		return api.Wrap(api.CodeTimeout, op, msgUnknown, err)
 	}
+	return unwrittenError(op, err)
+}
+
+// unwrittenError returns the error of a call of which nothing was written.
+func unwrittenError(op string, err error) error {
 	msg := msgBusy
 	switch {
 	case errors.Is(err, raft.ErrNotLeader):

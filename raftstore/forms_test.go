@@ -2,12 +2,16 @@ package raftstore
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/crash"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -126,6 +130,69 @@ func TestAnOlderReleaseComesBack(t *testing.T) {
 		_, err := Open(nodes[i].cfg)
 		require.ErrorContains(t, err, "the zone writes form 5, and this node reads forms up to 4", "its log has it now")
 	})
+}
+
+// TestANewLeaderLearnsTheForm: a leader that has been elected, and has not applied the entry of the one before that raised the form,
+// writes nothing in the older form behind it.
+func TestANewLeaderLearnsTheForm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over, slow := newNetwork(), make(chan struct{})
+		var held atomic.Value // the node that writes no entries until slow is closed
+		held.Store(api.NodeID(""))
+		nodes := trio(t, over, func(c *Config) {
+			c.Form = api.FormFourth
+			id := c.ID
+			c.Crash = func(p crash.Point) {
+				if p == crash.LogWriting && held.Load() == id {
+					<-slow
+				}
+			}
+		})
+		for i, n := range nodes {
+			nodes[i] = n.restartedAs(api.FormFifth)
+			leaderOf(t, nodes...).must(reads(n.ID(), api.FormFifth))
+		}
+		old := leaderOf(t, nodes...)
+		next, third := others(nodes, old)[0], others(nodes, old)[1]
+		over.cut(third.cfg.Advertise, true)
+		old.must(command.FormRaise{To: api.FormFifth})
+		over.cut(old.cfg.Advertise, true)
+		require.Equal(t, api.FormFourth, next.Form(), "nobody has told it that the entry counts")
+		held.Store(third.ID())
+		over.cut(third.cfg.Advertise, false)
+		for !next.IsLeader() {
+			time.Sleep(time.Millisecond)
+		}
+		said := make(chan error, 1)
+		go func() {
+			_, err := next.Propose(within(t), put("a", "1"))
+			said <- err
+		}()
+		synctest.Wait()
+		require.Equal(t, api.FormFourth, next.Form(), "it leads, and has yet to apply the entry")
+		close(slow)
+		err := <-said
+		require.Equal(t, api.CodeUnavailable, api.CodeOf(err))
+		require.ErrorContains(t, err, "the zone has just begun to write form 5")
+		next.must(put("a", "2"))
+		third.sees("a", "2")
+		require.Equal(t, []api.Form{api.FormFourth, api.FormFifth}, slices.Compact(formsOf(t, next)), "forms of entries never fall")
+	})
+}
+
+// formsOf returns the forms of all entries in the log of a node.
+func formsOf(t *testing.T, n *node) (all []api.Form) {
+	t.Helper()
+	first, _ := n.stores.logs.FirstIndex()
+	last, _ := n.stores.logs.LastIndex()
+	for i := first; i <= last; i++ {
+		var l raft.Log
+		require.NoError(t, n.stores.logs.GetLog(i, &l))
+		if l.Type == raft.LogCommand {
+			all = append(all, formOfEntry(l.Data))
+		}
+	}
+	return all
 }
 
 // TestAnOlderReleaseIsSentASnapshot: it ends with the same sentence when the entries that it lacks are there no more.

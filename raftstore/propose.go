@@ -100,7 +100,11 @@ func (s *Store) proposeQueued(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		batch := s.dropOutdated(s.queue.takeBatch())
+		batch, err := s.takeCurrent(ctx)
+		if err != nil {
+			handing.noteError(err)
+			continue
+		}
 		if len(batch) == 0 {
 			continue
 		}
@@ -112,7 +116,7 @@ func (s *Store) proposeQueued(ctx context.Context) {
 		for _, p := range batch {
 			commands += p.count
 		}
-		err := answerBatch(batch, s.raft.Apply(entry, s.cfg.Timeout))
+		err = answerBatch(batch, s.raft.Apply(entry, s.cfg.Timeout))
 		s.measures.noteEntry(commands, s.cfg.Now().Sub(began), err)
 		handing.noteError(err)
 	}
@@ -127,6 +131,22 @@ func formRaised(cmds []command.Command) api.Form {
 		}
 	}
 	return api.FormFirst
+}
+
+// takeCurrent takes the next batch from the queue, without what was encoded in an older form than the zone writes. A leader that has
+// just been elected learns that form from what its predecessors have left in the log.
+func (s *Store) takeCurrent(ctx context.Context) ([]*proposal, error) {
+	batch := s.queue.takeBatch()
+	if len(batch) == 0 {
+		return nil, nil
+	}
+	if err := s.confirmTerm(ctx, s.Term()); err != nil {
+		for _, p := range batch {
+			p.answer(nil, unwrittenError(opPropose, err))
+		}
+		return nil, err
+	}
+	return s.dropOutdated(batch), nil
 }
 
 // dropOutdated refuses the proposals of a batch that were encoded before the zone began to write a newer form, and returns the

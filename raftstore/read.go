@@ -167,11 +167,8 @@ func (s *Store) confirmIndex(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	term := s.Term()
-	if s.ready.Load() != term {
-		if err := s.awaitBarrier(ctx); err != nil {
-			return 0, err
-		}
-		s.ready.Store(term)
+	if err := s.confirmTerm(ctx, term); err != nil {
+		return 0, err
 	}
 	index := s.raft.CommitIndex()
 	if err := s.awaitCall(ctx, func() error { return s.raft.VerifyLeader().Error() }); err != nil {
@@ -181,6 +178,18 @@ func (s *Store) confirmIndex(ctx context.Context) (uint64, error) {
 		return 0, raft.ErrNotLeader
 	}
 	return index, nil
+}
+
+// confirmTerm returns when View holds all that was in the log when the term began.
+func (s *Store) confirmTerm(ctx context.Context, term uint64) error {
+	if s.ready.Load() == term {
+		return nil
+	}
+	if err := s.awaitBarrier(ctx); err != nil {
+		return err
+	}
+	s.ready.Store(term)
+	return nil
 }
 
 // awaitBarrier returns when everything that is in the log has been applied here. Raft

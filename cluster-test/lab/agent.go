@@ -36,7 +36,7 @@ func (z *Zone) ProcessAgent(name string, reserveMB int64) *AgentProc {
 		"--reserve", fmt.Sprintf("memory_mb=%d", reserveMB))
 }
 
-// addAgent joins an agent on a machine of its own and waits until its hosts are up.
+// addAgent joins an agent on a machine of its own and waits until all nodes know its hosts.
 func (z *Zone) addAgent(name string, hosts int, args ...string) *AgentProc {
 	z.T.Helper()
 	before := len(z.Hosts())
@@ -52,8 +52,10 @@ func (z *Zone) addAgent(name string, hosts int, args ...string) *AgentProc {
 		if !a.Running() {
 			require.Fail(z.T, "the agent has ended", a.Tail(3))
 		}
-		if now := len(z.Hosts()); now < before+hosts {
-			return fmt.Errorf("%d of %d", now-before, hosts)
+		for _, n := range z.Running() { // each may answer a parent
+			if now := len(n.hosts()); now < before+hosts {
+				return fmt.Errorf("%d of %d at %s", now-before, hosts, n.ID)
+			}
 		}
 		return nil
 	})

@@ -254,7 +254,13 @@ func (z *Zone) MemberToken(project string, role api.UserRole) string {
 // Hosts returns all hosts of the zone, as shown to its operator.
 func (z *Zone) Hosts() []rest.Host {
 	z.T.Helper()
-	return readAll(z, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[rest.Host], error) {
+	return z.Leader().hosts()
+}
+
+// hosts returns all hosts that this node knows.
+func (n *NodeProc) hosts() []rest.Host {
+	n.Zone.T.Helper()
+	return readAllAt(n, func(ctx context.Context, c *client.Client, o client.ListOptions) (client.Page[rest.Host], error) {
 		return c.Hosts(ctx, o)
 	})
 }
@@ -278,7 +284,14 @@ func (z *Zone) Volumes() []rest.Volume {
 // readAll reads every page of a list, at the leader.
 func readAll[T any](z *Zone, list func(context.Context, *client.Client, client.ListOptions) (client.Page[T], error)) []T {
 	z.T.Helper()
-	c := z.Leader().Client(z.Token)
+	return readAllAt(z.Leader(), list)
+}
+
+// readAllAt is readAll at one node.
+func readAllAt[T any](n *NodeProc, list func(context.Context, *client.Client, client.ListOptions) (client.Page[T], error)) []T {
+	z := n.Zone
+	z.T.Helper()
+	c := n.Client(z.Token)
 	var out []T
 	var o client.ListOptions
 	for {

@@ -110,7 +110,7 @@ var daemon = regexp.MustCompile(`^berth (node|agent) --dir (\S+)`)
 var asks = regexp.MustCompile(`--(lost|force)$|operator recover|zone relink|ca (use|finish)$`)
 
 // looks matches lines that say by their exit code what they find, or that find nothing at a machine that is broken.
-var looks = regexp.MustCompile(`^(journalctl|systemctl status)|--what-if$|^berth (operator members|operator keyring rotate|explain)`)
+var looks = regexp.MustCompile(`^(journalctl|systemctl status)|--what-if$|^berth (operator members|explain)`)
 
 // writes matches the file that a line writes for another machine.
 var writes = regexp.MustCompile(`> ((?:join|link|agent)\.token)`)

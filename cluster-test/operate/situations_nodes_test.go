@@ -164,8 +164,12 @@ func aboutOneNode() []situation {
 				w.do("cp other/kek /var/lib/berth/kek")
 				w.supervise(w.at("node-1"), "start", "berth-node")
 			},
+			alert: "BerthKEKMissing",
 			sign:  symptom{place{at: "node-1", line: "berth operator keyring rotate"}, "does not have the zone's newest key-encryption key"},
-			books: []book{{section: "The key file of a node is wrong", step: step{first: "berth operator keyring rotate"}, fill: map[string]string{"KEK": "right.kek"}}},
+			books: []book{
+				{section: "BerthKEKMissing", step: step{first: lookAtMembers}},
+				{section: "BerthKEKMissing", step: step{first: "systemctl stop berth-node"}, fill: map[string]string{"KEK": "right.kek"}},
+			},
 		},
 		{
 			name: "two processes have one folder",

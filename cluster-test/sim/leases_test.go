@@ -281,22 +281,27 @@ func (w *world) bootBeside(step int) {
 // them and beside them, while leaders are killed, links are cut and clocks jump: no lease is ever half, what was
 // acknowledged is kept, each starts once and ends once, and nothing is left of those that ended.
 func TestLeasesOverZones(t *testing.T) {
-	sum, seeds := map[string]int{}, []uint64{1, 2}
 	if *seedFlag != 0 {
-		seeds = []uint64{*seedFlag}
+		synctest.Test(t, func(t *testing.T) { leaseLife(t, *seedFlag, map[string]int{}) })
+		return
 	}
-	for _, seed := range seeds {
+	floor := map[string]int{"created": 10, "updated": 5, "deleted": 2, "started": 6, "ended": 6, "booted into": 2, "evictions": 8, "boots again": 3, "lent": 1}
+	sum := map[string]int{}
+	lacks := func() (what []string) {
+		for k, least := range floor {
+			if sum[k] < least {
+				what = append(what, k)
+			}
+		}
+		return what
+	}
+	for seed := uint64(1); seed <= 2 || seed <= 8 && len(lacks()) > 0; seed++ { // who runs first is not drawn, so what happens is not always the same
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { leaseLife(t, seed, sum) })
 		})
 	}
 	t.Log(sum)
-	if *seedFlag != 0 {
-		return
-	}
-	for what, least := range map[string]int{"created": 10, "updated": 5, "deleted": 2, "started": 6, "ended": 6, "booted into": 2, "evictions": 8, "boots again": 3, "lent": 1} {
-		assert.GreaterOrEqual(t, sum[what], least, what)
-	}
+	assert.Empty(t, lacks())
 }
 
 // TestLeasesOfZonesThatWereAway lets all zones be away for longer than several events of

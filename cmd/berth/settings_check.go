@@ -249,5 +249,5 @@ so taking the line of a kept setting out of the file changes nothing.
 **Check it** with ` + "`berth config check FILE`, for an agent with `--agent`" + `. ` + "`berth config show`" + ` prints a file with all settings as comments.
 
 **Reload.** On SIGHUP a process reads its file again. It takes over the settings that are marked below, logs what has changed, and warns of those that need a
-restart. A file with a mistake changes nothing, and is an error in the log.
+restart. The files of certificates that it names are read again, too. A file with a mistake changes nothing, and is an error in the log.
 `

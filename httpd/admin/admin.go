@@ -45,6 +45,8 @@ type Config struct {
 	Disk func() (free, total int64, err error)
 	// CADue reports whether the authority of the zone should be changed; nil for nothing.
 	CADue func() bool
+	// LacksKEK reports whether this node lacks the key-encryption key in use; nil for nothing.
+	LacksKEK func() bool
 	// Refused returns how many calls this process has refused by their rate; nil for nothing.
 	Refused func() map[rates.Class]uint64
 	// Waiting returns how many calls wait for their turn, and Share how much of what this process may do at once it
@@ -139,6 +141,7 @@ var (
 	readable  = nodeMetrics.gauge("berth_form_readable", "Newest form that all nodes of the zone read.")
 	stateSize = nodeMetrics.gauge("berth_state_bytes", "Estimated size of the replicated state in a backup.")
 	kekDue    = nodeMetrics.gauge("berth_kek_due", "1 if a removed node has the key-encryption key in use.")
+	kekLacks  = nodeMetrics.gauge("berth_kek_missing", "1 if this node lacks the key-encryption key in use: it opens no secret of the zone.")
 	caDue     = nodeMetrics.gauge("berth_ca_due", "1 if a removed node has the key of the zone's certificate authority, or that ends within a year.")
 	certEnds  = nodeMetrics.gauge("berth_certificate_expiry_seconds", "Time until a certificate of this node ends, by its role.", "role")
 	certLives = nodeMetrics.gauge("berth_certificate_lifetime_seconds", "Time from the begin to the end of a certificate of this node, by its role.", "role")
@@ -193,6 +196,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(kekDue, map[bool]float64{true: 1}[v.KEKDue > 0])
 	if c.CADue != nil {
 		gauge(caDue, map[bool]float64{true: 1}[c.CADue()])
+	}
+	if c.LacksKEK != nil {
+		gauge(kekLacks, map[bool]float64{true: 1}[c.LacksKEK()])
 	}
 	gauge(leads, map[bool]float64{true: 1}[self])
 	states := map[api.HostState]int{api.HostUp: 0, api.HostDown: 0}

@@ -71,7 +71,7 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 		View:  func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
 		Form:  func() api.Form { return api.FormNewest },
 		Now:   func() api.Instant { return 100_000 },
-		CADue: func() bool { return true }, Certificates: func() map[string]Life {
+		CADue: func() bool { return true }, LacksKEK: func() bool { return true }, Certificates: func() map[string]Life {
 			return map[string]Life{"node": {time.UnixMilli(60_000), time.UnixMilli(160_000)}, "api": {time.UnixMilli(0), time.UnixMilli(40_000)}}
 		},
 		Clocks: func() map[api.NodeID]time.Duration { return map[api.NodeID]time.Duration{"n1": -2 * time.Second} },
@@ -125,7 +125,7 @@ func TestMetrics(t *testing.T) {
 	}
 	assert.Equal(t, map[string]float64{
 		"berth_applied_index": 6, "berth_raft_term": 7, "berth_form_written": 1, "berth_form_readable": float64(api.FormNewest), "berth_leader": 1,
-		"berth_state_bytes": float64(busy(t).SizeBytes()), "berth_kek_due": 0, "berth_ca_due": 1, "berth_backup_age_seconds": 10, "berth_backup_bytes": 0, "berth_backup_failed": 1, "berth_backup_failures_total": 2, "berth_certificate_expiry_seconds node": 60, "berth_certificate_expiry_seconds api": -60, "berth_clock_offset_seconds n1": -2, "berth_disk_free_bytes": 3, "berth_disk_total_bytes": 4, "berth_certificate_lifetime_seconds node": 100, "berth_certificate_lifetime_seconds api": 40,
+		"berth_state_bytes": float64(busy(t).SizeBytes()), "berth_kek_due": 0, "berth_kek_missing": 1, "berth_ca_due": 1, "berth_backup_age_seconds": 10, "berth_backup_bytes": 0, "berth_backup_failed": 1, "berth_backup_failures_total": 2, "berth_certificate_expiry_seconds node": 60, "berth_certificate_expiry_seconds api": -60, "berth_clock_offset_seconds n1": -2, "berth_disk_free_bytes": 3, "berth_disk_total_bytes": 4, "berth_certificate_lifetime_seconds node": 100, "berth_certificate_lifetime_seconds api": 40,
 		"berth_hosts up": 1, "berth_hosts down": 1, "berth_instances BUILD": 1,
 		"berth_admission_waiting": 1, "berth_admission_batches_total": 2, "berth_admission_boots_total yes": 7, "berth_admission_boots_total no": 3,
 		"berth_admission_conflicts_total": 3, "berth_admission_seconds_total plan": 1.5, "berth_admission_seconds_total log": 2,
