@@ -25,6 +25,8 @@ VULNDB    ?= https://vuln.go.dev
 SIGN_KEY  ?=
 
 GO      ?= go
+# Without symbols for debuggers, which take a third of the time to link, and without vet, which make lint runs.
+GOTEST   = $(GO) test -vet=off -ldflags=-w
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FORGED   = $(shell awk 'BEGIN { printf "%d", 10000000 * $(SCALE) }')
 ZONEHOURS = 10
@@ -42,10 +44,9 @@ help: ## list the targets
 build: ## build bin/berth
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/berth ./cmd/berth
 
-# One package more than there are processors at a time: many tests wait. Without symbols for
-# debuggers, which take a third of the time to link, and without vet, which make lint runs.
+# One package more than there are processors at a time: many tests wait.
 test: ## run every test
-	$(GO) test -vet=off -ldflags=-w -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1))) -timeout 8m ./...
+	$(GOTEST) -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1))) -timeout 8m ./...
 
 race: ## run every test, shuffled, with the race detector
 	$(GO) test -race -shuffle=on -timeout 10m ./...
@@ -87,10 +88,10 @@ cluster: ## run the tests of whole zones alone, and say what they do
 
 # Needs the stock client: apt-get install python3-openstackclient python3-osc-placement python3-blazarclient.
 openstack: ## drive the placement and the reservation API with the stock client of OpenStack
-	$(GO) test -tags openstack -count=1 -timeout 10m ./cluster-test/openstack
+	$(GOTEST) -tags openstack -count=1 -timeout 10m ./cluster-test/openstack
 
 sim: ## run federations in virtual time, new seeds until SIMTIME has passed
-	$(GO) test -count=1 -v -timeout 0 ./cluster-test/sim -run '^TestSeeds$$' -for $(SIMTIME)
+	$(GOTEST) -count=1 -v -timeout 0 ./cluster-test/sim -run '^TestSeeds$$' -for $(SIMTIME)
 
 # As root with nft, ip and mkfs.ext4, machines are network namespaces with disks of
 # their own. Without, it fails, unless BERTH_CHAOS_WITHOUT=disks,namespaces says that
@@ -98,11 +99,11 @@ sim: ## run federations in virtual time, new seeds until SIMTIME has passed
 # done, and how much of it was. Most tests wait most of the time: three at a time load
 # two cores.
 chaos: ## break federations of real processes and simulated ones for about fourteen minutes, SCALE times as much
-	$(GO) test -count=1 -v -parallel 3 -timeout $(CHAOSMAX) -tags chaos ./cluster-test/chaos -scale $(SCALE) \
+	$(GOTEST) -count=1 -v -parallel 3 -timeout $(CHAOSMAX) -tags chaos ./cluster-test/chaos -scale $(SCALE) \
 		$(if $(LEDGER),-ledger $(abspath $(LEDGER))) $(if $(GATES),-gates $(abspath $(GATES)))
-	$(GO) test -count=1 -v -timeout $(CHAOSMAX) ./buildplan/seal -run '^TestForged' -forged $(FORGED)
+	$(GOTEST) -count=1 -v -timeout $(CHAOSMAX) ./buildplan/seal -run '^TestForged' -forged $(FORGED)
 	@$(if $(GATES),echo "gate | chaos: forged blobs | $(FORGED) | $(FORGED) | ran" >> $(GATES))
-	$(GO) test -count=1 -v -timeout $(SIMMAX) ./cluster-test/sim -run '^TestSeeds$$' -for $(CHAOSTIME) -hours $(ZONEHOURS)
+	$(GOTEST) -count=1 -v -timeout $(SIMMAX) ./cluster-test/sim -run '^TestSeeds$$' -for $(CHAOSTIME) -hours $(ZONEHOURS)
 	@$(if $(GATES),echo "gate | chaos: simulated zone hours | $(ZONEHOURS) | $(ZONEHOURS) | ran" >> $(GATES))
 
 # As root with ip, nft and mkfs.ext4, and with the history of the repository: the release before is built from it.

@@ -18,7 +18,7 @@ import (
 
 // bookHistories is how many histories are played, and bookShort how many in short tests.
 const (
-	bookHistories = 100_000
+	bookHistories = 50_000
 	bookShort     = 5_000
 	bookTables    = 500 // histories on one table
 )

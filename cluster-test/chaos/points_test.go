@@ -30,11 +30,13 @@ import (
 const (
 	sagasPerRound = 13
 	sagaCount     = 14 // instances of each: more than there are hosts, so every zone takes part
+	drainSagas    = 5  // fit on the other hosts of the zone when one is drained, wherever they are
 	pointsRoom    = 80 // in each zone: an instance more on a host outweighs the rounding of weights
 
 	repeatsMax  = 40 // further boots, while the point is not reached
 	repeatEvery = 250 * time.Millisecond
-	auditEvery  = 8 // rounds
+	auditEvery  = 8 // rounds of a federation
+	pointFleets = 2 // federations that share the points: a round waits most of the time
 )
 
 // act is what clients do while a process is to end at a point.
@@ -91,9 +93,21 @@ func rounds() []where {
 }
 
 // TestNamedPoints ends a process at each point while a dozen boots are in flight,
-// lets it come back, and waits until each of them is whole or gone.
+// lets it come back, and waits until each of them is whole or gone. Each of pointFleets federations
+// takes its share of the points.
 func TestNamedPoints(t *testing.T) {
 	t.Parallel()
+	for share := range pointFleets {
+		t.Run(fmt.Sprint("share ", share), func(t *testing.T) {
+			t.Parallel()
+			endAtPoints(t, share)
+		})
+	}
+}
+
+// endAtPoints goes through one share of the points in a federation of its own.
+func endAtPoints(t *testing.T, share int) {
+	t.Helper()
 	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=40:40"}}, 1, pointsRoom)
 	f.realAgent(t, pointsRoom/4)
 	for _, z := range f.zones() {
@@ -113,7 +127,7 @@ func TestNamedPoints(t *testing.T) {
 	}
 	f.supervise()
 	f.Allow(func(e lab.Exit) bool { return strings.Contains(e.Last, "berth: crash point") })
-	for n := 0; sums.sagas() < scaled(500) || n < len(rounds()); n++ {
+	for n := share; sums.sagas() < scaled(500) || n < len(rounds()); n += pointFleets {
 		p.round(n, rounds()[n%len(rounds())])
 	}
 	p.clear()
@@ -246,6 +260,9 @@ func (p *points) round(n int, at where) {
 	for i := range sagasPerRound {
 		ids = append(ids, api.ReservationID(fmt.Sprintf("r%d-%d", n, i)))
 	}
+	if at.act == draining {
+		ids = ids[:drainSagas]
+	}
 	if at.act == releasing || at.act == deleting || at.act == draining {
 		p.bootAll(ctx, ids)
 	}
@@ -274,7 +291,7 @@ func (p *points) round(n int, at where) {
 	ends := p.settle(ctx, at, ids)
 	t.Logf("round %d: %s of %s ended at %s with %d under way: %v", n, at.act, at.zone, at.point, cut, ends)
 	p.clear()
-	if n%auditEvery == 0 {
+	if n/pointFleets%auditEvery == 0 {
 		p.Audit()
 	}
 }
