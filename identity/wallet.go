@@ -62,8 +62,16 @@ type Wallet struct {
 	dir     string
 	zone    api.ZoneID
 	held    atomic.Pointer[map[Role]*Credentials] // never changed in place
-	trusted atomic.Pointer[[][]byte]              // in DER, the older one first; never changed in place
+	trusted atomic.Pointer[trust]                 // never changed in place
 }
+
+// trust is the authorities that a wallet trusts, the older one first. Their pins are looked at for every call.
+type trust struct {
+	ders [][]byte
+	pins []Pin
+}
+
+func newTrust(ders [][]byte) *trust { return &trust{ders, PinsOf(ders)} }
 
 // OpenWallet loads the credentials of roles, at least one, from dir, and the authorities. Without a
 // file of authorities it trusts that of the first credentials. Errors are those of LoadDir.
@@ -89,7 +97,7 @@ func OpenWallet(dir string, roles ...Role) (*Wallet, error) {
 		return nil, fmt.Errorf("loading authorities: %w", err)
 	}
 	w.held.Store(&held)
-	w.trusted.Store(&trusted)
+	w.trusted.Store(newTrust(trusted))
 	return w, nil
 }
 
@@ -111,10 +119,10 @@ func (w *Wallet) Of(r Role) func() *Credentials { return func() *Credentials { r
 
 // Trusted returns the certificates of the zone's authorities in DER, the older one first. The
 // caller must not change them.
-func (w *Wallet) Trusted() [][]byte { return *w.trusted.Load() }
+func (w *Wallet) Trusted() [][]byte { return w.trusted.Load().ders }
 
-// Pins returns the pins of Trusted.
-func (w *Wallet) Pins() []Pin { return PinsOf(w.Trusted()) }
+// Pins returns the pins of Trusted. The caller must not change them.
+func (w *Wallet) Pins() []Pin { return w.trusted.Load().pins }
 
 // Trust replaces the authorities. They are on the disk before they are trusted.
 func (w *Wallet) Trust(ders [][]byte) error {
@@ -124,7 +132,7 @@ func (w *Wallet) Trust(ders [][]byte) error {
 	if err := SaveAuthorities(w.dir, ders); err != nil {
 		return err
 	}
-	w.trusted.Store(&ders)
+	w.trusted.Store(newTrust(ders))
 	return nil
 }
 
