@@ -46,6 +46,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Now is the clock for the deadlines of connections.
 	Now func() time.Time
+	// Drain lets Run wait for the library's own goroutines too, which takes seconds: virtual time must pass for them.
+	Drain bool
 }
 
 // Tuning sets the pace of a pool. All members should have the same.

@@ -57,7 +57,7 @@ func FuzzMembers(f *testing.F) {
 			cfg := Config{
 				Name: "zone", Self: SyntheticName("zone", "z1", "n1"), Endpoints: func() []string { return nil },
 				Dial:   func(context.Context, string) (net.Conn, error) { return nil, errUnreachable },
-				Digest: func() *api.Digest { return nil }, Peers: &memory{}, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+				Digest: func() *api.Digest { return nil }, Peers: &memory{}, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Drain: true,
 			}
 			p, err := New(cfg)
 			require.NoError(t, err)

@@ -57,9 +57,10 @@ func New(cfg Config) (*Pool, error) {
 
 // Run takes part in the pool until ctx ends: it joins, keeps rejoining with capped
 // backoff, and spreads the digest. At the end it announces its departure, for at most a
-// second, and returns when everything that it started has stopped, which takes another
-// probe interval, or up to four if members did not answer. It returns nil after ctx has
-// ended and fails with api.CodeConflict on a second call.
+// second, and returns when nothing that it started does anything any more; with Config.Drain
+// when all of it has stopped, which takes another probe interval, or up to four if members
+// did not answer. It returns nil after ctx has ended and fails with api.CodeConflict on a
+// second call.
 func (p *Pool) Run(ctx context.Context) error {
 	const op = "gossip.Run"
 	if !p.started.CompareAndSwap(false, true) {
@@ -89,6 +90,9 @@ func (p *Pool) Run(ctx context.Context) error {
 		p.cfg.Logger.Warn("closing a gossip pool failed", "pool", p.cfg.Name, "err", err)
 	}
 	loops.Wait()
+	if !p.cfg.Drain {
+		return nil
+	}
 	// memberlist does not wait for its own goroutines. With all connections
 	// closed, the last to end is a probe that waits out its interval, stretched by
 	// how unwell this node was when it began.

@@ -91,7 +91,7 @@ func (w *world) start(endpoint, id string, others []string, change func(*Config)
 			defer mu.Unlock()
 			return own
 		},
-		Peers: n.store, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+		Peers: n.store, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Drain: true,
 	}
 	n.say = func(d *api.Digest) {
 		mu.Lock()

@@ -389,7 +389,7 @@ func (n *Node) Run(ctx context.Context) error {
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })
 	doors.Go(func() { agentGate.acceptConns(ctx) })
 	doors.Go(func() { n.watchLeader(ctx) })
-	doors.Go(func() { n.pools.runPools(ctx) })
+	base.Go(func() { n.pools.runPools(ctx) }) // nobody waits for their goodbyes before another node leads
 	doors.Go(func() { n.pools.acceptConns(ctx, gatewayGate.roomFor(api.ALPNGossip)) })
 	base.Go(func() { n.pools.acceptConns(core, n.nodeGate.roomFor(api.ALPNGossip)) })
 	doors.Go(func() { n.store.Leading(ctx, n.runLeader) })

@@ -47,7 +47,7 @@ func newPools(n *Node) (*pools, error) {
 		},
 		Digest: func() *api.Digest { return n.federation.Digest() },
 		Zones:  []api.ZoneID{n.rec.Zone}, Peers: peerFile{n.dir, federation.OwnPool},
-		Tuning: gossip.ZoneTuning(), Logger: n.log, Now: n.now,
+		Tuning: gossip.ZoneTuning(), Logger: n.log, Now: n.now, Drain: n.opts.Net != nil,
 	})
 	p.zone = zone
 	return p, err
@@ -136,7 +136,7 @@ func (p *pools) openPool(l *api.Link) (*gossip.Pool, error) {
 		},
 		Digest: func() *api.Digest { return n.federation.DigestFor(l) },
 		Zones:  []api.ZoneID{n.rec.Zone, l.Zone}, Peers: peerFile{n.dir, string(l.ID)},
-		Tuning: linkTuning(), Logger: n.log, Now: n.now,
+		Tuning: linkTuning(), Logger: n.log, Now: n.now, Drain: n.opts.Net != nil,
 	})
 }
 
