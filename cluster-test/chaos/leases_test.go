@@ -29,6 +29,7 @@ const (
 	leaseMost   = 70 // slots of one lease: then it needs all zones
 	leaseCalls  = 6  // clients
 	leasesWhile = 45 * time.Second
+	leasesScale = 0.5              // least scale of it: leases last a minute or more
 	leasesDown  = 70 * time.Second // all zones: longer than a lease of a minute
 
 	sleepMargin = 8 * time.Second // before a lease begins that is to begin while all sleep
@@ -67,7 +68,7 @@ func TestLeases(t *testing.T) {
 	m := &tenants{fleet: f, dice: rngOf(f.Seed + 1), ended: map[api.LeaseID]bool{}, count: map[string]int{}}
 	kept := m.keep(t)
 	m.start(t)
-	for began := time.Now(); time.Since(began) < time.Duration(float64(leasesWhile)**scaleFlag) || time.Now().Second() < 15 || time.Now().Second() > 40; {
+	for began := time.Now(); time.Since(began) < time.Duration(float64(leasesWhile)*max(*scaleFlag, leasesScale)) || time.Now().Second() < 15 || time.Now().Second() > 40; {
 		kind := leaseFaults[n.intn(len(leaseFaults))]
 		f := faults[slices.IndexFunc(faults, func(f fault) bool { return f.kind == kind })]
 		_, err := n.inject(t.Context(), f)
@@ -395,7 +396,7 @@ func (m *tenants) judge(t *testing.T, kept map[string]api.LeaseID, before, after
 	for what, least := range map[string]int{"made": 10, "booted into": 2, "looked at ACTIVE": 5, "looked at PENDING": 2, "deleted": 2} {
 		assert.GreaterOrEqual(t, m.count[what], least, what)
 	}
-	for what, least := range map[string]int{"lease started": 5, "lease ended": 3, "lease updated": 2} {
+	for what, least := range map[string]int{"lease started": 5, "lease ended": 1, "lease updated": 2} {
 		assert.GreaterOrEqual(t, outcomes[what], least, what)
 	}
 	m.scan(t, e)
