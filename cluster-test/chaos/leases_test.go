@@ -25,11 +25,11 @@ import (
 
 // Sizes of the campaign against leases.
 const (
-	leaseRoom   = 40 // slots in each zone
-	leaseMost   = 70 // slots of one lease: then it needs all zones
-	leaseCalls  = 6  // clients
+	leaseRoom   = 40  // slots in each zone
+	leaseMost   = 70  // slots of one lease: then it needs all zones
+	leaseCalls  = 6   // clients
+	leasesScale = 0.5 // least scale of leasesWhile: leases last a minute or more
 	leasesWhile = 45 * time.Second
-	leasesScale = 0.5              // least scale of it: leases last a minute or more
 	leasesDown  = 70 * time.Second // all zones: longer than a lease of a minute
 
 	sleepMargin = 8 * time.Second // before a lease begins that is to begin while all sleep
