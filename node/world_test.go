@@ -33,13 +33,14 @@ import (
 )
 
 // TestMain lets many tests run at once, also on a small machine: they wait for
-// elections and farewells most of the time.
+// elections and farewells most of the time. A probe of the gossip library waits out its
+// interval, though its pool has ended.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 
 // patience bounds every wait of these tests; none is meant to come near it.

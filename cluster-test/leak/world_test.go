@@ -30,7 +30,10 @@ import (
 	"berth/raftstore/command"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain looks for goroutines that are left over. A probe of the gossip library waits out its interval, though its pool has ended.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+}
 
 // world is a line of zones in this process, each below the one before, whose
 // gateways are real and are recorded.

@@ -31,7 +31,10 @@ import (
 	"berth/quota"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain looks for goroutines that are left over. A probe of the gossip library waits out its interval, though its pool has ended.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+}
 
 // patience bounds every wait of these tests; none is meant to come near it.
 const patience = 30 * time.Second
