@@ -95,6 +95,9 @@ type Agent struct {
 	beat    time.Duration
 	lost    []api.HostID // hosts of this agent that the zone has written off
 	contact time.Time    // when the newest answered call was sent
+
+	registered bool      // since Run began
+	elsewhere  time.Time // when the zone first said that this agent runs elsewhere; zero if it never did
 }
 
 // New checks conf and opens its Dir, which it creates if need be. It returns an
@@ -209,7 +212,8 @@ func checkHosts(hosts []Host) error {
 
 // Run serves the hosts until ctx ends, and then returns nil. By then everything that it
 // started has stopped, except for the instances. An unreachable zone is tried again for ever. If the zone hears this agent
-// from another home, Run ends with the zone's refusal, which is an errElsewhere.
+// from another home, Run ends with the zone's refusal, which is an errElsewhere: after 15 s if the hosts were not registered before, because
+// the other home may be that of before a restart of the machine.
 func (a *Agent) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,8 +30,8 @@ func (z *elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a, err
 }
 
-// TestACopyEnds: an agent that the zone hears from another home ends with what the zone says; after any other refusal it goes
-// on.
+// TestACopyEnds: an agent that the zone hears from another home ends with what the zone says, though not before the zone would have
+// forgotten where the agent was before its machine was restarted; after any other refusal it goes on.
 func TestACopyEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &elsewhere{moved: true}
@@ -38,9 +39,18 @@ func TestACopyEnds(t *testing.T) {
 		c.Transport, c.Home = z, "copy"
 		a, err := New(c)
 		require.NoError(t, err)
+		began := time.Now()
 		assert.ErrorContains(t, a.Run(t.Context()), "it runs already")
-		assert.Equal(t, []string{"copy"}, z.homes)
+		assert.GreaterOrEqual(t, time.Since(began), elsewhereMax)
+		assert.Less(t, time.Since(began), elsewhereMax+retryLast)
+		assert.Subset(t, []string{"copy"}, z.homes)
 		require.NoError(t, a.Close())
+
+		again, err := New(c)
+		require.NoError(t, err)
+		again.registered, again.end = true, func(error) {}
+		assert.True(t, again.isElsewhere(time.Now()), "one that has served its hosts ends at once")
+		require.NoError(t, again.Close())
 
 		z = &elsewhere{}
 		c.Transport = z

@@ -21,6 +21,9 @@ const (
 	gatherMax   = 10 * time.Millisecond  // longest time in which reports are collected
 	gatherEach  = time.Millisecond / 2   // of it for each item of the report before, but the first
 	beatMin     = 100 * time.Millisecond // shortest beat that a zone can request
+	// elsewhereMax is how long an agent that has just been started is told that it runs elsewhere before it ends. One whose
+	// machine was restarted is told so until the zone has forgotten where it was, which takes 10 s.
+	elsewhereMax = 15 * time.Second
 )
 
 // nameCall returns the context of a call of the zone, with an id of its own: the agent and the node that is
@@ -38,7 +41,7 @@ func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration
 	defer func() { a.outage.noteCall(addr, err, a.conf.Now()) }()
 	err = a.link.postTo(ctx, path, in, out)
 	a.noteCall(path, sent, err)
-	if errors.Is(err, errElsewhere) {
+	if errors.Is(err, errElsewhere) && a.isElsewhere(a.conf.Now()) {
 		a.end(err)
 	}
 	if err != nil {
@@ -58,6 +61,17 @@ func (a *Agent) callZone(ctx context.Context, path string, timeout time.Duration
 		a.noteAnswer(sent)
 	}
 	return err
+}
+
+// isElsewhere reports whether an agent that was just told that it runs elsewhere must end: at once if it has served its hosts before,
+// and otherwise if it was first told so elsewhereMax ago.
+func (a *Agent) isElsewhere(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.elsewhere.IsZero() {
+		a.elsewhere = now
+	}
+	return a.registered || now.Sub(a.elsewhere) >= elsewhereMax
 }
 
 // registerAtLast registers the hosts, with as many attempts as needed. It reports whether
@@ -93,6 +107,7 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.registered = true
 	a.beat, a.lost = beatOf(a.conf.Beat, got.Beat), got.Lost
 	if a.ledger.servesHosts(got.Hosts) {
 		a.ledger.after = 0

@@ -31,8 +31,8 @@ const (
 // operator brings, which is trusted beside the one in use from then on. One that cannot be used is an invalid-input
 // error. Only the leader may call it, as all that follow.
 func (f *Federation) RotateCA(ctx context.Context, brought rest.CABrought) error {
-	if f.members.Form() < api.FormFifth {
-		return api.Errorf(api.CodeConflict, "not all nodes of the zone have a release that can change the certificate authority")
+	if err := checkFifth(f.members.Form(), "change the certificate authority"); err != nil {
+		return err
 	}
 	if !f.linking.TryRLock() {
 		return errLinking

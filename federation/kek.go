@@ -190,8 +190,8 @@ type kekAttempt struct {
 // RotateKEK makes a new key-encryption key, gives it to a majority of the nodes, wraps every secret
 // of the zone by it, and rotates the keys that seal plans. Nodes that did not get it ask for it.
 func (f *Federation) RotateKEK(ctx context.Context) error {
-	if f.members.Form() < api.FormFifth {
-		return api.Errorf(api.CodeConflict, "not all nodes of the zone have a release that can change the key-encryption key")
+	if err := checkFifth(f.members.Form(), "change the key-encryption key"); err != nil {
+		return err
 	}
 	f.attempt.mu.Lock()
 	defer f.attempt.mu.Unlock()

@@ -65,6 +65,9 @@ func (f *Federation) FinishUpgrade(ctx context.Context) error {
 		return errAdmitting
 	}
 	defer f.admitting.Unlock()
+	if err := f.ForgetRemoved(ctx); err != nil { // one on record alone would have the log refuse what follows
+		return err
+	}
 	v, err := f.zone.Latest(ctx)
 	if err != nil {
 		return err
@@ -74,10 +77,31 @@ func (f *Federation) FinishUpgrade(ctx context.Context) error {
 			return api.Errorf(api.CodeConflict, "node %q has not said yet which release it is; wait until berth operator members shows it", string(m.ID))
 		}
 	}
-	next := f.members.FormAllRead()
-	if next <= v.Form() {
-		return api.Errorf(api.CodeConflict, "there is no upgrade to finish: the zone writes form %d, the newest that all its nodes read", v.Form())
+	raise := command.FormRaise{Stamp: f.zone.Stamp(), To: f.members.FormAllRead()}
+	if err = checkRaise(v.Form(), raise); err != nil {
+		return err
 	}
-	_, err = f.zone.Propose(ctx, command.FormRaise{Stamp: f.zone.Stamp(), To: next})
+	_, err = f.zone.Propose(ctx, raise)
 	return err
+}
+
+// checkRaise refuses a command that does not raise the form, and one that not all nodes could read: it is of the form that
+// introduced it, so its entry alone would raise the form of the zone, even if it were refused there.
+func checkRaise(writes api.Form, raise command.FormRaise) error {
+	if raise.To <= writes {
+		return api.Errorf(api.CodeConflict, "there is no upgrade to finish: the zone writes form %d, the newest that all its nodes read", writes)
+	}
+	if need := command.NeededForm(raise); raise.To < need {
+		return api.Errorf(api.CodeConflict, "an upgrade can be finished from form %d on, and the nodes read forms up to %d alone: start all of them with a newer release", need, raise.To)
+	}
+	return nil
+}
+
+// checkFifth refuses an action that needs form 5 while the zone writes an older one.
+func checkFifth(writes api.Form, action string) error {
+	if writes >= api.FormFifth {
+		return nil
+	}
+	return api.Errorf(api.CodeConflict, "to %s needs form %d, and the zone writes form %d: start all nodes with the newer release, then finish the upgrade (berth operator upgrade)",
+		action, api.FormFifth, writes)
 }

@@ -9,7 +9,18 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/raftstore"
+	"berth/raftstore/command"
 )
+
+// TestWhatFinishesIsRead: an upgrade to a form that is older than the command which finishes it is refused.
+func TestWhatFinishesIsRead(t *testing.T) {
+	require.ErrorContains(t, checkRaise(3, command.FormRaise{To: 4}), "an upgrade can be finished from form 5 on, and the nodes read forms up to 4 alone")
+	require.ErrorContains(t, checkRaise(5, command.FormRaise{To: 5}), "there is no upgrade to finish")
+	require.NoError(t, checkRaise(3, command.FormRaise{To: 5}))
+	require.NoError(t, checkRaise(5, command.FormRaise{To: 6}))
+	require.ErrorContains(t, checkFifth(4, "change it"), "to change it needs form 5, and the zone writes form 4: start all nodes with the newer release, then finish the upgrade (berth operator upgrade)")
+	require.NoError(t, checkFifth(5, "change it"))
+}
 
 // TestFinishUpgrade: the zone writes a newer form once all nodes read it and somebody has said so, and never before.
 func TestFinishUpgrade(t *testing.T) {
@@ -48,6 +59,7 @@ func TestFinishUpgrade(t *testing.T) {
 	assert.Equal(t, rest.UpgradeRolling, status().Phase)
 
 	put("node-2", newer, "v2")
+	put("node-0", api.FormFifth, "v1") // it was removed, and is on record still
 	p.members.allRead.Store(int64(newer))
 	parent.away.Store(true)
 	up = status()
@@ -64,6 +76,8 @@ func TestFinishUpgrade(t *testing.T) {
 
 	require.NoError(t, p.FinishUpgrade(ctx))
 	require.Equal(t, newer, p.view().Form())
+	_, known := p.view().Node("node-0")
+	assert.False(t, known)
 	p.members.form.Store(int64(newer))
 	assert.Equal(t, rest.UpgradeFinished, status().Phase)
 	err = p.AdmitNode(ctx, api.Node{ID: "node-2", Form: api.FormFifth, NodeAddr: "node-2.zone:7602"})

@@ -31,8 +31,9 @@ type Pair struct {
 // LoadPair reads a Pair from a file with certificates in PEM, that of the server first and each followed by the
 // one that has signed it, and a file with its key, which others than its owner may not use. It returns an
 // invalid-input error for files that cannot be read or are longer than PairMaxBytes, for more certificates than
-// PairChainMax, for parts that do not belong together, and for a certificate that no server may show now.
-func LoadPair(certFile, keyFile string, now time.Time) (*Pair, error) {
+// PairChainMax, for parts that do not belong together, and for a certificate that no server may ever show. Whether it may do so
+// now is for CheckTime.
+func LoadPair(certFile, keyFile string) (*Pair, error) {
 	certs, err := readBounded(certFile)
 	if err != nil {
 		return nil, refusePair(err)
@@ -46,7 +47,7 @@ func LoadPair(certFile, keyFile string, now time.Time) (*Pair, error) {
 	if err != nil {
 		return nil, refusePair(fmt.Errorf("%s: %w", certFile, err))
 	}
-	if err = checkServer(chain, now); err != nil {
+	if err = checkServer(chain); err != nil {
 		return nil, refusePair(fmt.Errorf("%s: %w", certFile, err))
 	}
 	if p.cert, err = tls.X509KeyPair(certs, key); err != nil {
@@ -96,8 +97,8 @@ func parseChain(text []byte) (chain []*x509.Certificate, err error) {
 	return chain, nil
 }
 
-// checkServer refuses a chain that no client would accept from a server now, whatever authorities it trusts.
-func checkServer(chain []*x509.Certificate, now time.Time) error {
+// checkServer refuses a chain that no client would ever accept from a server, whatever authorities it trusts.
+func checkServer(chain []*x509.Certificate) error {
 	for i, cert := range chain[1:] {
 		if err := chain[i].CheckSignatureFrom(cert); err != nil {
 			return fmt.Errorf("certificate %d has not signed certificate %d; the server's must be the first, and each be followed by the one that has signed it: %w", i+2, i+1, err)
@@ -105,15 +106,24 @@ func checkServer(chain []*x509.Certificate, now time.Time) error {
 	}
 	leaf := chain[0]
 	switch {
-	case !now.Before(leaf.NotAfter):
-		return fmt.Errorf("the certificate has expired at %s, and now is %s", leaf.NotAfter, now.UTC())
-	case now.Before(leaf.NotBefore):
-		return fmt.Errorf("the certificate is valid from %s on, and now is %s", leaf.NotBefore, now.UTC())
 	case len(leaf.DNSNames)+len(leaf.IPAddresses) == 0:
 		return errors.New("the certificate has no DNS name and no IP address as subject alternative name")
 	case len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) > 0 &&
 		!slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageAny):
 		return errors.New("the certificate is not for servers: its extended key usage lacks serverAuth")
+	}
+	return nil
+}
+
+// CheckTime returns an invalid-input error if the certificate has expired or is not yet valid; nil for none.
+func (p *Pair) CheckTime(now time.Time) error {
+	switch {
+	case p == nil:
+		return nil
+	case !now.Before(p.cert.Leaf.NotAfter):
+		return refusePair(fmt.Errorf("it has expired at %s", p.cert.Leaf.NotAfter))
+	case now.Before(p.cert.Leaf.NotBefore):
+		return refusePair(fmt.Errorf("it is valid from %s on", p.cert.Leaf.NotBefore))
 	}
 	return nil
 }
@@ -128,4 +138,4 @@ func (p *Pair) Leaf() *x509.Certificate { return p.cert.Leaf }
 func (p *Pair) Covers(host string) bool { return p.cert.Leaf.VerifyHostname(host) == nil }
 
 // Same reports whether both were read from the same bytes.
-func (p *Pair) Same(other *Pair) bool { return other != nil && bytes.Equal(p.text, other.text) }
+func (p *Pair) Same(other *Pair) bool { return p != nil && other != nil && bytes.Equal(p.text, other.text) }

@@ -76,7 +76,7 @@ func load(t *testing.T, certs, key []byte) (*Pair, error) {
 	certFile, keyFile := filepath.Join(dir, "fullchain.pem"), filepath.Join(dir, "privkey.pem")
 	require.NoError(t, os.WriteFile(certFile, certs, 0o644))
 	require.NoError(t, os.WriteFile(keyFile, key, 0o600))
-	return LoadPair(certFile, keyFile, testNow)
+	return LoadPair(certFile, keyFile)
 }
 
 // TestPairsThatCannotBeUsed: each is refused before anybody sees it, with a sentence that says what is wrong.
@@ -119,8 +119,6 @@ func TestPairsThatCannotBeUsed(t *testing.T) {
 		"find any PEM data":                       {whole, []byte("no key")},
 		"certificate 2 has not signed":            {inPEM(leaf, c.root), key},
 		"the server's must be the first":          {inPEM(c.below, leaf), key},
-		"has expired at":                          edited(func(l *x509.Certificate) { l.NotAfter = testNow }),
-		"is valid from":                           edited(func(l *x509.Certificate) { l.NotBefore = testNow.Add(time.Second) }),
 		"no DNS name and no IP address":           edited(func(l *x509.Certificate) { l.DNSNames = nil }),
 		"its extended key usage lacks serverAuth": edited(func(l *x509.Certificate) { l.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }),
 	} {
@@ -129,12 +127,24 @@ func TestPairsThatCannotBeUsed(t *testing.T) {
 		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), want)
 		assert.ErrorContains(t, err, want)
 	}
-	_, err := LoadPair("/nowhere/cert", "/nowhere/key", testNow)
+	whenValid, err := load(t, whole, key)
+	require.NoError(t, err)
+	for at, want := range map[time.Time]string{
+		whenValid.Leaf().NotBefore: "", whenValid.Leaf().NotBefore.Add(-1): "it is valid from",
+		whenValid.Leaf().NotAfter.Add(-1): "", whenValid.Leaf().NotAfter: "it has expired at",
+	} {
+		if err = whenValid.CheckTime(at); want == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, want)
+		}
+	}
+	_, err = LoadPair("/nowhere/cert", "/nowhere/key")
 	assert.ErrorContains(t, err, "/nowhere/cert")
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(dir+"/c", whole, 0o600))
 	require.NoError(t, os.WriteFile(dir+"/k", key, 0o640))
-	_, err = LoadPair(dir+"/c", dir+"/k", testNow)
+	_, err = LoadPair(dir+"/c", dir+"/k")
 	assert.ErrorContains(t, err, "chmod 600")
 }
 

@@ -25,14 +25,14 @@ const APICertEvery = time.Minute
 
 // Load reads the files, nil for none. It returns an invalid-input error for one without the other, and those of
 // identity.LoadPair.
-func (a APICert) Load(now time.Time) (*identity.Pair, error) {
+func (a APICert) Load() (*identity.Pair, error) {
 	switch {
 	case a == APICert{}:
 		return nil, nil
 	case a.Cert == "" || a.Key == "":
 		return nil, api.Errorf(api.CodeInvalid, "a certificate for the public API needs both --api-cert and --api-key")
 	}
-	return identity.LoadPair(a.Cert, a.Key, now)
+	return identity.LoadPair(a.Cert, a.Key)
 }
 
 // broughtCert is the certificate that the operator brings, as it is now.
@@ -44,15 +44,39 @@ type broughtCert struct {
 	broken string // error that was last logged
 }
 
-// SetAPICert has the public API show another certificate from the next connection on. Files that cannot be used are
-// an error and change nothing.
+// openAPICert has the public API of a node that starts show a certificate. One out of its time is shown all the same, with an error
+// in the log: other nodes, zones and agents never see it, and they need this node.
+func (n *Node) openAPICert(files APICert) error {
+	p, err := files.Load()
+	if err != nil {
+		return err
+	}
+	b := &n.brought
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.files = files
+	n.useAPICert(p)
+	if err = p.CheckTime(n.now()); err != nil {
+		b.broken = err.Error()
+		n.log.Error("clients refuse the certificate of the public API, which was brought for it; replace its files", "cert", files.Cert, "key", files.Key, "error", err)
+	}
+	return nil
+}
+
+// SetAPICert has the public API show another certificate from the next connection on. Files that cannot be used, and
+// a certificate out of its time that it does not show yet, are an error and change nothing.
 func (n *Node) SetAPICert(files APICert) error {
-	p, err := files.Load(n.now())
+	p, err := files.Load()
 	if err != nil {
 		return err
 	}
 	n.brought.mu.Lock()
 	defer n.brought.mu.Unlock()
+	if !p.Same(n.brought.held.Load()) {
+		if err = p.CheckTime(n.now()); err != nil {
+			return err
+		}
+	}
 	n.brought.files = files
 	n.useAPICert(p)
 	return nil
@@ -67,7 +91,10 @@ func (n *Node) ReadAPICert() bool {
 	if (b.files == APICert{}) {
 		return false
 	}
-	p, err := b.files.Load(n.now())
+	p, err := b.files.Load()
+	if err == nil {
+		err = p.CheckTime(n.now())
+	}
 	if err != nil {
 		if text := err.Error(); text != b.broken {
 			b.broken = text

@@ -105,6 +105,30 @@ func TestOwnCertificateOfTheAPI(t *testing.T) {
 	assert.False(t, r.ReadAPICert())
 }
 
+// TestANodeStartsWithAnExpiredCertificateOfItsAPI: other nodes, zones and agents need it. It says so once, and takes over what replaces
+// the certificate.
+func TestANodeStartsWithAnExpiredCertificateOfItsAPI(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := APICert{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	h, log := newZone(t, "a"), &journal{}
+	h.opts.Plain, h.opts.APICert, h.opts.Log = false, files, slog.New(slog.NewTextHandler(log, nil))
+	expired := writeOwnCert(t, files, "127.0.0.1", time.Now().Add(-time.Minute))
+	r := h.run()
+	assert.True(t, expired.Equal(r.shows()))
+	for range 3 {
+		r.ReadAPICert()
+	}
+	assert.Equal(t, 1, strings.Count(log.text(), "it has expired at"), "it is one line")
+	require.NoError(t, r.SetAPICert(files), "other settings are changed")
+	good := writeOwnCert(t, files, "127.0.0.1", time.Now().Add(time.Hour))
+	r.ReadAPICert()
+	assert.True(t, good.Equal(r.shows()))
+	writeOwnCert(t, files, "127.0.0.1", time.Now().Add(-time.Minute))
+	require.ErrorContains(t, r.SetAPICert(files), "it has expired at", "it is no reason to end one that is good")
+	assert.True(t, good.Equal(r.shows()))
+}
+
 func (j *journal) text() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

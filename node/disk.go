@@ -60,7 +60,6 @@ type diskWatch struct {
 	mu          sync.Mutex // guards all
 	samples     []diskSample
 	free, total int64
-	known       bool
 	warned      bool
 }
 
@@ -73,7 +72,7 @@ func (d *diskWatch) note(now time.Time, free, total int64) (full time.Duration, 
 	}
 	d.samples = append(d.samples, diskSample{now, free})
 	d.samples = slices.DeleteFunc(d.samples, func(s diskSample) bool { return now.Sub(s.at) > diskWindow })
-	d.free, d.total, d.known = free, total, true
+	d.free, d.total = free, total
 	full, foreseen := foreseeFull(d.samples)
 	soon := foreseen && full < diskWarn
 	warn = soon && !d.warned

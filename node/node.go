@@ -197,7 +197,7 @@ func Open(o Options) (n *Node, err error) {
 	if err = n.openListeners(); err != nil {
 		return nil, err
 	}
-	if err = n.SetAPICert(o.APICert); err != nil {
+	if err = n.openAPICert(o.APICert); err != nil {
 		return nil, errors.Join(err, n.closeOpened())
 	}
 	if len(changed) > 0 {
@@ -481,6 +481,7 @@ func (n *Node) runLeader(ctx context.Context) {
 	if err := n.federation.ForgetRemoved(ctx); err != nil {
 		n.log.WarnContext(ctx, "removed nodes are still recorded", "error", err)
 	}
+	n.fleet.BeginTerm()
 	n.leading.Store(true)
 	defer n.leading.Store(false)
 	n.log.InfoContext(ctx, "leading", "term", n.store.Term())

@@ -135,6 +135,16 @@ func (p peers) Changes(ctx context.Context, l *api.Link, after uint64, wait time
 	})
 }
 
+func (p peers) ConfirmedChanges(ctx context.Context, l *api.Link, after uint64) (*api.Changes, error) {
+	return ask(ctx, p, l, "changes", &after, func(ctx context.Context, z *conduct, back *api.Link, after *uint64) (*api.Changes, error) {
+		if lie := p.from.w.lieOf(back.ID); lie != nil {
+			return lie(*after), nil
+		}
+		c, err := z.ConfirmedChanges(ctx, back, *after)
+		return &c, err
+	})
+}
+
 func (p peers) EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) error {
 	_, err := ask(ctx, p, l, "end", &id, func(ctx context.Context, z *conduct, back *api.Link, id *api.InstanceID) (*struct{}, error) {
 		return &struct{}{}, z.EndInstance(ctx, back, *id)

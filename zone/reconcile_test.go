@@ -146,6 +146,28 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// TestALeaderOfBeforeConfirmsNothing: a parent takes an instance that a child does not name for gone, so a leader of the child that is
+// none any more, and may not know what its successor has confirmed, does not answer.
+func TestALeaderOfBeforeConfirmsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil)
+		kid := w.zone("kid", root, 6)
+		require.Equal(t, api.BootActive, root.run(order("a", 2, 2)).State())
+		back, _ := kid.view().Link(kidLink)
+		first := kid.lead()
+		ch, err := first.ConfirmedChanges(w.ctx, back, 0)
+		require.NoError(t, err)
+		require.Len(t, ch.Items, 2)
+		kid.elect()
+		_, err = first.ConfirmedChanges(w.ctx, back, 0)
+		require.Error(t, err)
+		again, err := kid.lead().ConfirmedChanges(w.ctx, back, 0)
+		require.NoError(t, err)
+		require.Equal(t, ch.Items, again.Items)
+	})
+}
+
 // TestReconcileWithAChildThatLies: a parent believes what a child says of its own instances, and nothing
 // else. A list that cannot be one of changes settles nothing.
 func TestReconcileWithAChildThatLies(t *testing.T) {

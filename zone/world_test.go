@@ -248,6 +248,7 @@ func (m *member) elect() {
 	z := newConduct(m, seat)
 	ctx, cancel := context.WithCancel(m.w.ctx)
 	var wg sync.WaitGroup
+	z.Fleet.BeginTerm()
 	wg.Go(func() { z.Saga.Lead(ctx) })
 	wg.Go(func() { z.Fleet.Lead(ctx) })
 	wg.Go(func() { z.Leases.Lead(ctx) })

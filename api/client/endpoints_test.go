@@ -59,6 +59,10 @@ var calls = map[string]func(ctx context.Context, p *client.Peers, l *api.Link) e
 		_, err := p.Below(ctx, l)
 		return err
 	},
+	"confirmed changes": func(ctx context.Context, p *client.Peers, l *api.Link) error {
+		_, err := p.ConfirmedChanges(ctx, l, 1)
+		return err
+	},
 	"changes": func(ctx context.Context, p *client.Peers, l *api.Link) error {
 		_, err := p.Changes(ctx, l, 1, 3*time.Second)
 		return err
@@ -106,6 +110,7 @@ func TestWhatIsSent(t *testing.T) {
 		{calls["hello"], "POST /zones/hello", api.Hello{}},
 		{calls["above"], "POST /zones/above", api.AboveQuestion{Zone: "z"}},
 		{calls["below"], "GET /zones/below", nil},
+		{calls["confirmed changes"], "GET /zones/changes?after=1&wait=1s&confirmed=true", nil},
 		{calls["changes"], "GET /zones/changes?after=1&wait=3s", nil},
 	} {
 		to := &child{nodes: map[string]gatewayNode{"a": well}}

@@ -133,7 +133,7 @@ func checkWhole(c *cobra.Command, k processKind) error {
 		}
 	}
 	if k.name == "node" {
-		if _, err := apiCertOf(c).Load(readClock()); err != nil {
+		if _, err := apiCertOf(c).Load(); err != nil {
 			return err
 		}
 		return checkPlaces(c)

@@ -542,28 +542,6 @@ func (d *peerDoor) getDecision(w http.ResponseWriter, r *http.Request, l *api.Li
 	return nil
 }
 
-func (d *peerDoor) getChanges(w http.ResponseWriter, r *http.Request, l *api.Link) error {
-	if err := requireParent(l); err != nil {
-		return err
-	}
-	wait, err := wire.Wait(r)
-	if err != nil {
-		return err
-	}
-	after, err := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
-	if err != nil {
-		return api.Errorf(api.CodeInvalid, "after must be a log index")
-	}
-	ch := d.Saga.Changes(r.Context(), l, after, wait)
-	if api.ParseForm(r.Header.Get(api.HeaderForm)) < api.FormFourth {
-		for i := range ch.Items {
-			ch.Items[i].Eviction = nil // an older parent follows all the same
-		}
-	}
-	wire.CBOR(w, r, http.StatusOK, ch)
-	return nil
-}
-
 func (d *peerDoor) endServer(w http.ResponseWriter, r *http.Request, l *api.Link) error {
 	if err := requireParent(l); err != nil {
 		return err

@@ -232,6 +232,9 @@ func TestAHoldGoesItsWay(t *testing.T) {
 	w.answered(t, call{method: "GET", target: "/zones/changes?after=0", peer: "zone-up"}, 200, &ch)
 	require.Len(t, ch.Items, 3)
 	assert.NotEmpty(t, ch.Items[2].Fault, "that it failed, and not why")
+	var confirmed api.Changes
+	w.answered(t, call{method: "GET", target: "/zones/changes?after=0&confirmed=true", peer: "zone-up"}, 200, &confirmed)
+	require.Equal(t, ch, confirmed)
 	w.answered(t, call{method: "GET", target: "/zones/changes?after=" + strconv.FormatUint(ch.Next, 10), peer: "zone-up"}, 200, &ch)
 	assert.Empty(t, ch.Items)
 
@@ -442,7 +445,7 @@ func TestHoldsThatAreRefused(t *testing.T) {
 	long := strings.Repeat("x", api.NameMaxBytes+1)
 	w.refused(t, call{method: "POST", target: "/zones/holds/" + long + "/commit", peer: "zone-up"}, api.CodeInvalid)
 	w.refused(t, call{method: "DELETE", target: "/zones/holds/" + long, peer: "zone-up"}, api.CodeInvalid)
-	for _, q := range []string{"", "?after=", "?after=-1", "?after=x", "?after=0&wait=5m1s", "?after=0&wait=x"} {
+	for _, q := range []string{"", "?after=", "?after=-1", "?after=x", "?after=0&wait=5m1s", "?after=0&wait=x", "?after=0&confirmed=yes"} {
 		w.refused(t, call{method: "GET", target: "/zones/changes" + q, peer: "zone-up"}, api.CodeInvalid)
 	}
 	two := request(2)

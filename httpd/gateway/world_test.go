@@ -78,6 +78,10 @@ func (*below) Decision(context.Context, *api.Link, api.HoldID) (api.Decision, er
 	return "", errAway
 }
 
+func (*below) ConfirmedChanges(context.Context, *api.Link, uint64) (*api.Changes, error) {
+	return nil, errAway
+}
+
 func (*below) Changes(context.Context, *api.Link, uint64, time.Duration) (*api.Changes, error) {
 	return nil, errAway
 }

@@ -45,10 +45,10 @@ func (f *Fleet) Agents(v *state.State) []Agent {
 }
 
 // AdmitAgent returns a conflict if an agent calls from one home, and this leader has heard it from another one within the time after which its
-// hosts are down: it runs twice, as from a copy of its folder. The one that was first is not disturbed. One that does not say
-// where it runs, of an earlier release, is always admitted.
+// hosts are down, though at most HostGraceDefault, because a machine that was restarted is another home too: it runs twice, as from a copy
+// of its folder. The one that was first is not disturbed. One that does not say where it runs, of an earlier release, is always admitted.
 func (f *Fleet) AdmitAgent(a api.AgentID, home string) error {
-	if home == "" || f.beats.moveHome(a, home, f.zone.Now(), graceOf(f.zone.View())) {
+	if home == "" || f.beats.moveHome(a, home, f.zone.Now(), min(graceOf(f.zone.View()), HostGraceDefault)) {
 		return nil
 	}
 	return api.Errorf(api.CodeConflict,

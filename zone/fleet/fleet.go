@@ -40,10 +40,14 @@ func New(z *zone.Zone, e *estimate.Estimator) *Fleet {
 	return &Fleet{zone: z, estimator: e, beats: heartbeats{last: map[api.AgentID]time.Time{}, told: map[api.AgentID]string{}, home: map[api.AgentID]string{}}, whatIfs: make(chan struct{}, whatIfsMax)}
 }
 
+// BeginTerm forgets what an earlier term has heard of agents. Until then this node must not answer as the leader: all agents would
+// seem to be silent since long ago.
+func (f *Fleet) BeginTerm() { f.beats.resetAll(f.zone.Now()) }
+
 // Lead runs the loops that only a leader may run: silent hosts, drains, slots to heal,
-// and ends of lifetimes. It returns when ctx ends and every loop has stopped.
+// and ends of lifetimes. It returns when ctx ends and every loop has stopped. BeginTerm
+// comes before it.
 func (f *Fleet) Lead(ctx context.Context) {
-	f.beats.resetAll(f.zone.Now())
 	var wg sync.WaitGroup
 	for _, l := range []zone.Loop{
 		{AtOnce: movesAtOnce, All: f.dueDrains},

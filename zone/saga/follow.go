@@ -251,3 +251,13 @@ func (s *Saga) Changes(ctx context.Context, parent *api.Link, after uint64, wait
 	})
 	return c
 }
+
+// ConfirmedChanges is Changes without waiting, and with all that the log had confirmed before: a parent takes what is not there for
+// gone. Only the leader may call it.
+func (s *Saga) ConfirmedChanges(ctx context.Context, parent *api.Link, after uint64) (api.Changes, error) {
+	v, err := s.zone.Latest(ctx)
+	if err != nil {
+		return api.Changes{}, err
+	}
+	return v.Changes(parent.ID, after, api.ChangesMax), nil
+}

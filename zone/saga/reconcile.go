@@ -3,7 +3,6 @@ package saga
 import (
 	"context"
 	"slices"
-	"time"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -11,10 +10,7 @@ import (
 	"berth/zone"
 )
 
-const (
-	reconcileWait  = time.Second // for more changes of a child, behind the last
-	reconcileNamed = 20          // instances that the log names of each kind
-)
+const reconcileNamed = 20 // instances that the log names of each kind
 
 // dueReconciles returns the jobs that compare with children what both have, after either was brought back from a backup.
 func (s *Saga) dueReconciles(v *state.State) []zone.Job {
@@ -69,8 +65,8 @@ func (s *Saga) reconcile(ctx context.Context, id api.LinkID) error {
 func (s *Saga) readAll(ctx context.Context, l *api.Link) (map[api.InstanceID]api.Status, error) {
 	out := map[api.InstanceID]api.Status{}
 	for after, more := uint64(0), true; more; {
-		call, cancel := context.WithTimeout(ctx, reconcileWait+peerTimeout)
-		ch, err := s.peers.Changes(call, l, after, reconcileWait)
+		call, cancel := context.WithTimeout(ctx, peerTimeout)
+		ch, err := s.peers.ConfirmedChanges(call, l, after)
 		cancel()
 		if err != nil {
 			return nil, err

@@ -35,6 +35,8 @@ type Peers interface {
 	DecideAll(ctx context.Context, l *api.Link, ds []api.HoldDecision) ([]error, error)
 	Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.Decision, error)
 	Changes(ctx context.Context, l *api.Link, after uint64, wait time.Duration) (*api.Changes, error)
+	// ConfirmedChanges returns at once, and none that the child's log had confirmed before is missing.
+	ConfirmedChanges(ctx context.Context, l *api.Link, after uint64) (*api.Changes, error)
 	EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) error
 	Attach(ctx context.Context, l *api.Link, q *api.VolumeCall) error
 	Detach(ctx context.Context, l *api.Link, q *api.VolumeCall) error

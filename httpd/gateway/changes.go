@@ -1,0 +1,42 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+
+	"berth/api"
+	"berth/httpd/wire"
+)
+
+// getChanges answers a parent with the changes of its instances: at once with all that the log has confirmed, or when there are some.
+func (d *peerDoor) getChanges(w http.ResponseWriter, r *http.Request, l *api.Link) error {
+	if err := requireParent(l); err != nil {
+		return err
+	}
+	wait, err := wire.Wait(r)
+	if err != nil {
+		return err
+	}
+	after, err := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
+	if err != nil {
+		return api.Errorf(api.CodeInvalid, "after must be a log index")
+	}
+	var ch api.Changes
+	switch confirmed := r.URL.Query().Get("confirmed"); confirmed {
+	case "":
+		ch = d.Saga.Changes(r.Context(), l, after, wait)
+	case "true":
+		if ch, err = d.Saga.ConfirmedChanges(r.Context(), l, after); err != nil {
+			return err
+		}
+	default:
+		return api.Errorf(api.CodeInvalid, "confirmed must be true, if it is there")
+	}
+	if api.ParseForm(r.Header.Get(api.HeaderForm)) < api.FormFourth {
+		for i := range ch.Items {
+			ch.Items[i].Eviction = nil // an older parent follows all the same
+		}
+	}
+	wire.CBOR(w, r, http.StatusOK, ch)
+	return nil
+}
