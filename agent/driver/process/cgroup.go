@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"berth/api"
 )
 
@@ -53,7 +55,7 @@ func findGroups(mountinfo, parent string) groups {
 	v2, v1 := findMounts(mountinfo)
 	if v2 != "" {
 		folder := filepath.Join(v2, parent)
-		if err := os.MkdirAll(folder, 0o755); err == nil {
+		if canMakeGroups(folder) {
 			g.v2, g.v2has = folder, enableControllers(v2, folder)
 		}
 	}
@@ -62,11 +64,16 @@ func findGroups(mountinfo, parent string) groups {
 			continue
 		}
 		folder := filepath.Join(v1[c], parent)
-		if err := os.MkdirAll(folder, 0o755); err == nil {
+		if canMakeGroups(folder) {
 			g.v1[c] = folder
 		}
 	}
 	return g
+}
+
+// canMakeGroups makes a folder if need be, and reports whether there can be groups in it: another user may have made it.
+func canMakeGroups(folder string) bool {
+	return os.MkdirAll(folder, 0o755) == nil && unix.Access(folder, unix.W_OK|unix.X_OK) == nil
 }
 
 // findMounts finds the mount points of control groups in the text of

@@ -92,7 +92,9 @@ type Driver struct {
 	mu   sync.Mutex // guards what follows
 	all  map[api.InstanceID]*instance
 	lent map[api.InstanceID]uint32 // users of instances that are starting, and are not in all
-	shut bool
+	// strays are the owners of other folders that run an instance, or of this one if it was emptied since; found by Open
+	strays map[api.InstanceID][]string
+	shut   bool
 }
 
 // instance is one instance that is not forgotten. record is guarded by the
@@ -189,6 +191,9 @@ func (d *Driver) openFolder(ctx context.Context) error {
 	if err = d.adoptAll(ctx); err != nil {
 		return err
 	}
+	if err = d.findStrays(); err != nil {
+		return fmt.Errorf("looking for instances of other folders: %w", err)
+	}
 	d.watches.Go(d.runTrims)
 	d.watches.Go(d.runDiskLooks)
 	return nil
@@ -273,6 +278,9 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 	}
 	if w.Volume != "" {
 		return d.makeVolume(host, w)
+	}
+	if err = d.endStrays(ctx, w.Instance); err != nil {
+		return err
 	}
 	i, err = d.launchInstance(ctx, host, w)
 	if err == nil {
