@@ -28,10 +28,10 @@ With -o json each event is one line.`
 func eventsCommand(e *env) *cobra.Command {
 	var w whose
 	var q client.EventsQuery
-	var reservation, lease string
+	var reservation, lease, server string
 	c := &cobra.Command{
 		Use: "events", Short: "Show what has changed, and follow it", Long: eventsHelp, Args: exactArgs(),
-		Example: "  berth events --kind boot\n  berth events --follow --after now --kind instance.error -o json",
+		Example: "  berth events --kind boot\n  berth events --follow --after now --kind instance.error -o json\n  berth events --server 0b54c7e2-7a0f-4d8e-9f0e-1f2d3c4b5a69",
 	}
 	w.addFlag(c)
 	c.Flags().Lookup("project").Usage = "project of the events, for admins (default: all of them, or your own)"
@@ -41,9 +41,10 @@ func eventsCommand(e *env) *cobra.Command {
 	f.StringSliceVar(&q.Kinds, "kind", nil, "`KIND` of events to show, or the beginning of some such as boot; may be repeated (default: all)")
 	f.StringVar(&reservation, "reservation", "", "only events of this `RESERVATION`")
 	f.StringVar(&lease, "lease", "", "only events of this `LEASE`, by its id")
+	f.StringVar(&server, "server", "", "only events of this `SERVER`, by its id: its history of a day, with its moves (build after active) and faults")
 	f.StringSliceVar(&q.Nodes, "node", nil, "`ADDRESS` of another node of the zone to go on at; may be repeated")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
-		q.Reservation, q.Lease = api.ReservationID(reservation), api.LeaseID(lease)
+		q.Reservation, q.Lease, q.Server = api.ReservationID(reservation), api.LeaseID(lease), api.InstanceID(server)
 		return e.printEvents(ctx, w.clientFor(cl), q)
 	})
 	return c
@@ -115,6 +116,7 @@ func aboutEvent(event *rest.Event) string {
 		parts = append(parts, event.Is)
 	}
 	add("code", string(event.Code))
+	add("fault", event.Fault)
 	if v := event.Eviction; v != nil {
 		parts = append(parts, fmt.Sprintf("leaves for %s by %s", shownCause(v), showInstant(v.Deadline)))
 	}

@@ -30,6 +30,7 @@ type EventsQuery struct {
 	Kinds       []string
 	Reservation api.ReservationID
 	Lease       api.LeaseID
+	Server      api.InstanceID
 	// Nodes are addresses of further nodes of the zone. When a stream ends, it goes on at the
 	// next one.
 	Nodes []string
@@ -158,6 +159,7 @@ func (s *eventStream) call() call {
 	set("kind", strings.Join(s.query.Kinds, ","))
 	set("reservation_id", string(s.query.Reservation))
 	set("lease_id", string(s.query.Lease))
+	set("server_id", string(s.query.Server))
 	if !s.query.Follow {
 		set("follow", strconv.FormatBool(false))
 	}

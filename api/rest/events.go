@@ -16,6 +16,7 @@ type Event struct {
 	Was         string            `json:"was,omitempty"`        // status before
 	Is          string            `json:"is,omitempty"`         // status or decision now; why a binding began or ended
 	Code        api.Code          `json:"code,omitempty"`       // why a boot failed, or slots were refused
+	Fault       string            `json:"fault,omitempty"`      // why a server is in ERROR, as long as it is
 	Zone        string            `json:"zone,omitempty"`       // direct child that leads to the server, the child that went up or down, or that a project is bound to
 	Hold        api.HoldID        `json:"hold_id,omitempty"`    // only for admins
 	Host        string            `json:"host,omitempty"`       // name of a host of this zone, or its id once it is gone; only for admins

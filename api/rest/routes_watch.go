@@ -17,6 +17,7 @@ var watching = []Route{
 			{"follow", "false ends the stream after the events that there are now"},
 			{"kind", "kinds of events to show, or their beginnings, separated by commas, such as boot,instance.error"},
 			{"lease_id", "only events of this lease"},
+			{"server_id", "only events of this server: its statuses, of which build after active is a move to another host, and faults"},
 			{"project_id", "only events of this project of this zone; for admins, who otherwise see all"},
 			{"reservation_id", "only events of this reservation"},
 		},

@@ -24,6 +24,7 @@ func live(t *testing.T, test func(t *testing.T, w *world)) {
 		w := newWorldAt(t, "zone-root", time.Now)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
+		w.fleet.BeginTerm()
 		wg.Go(func() { w.saga.Lead(ctx) })
 		wg.Go(func() { w.fleet.Lead(ctx) })
 		defer wg.Wait()

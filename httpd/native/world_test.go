@@ -71,6 +71,10 @@ func (lonely) Decision(context.Context, *api.Link, api.HoldID) (api.Decision, er
 	return "", errAway
 }
 
+func (lonely) ConfirmedChanges(context.Context, *api.Link, uint64) (*api.Changes, error) {
+	return nil, errAway
+}
+
 func (lonely) Changes(context.Context, *api.Link, uint64, time.Duration) (*api.Changes, error) {
 	return nil, errAway
 }

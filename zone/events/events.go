@@ -21,6 +21,7 @@ type Watch struct {
 	Kinds       []string          // names, or beginnings of names; empty for all
 	Reservation api.ReservationID // events of one reservation; "" for all
 	Lease       api.LeaseID       // events of one lease; "" for all
+	Server      api.InstanceID    // events of one instance; "" for all
 }
 
 // Topic returns what a watcher waits for.
@@ -33,7 +34,7 @@ func (w *Watch) Sees(e *state.Event) bool {
 	switch {
 	case !known || !matches(w.Kinds, k.nameOf(e)):
 		return false
-	case w.Reservation != "" && e.Reservation != w.Reservation, w.Lease != "" && e.Lease != w.Lease:
+	case w.Reservation != "" && e.Reservation != w.Reservation, w.Lease != "" && e.Lease != w.Lease, w.Server != "" && e.Instance != w.Server:
 		return false
 	case w.Project != "" && (e.Project != w.Project || e.Origin != ""):
 		return false
@@ -49,6 +50,9 @@ func (w *Watch) body(v *state.State, e *state.Event) rest.Event {
 	out := rest.Event{
 		ID: v.EventID(e).String(), Kind: k.nameOf(e), At: e.At, Project: e.Project, Reservation: e.Reservation, Server: e.Instance,
 		LeaseID: e.Lease, Was: e.Was, Is: e.Is, Code: e.Code, Eviction: rest.EvictionOf(e.Eviction),
+	}
+	if i, ok := v.Instance(e.Instance); ok && e.Is == string(api.StatusError) && i.Status == api.StatusError {
+		out.Fault = i.Fault
 	}
 	if l, ok := v.Lease(e.Lease); ok && e.Lease != "" {
 		out.Lease = rest.EventLeaseOf(&l.Terms, l.Events)

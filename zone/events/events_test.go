@@ -75,7 +75,7 @@ func TestWhoSeesWhat(t *testing.T) {
 }
 
 func TestKindsAndTheirBeginnings(t *testing.T) {
-	e := &state.Event{Kind: state.EventInstance, Project: "p", Is: "ACTIVE", Reservation: "r1", Lease: "l1"}
+	e := &state.Event{Kind: state.EventInstance, Project: "p", Is: "ACTIVE", Reservation: "r1", Lease: "l1", Instance: "i1"}
 	slot := &state.Event{Kind: state.EventInstance, Project: "p", Is: "ACTIVE", Slot: true}
 	volume := &state.Event{Kind: state.EventInstance, Project: "p", Is: "ACTIVE", Volume: true}
 	assert.True(t, (&events.Watch{Project: "p", Kinds: []string{"volume.active"}}).Sees(volume))
@@ -95,10 +95,10 @@ func TestKindsAndTheirBeginnings(t *testing.T) {
 		assert.Equal(t, len(c.kinds) == 0, w.Sees(volume), c.kinds)
 		require.NoError(t, events.CheckKinds(c.kinds))
 	}
-	for _, w := range []events.Watch{{Project: "p", Reservation: "r2"}, {Project: "p", Lease: "l2"}} {
+	for _, w := range []events.Watch{{Project: "p", Reservation: "r2"}, {Project: "p", Lease: "l2"}, {Project: "p", Server: "i2"}} {
 		assert.False(t, w.Sees(e))
 	}
-	for _, w := range []events.Watch{{Project: "p", Reservation: "r1"}, {Project: "p", Lease: "l1"}} {
+	for _, w := range []events.Watch{{Project: "p", Reservation: "r1"}, {Project: "p", Lease: "l1"}, {Project: "p", Server: "i1"}} {
 		assert.True(t, w.Sees(e))
 	}
 	for _, bad := range []string{"", "inst", "instance.", "instance.active.x", "host up"} {
