@@ -51,6 +51,7 @@ type Config struct {
 	Hosts     []Host            // 1 to api.HostsPerAgentMax, with names of their own
 	Dir       string            // stores the highest term, the journal and the names of the hosts; "" stores none
 	Home      string            // names the folder and the machine that the agent runs on, other than any copy would; "" does not tell the zone
+	Version   string            // the release of the agent, which it tells the zone; "" does not
 	Beat      time.Duration     // longest time between reports; the zone may ask for a shorter one
 	Wait      time.Duration     // WaitDefault; at most api.WaitMax
 	Calls     int               // CallsDefault; at most CallsMax
@@ -112,7 +113,7 @@ func New(conf Config) (*Agent, error) {
 		transport = newTransport(conf.TLS, conf.Dial)
 	}
 	a := &Agent{
-		conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport).from(conf.Home), end: func(error) {}, beat: conf.Beat, ledger: newLedger(nil, nil),
+		conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport).of(&conf), end: func(error) {}, beat: conf.Beat, ledger: newLedger(nil, nil),
 		measures: measures{measure.NewFamily[Call](), measure.NewFamily[string]()},
 	}
 	for i := range a.wake {

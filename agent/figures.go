@@ -6,6 +6,7 @@ import (
 
 	"berth/api"
 	"berth/internal/measure"
+	"berth/internal/skew"
 )
 
 // Call is a call of the zone with the code of its error, "" for none.
@@ -16,8 +17,10 @@ type Call struct {
 
 // Figures is what an agent knows and has measured, for its metrics.
 type Figures struct {
-	Hosts     int                             // that it serves, registered or not
-	Instances map[api.Status]int              // of their hosts, by what was last seen of them
+	Hosts     int                // that it serves, registered or not
+	Instances map[api.Status]int // of their hosts, by what was last seen of them
+	Skew      skew.Skew          // of the clock of this machine to the zone's
+	SkewKnown bool
 	Contact   time.Time                       // when the newest answered call was sent; zero for none
 	Ends      time.Time                       // of its certificate; zero for none that it knows
 	Calls     map[Call]measure.Distribution   // of the zone
@@ -39,6 +42,7 @@ func (a *Agent) Figures() Figures {
 	if a.conf.Wallet != nil {
 		f.Ends = a.conf.Wallet.FirstEnd()
 	}
+	f.Skew, f.SkewKnown = a.link.about.skew()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f.Contact = a.contact

@@ -40,7 +40,7 @@ var errElsewhere = errors.New("the agent runs elsewhere")
 type link struct {
 	client *http.Client
 	fixed  []string // addresses that are never forgotten
-	home   string   // see Config
+	about  about
 
 	mu      sync.Mutex // guards what follows
 	learned []string   // from the leader
@@ -60,9 +60,9 @@ func newLink(addresses []string, transport http.RoundTripper) *link {
 	}
 }
 
-// from returns l, with the home of the agent.
-func (l *link) from(home string) *link {
-	l.home = home
+// of returns l, which tells the zone of an agent.
+func (l *link) of(c *Config) *link {
+	l.about.home, l.about.version, l.about.now = c.Home, c.Version, c.Now
 	return l
 }
 
@@ -152,15 +152,15 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	req.Header.Set("Content-Type", api.MediaCBOR)
 	req.Header.Set("Accept", api.MediaCBOR)
 	req.Header.Set(api.HeaderForm, api.FormNewest.String())
-	if l.home != "" {
-		req.Header.Set(api.HeaderHome, l.home)
-	}
+	l.about.write(req.Header)
 	req.Header.Set(api.HeaderRequestID, string(requestid.Of(ctx)))
+	began := l.about.began()
 	resp, err := l.client.Do(req)
 	if err != nil {
 		l.leaveAddress(addr)
 		return fmt.Errorf("calling %s: %w", addr, err)
 	}
+	l.about.read(resp.Header, began)
 	l.noteForm(api.ParseForm(resp.Header.Get(api.HeaderForm)))
 	defer func() { _ = resp.Body.Close() }() // the answer has been read
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerMaxBytes+1))

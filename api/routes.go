@@ -20,6 +20,9 @@ const (
 	HeaderDepth          = "Berth-Depth"       // links crossed so far
 	HeaderForm           = "Berth-Form"        // newest Form that the sender reads, between zones and from and to agents
 	HeaderHome           = "Berth-Home"        // of an agent: the folder from which it runs; and of its refusal because it runs from another one
+	HeaderVersion        = "Berth-Version"     // of an agent: its release
+	HeaderSkew           = "Berth-Skew"        // of an agent: by how much its clock is ahead of the zone's, and how wrong that may be; in milliseconds
+	HeaderTime           = "Berth-Time"        // of an answer between zones and to agents: when the call had come, in milliseconds since 1970
 	HeaderIncarnation    = "Berth-Incarnation" // of the sender, between zones, and
 	HeaderMeant          = "Berth-Meant"       // that of the zone which the call is for, as its operator has confirmed it; see Incarnation
 )

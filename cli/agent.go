@@ -32,12 +32,13 @@ func agentList(e *env) *cobra.Command {
 		Short: "List the agents of the zone (admins)",
 		Long: `List the agents of the zone by their certificates, with the number of their hosts. LAST SEEN is empty
 for an agent that has not called since the zone has its leader, and EXPIRES for one that
-joined in a release before agents were recorded.`,
+joined in a release before agents were recorded. CLOCK is by how much the clock of its
+machine is ahead of the leader's.`,
 		Example: "  berth agent list\n  berth agent list -o json",
 		Args:    exactArgs(),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			return listAll(ctx, e, "agents", c.Agents, tableOf("ID|HOSTS|FIRST SEEN|LAST SEEN|EXPIRES|REVOKED|NAMES|MOST|OF EACH|START", func(a rest.Agent) []any {
-				return []any{a.ID, a.Hosts, showInstant(a.First), showKnown(a.Seen), showKnown(a.Expires), showBool(a.Revoked), showPrefix(a.AgentTerms), mostOf(a.AgentTerms), a.HostCapacity.String(), startOf(a.AgentTerms)}
+			return listAll(ctx, e, "agents", c.Agents, tableOf("ID|VERSION|HOSTS|FIRST SEEN|LAST SEEN|EXPIRES|CLOCK|REVOKED|NAMES|MOST|OF EACH|START", func(a rest.Agent) []any {
+				return []any{a.ID, a.Version, a.Hosts, showInstant(a.First), showKnown(a.Seen), showKnown(a.Expires), showClock(a.Clock), showBool(a.Revoked), showPrefix(a.AgentTerms), mostOf(a.AgentTerms), a.HostCapacity.String(), startOf(a.AgentTerms)}
 			}))
 		}),
 	}

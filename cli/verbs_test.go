@@ -310,7 +310,7 @@ func TestListsJoinTheirPages(t *testing.T) {
 func TestEmptyLists(t *testing.T) {
 	z := newFakeZone(t)
 	z.on("GET /zones", answer{status: http.StatusOK, body: `{"zones": []}`})
-	assert.Equal(t, "NAME  ROLE  STATE  HEALTH  WEIGHT OFFSET  WEIGHT SCALE  AZ  TAGS\n", z.berth(t.Context(), "zone", "list").out)
+	assert.Equal(t, "NAME  ROLE  STATE  HEALTH  CLOCK  WEIGHT OFFSET  WEIGHT SCALE  AZ  TAGS\n", z.berth(t.Context(), "zone", "list").out)
 	assert.JSONEq(t, `{"zones": []}`, z.berth(t.Context(), "zone", "list", "-o", "json").out)
 }
 

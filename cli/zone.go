@@ -20,8 +20,8 @@ func zoneCommand(e *env) *cobra.Command {
 			Example: "  berth zone list\n  berth zone list -o json",
 			Args:    exactArgs(),
 			RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-				return listAll(ctx, e, "zones", c.Zones, tableOf("NAME|ROLE|STATE|HEALTH|WEIGHT OFFSET|WEIGHT SCALE|AZ|TAGS", func(l rest.Zone) []any {
-					return []any{l.Name, l.Role, zoneStateText(&l), l.Health, showPoints(l.Offset), l.Scale, l.AZ, strings.Join(l.Tags, ", ")}
+				return listAll(ctx, e, "zones", c.Zones, tableOf("NAME|ROLE|STATE|HEALTH|CLOCK|WEIGHT OFFSET|WEIGHT SCALE|AZ|TAGS", func(l rest.Zone) []any {
+					return []any{l.Name, l.Role, zoneStateText(&l), l.Health, showClock(l.Clock), showPoints(l.Offset), l.Scale, l.AZ, strings.Join(l.Tags, ", ")}
 				}))
 			}),
 		},

@@ -138,4 +138,6 @@ func (p *Pair) Leaf() *x509.Certificate { return p.cert.Leaf }
 func (p *Pair) Covers(host string) bool { return p.cert.Leaf.VerifyHostname(host) == nil }
 
 // Same reports whether both were read from the same bytes.
-func (p *Pair) Same(other *Pair) bool { return p != nil && other != nil && bytes.Equal(p.text, other.text) }
+func (p *Pair) Same(other *Pair) bool {
+	return p != nil && other != nil && bytes.Equal(p.text, other.text)
+}

@@ -8,10 +8,13 @@ import (
 	"berth/httpd/admin"
 	"berth/httpd/agents"
 	"berth/httpd/traffic"
+	"berth/identity"
 	"berth/internal/measure"
+	"berth/internal/skew"
 	"berth/internal/sysinfo"
 	"berth/raftstore/state"
 	"berth/zone"
+	"berth/zone/fleet"
 )
 
 // measures is what a node measures for its metrics. The methods may be called concurrently.
@@ -82,7 +85,28 @@ func (n *Node) road() admin.Road {
 		r.Liveness[liveness]++
 	}
 	r.AgentsConnected, r.AgentsSilent = n.fleet.CountAgents(v)
+	r.AgentsEnd, r.AgentsSkew = worstOf(n.fleet.Agents(v), now)
 	return r
+}
+
+// agentFresh is how long ago an agent may have called to count in the metrics of certificates and clocks.
+const agentFresh = time.Minute
+
+// worstOf returns the first end of a certificate of agents that have called of late, 0 for unknown, and the clock that is farthest
+// off, nil for unknown.
+func worstOf(agents []fleet.Agent, now time.Time) (end api.Instant, off *skew.Skew) {
+	for _, a := range agents {
+		if a.Seen.IsZero() || now.Sub(a.Seen) > agentFresh {
+			continue
+		}
+		if s := a.About.Skew; s != nil && (off == nil || s.Ahead.Abs() > off.Ahead.Abs()) {
+			off = s
+		}
+		if ends := a.Issued().Add(identity.LeafTTL); a.Recorded && !a.IsRevoked() && (end == 0 || ends < end) {
+			end = ends
+		}
+	}
+	return end, off
 }
 
 // knownLinks returns what gossip knows of the linked zones.
@@ -91,6 +115,9 @@ func (n *Node) knownLinks(v *state.State) []admin.Link {
 	for _, l := range v.Links() {
 		_, age, heard := n.pools.Digest(l.Zone)
 		out = append(out, admin.Link{Name: l.Name, Role: l.Role, Up: heard && age <= zone.LinkFresh, Age: age, Heard: heard, Unconfirmed: n.unconfirmed(l) > 0})
+		if s, known := n.peers.Skew(l); known && n.leading.Load() {
+			out[len(out)-1].Skew = &s
+		}
 	}
 	return out
 }

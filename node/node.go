@@ -286,7 +286,7 @@ func (n *Node) buildZone() error {
 	}
 	n.api = n.requireCurrent(doorAPI, splitDialects(
 		native.New(native.Config{
-			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Unconfirmed: n.unconfirmed, Vitals: n.vitalsOf, Streams: n.streams, Version: n.opts.Version,
+			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Unconfirmed: n.unconfirmed, Skew: n.peers.Skew, Vitals: n.vitalsOf, Streams: n.streams, Version: n.opts.Version,
 		}),
 		map[string]http.Handler{
 			placement.Mount:   placement.New(placement.Config{Door: common}),
@@ -499,6 +499,7 @@ func (n *Node) runLeader(ctx context.Context) {
 	wg.Go(func() { n.hooks.Lead(ctx) })
 	wg.Go(func() { n.checks.Lead(ctx) })
 	wg.Go(func() { n.watchParents(ctx) })
+	wg.Go(func() { n.watchClocks(ctx) })
 	wg.Wait()
 }
 

@@ -10,17 +10,18 @@ import (
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/httpd/native"
 	"berth/httpd/wire"
 	"berth/internal/backoff"
 	"berth/internal/codec"
+	"berth/internal/skew"
 )
 
 // Vitals of nodes.
 const (
 	pathVitals  = "/node/vitals"
-	vitalsEvery = 10 * time.Second       // between two calls of a node to its leader
-	vitalsFresh = time.Minute            // after which what was told is forgotten
-	clockWarn   = 500 * time.Millisecond // by which a clock may differ from the leader's, beyond what cannot be measured
+	vitalsEvery = 10 * time.Second // between two calls of a node to its leader
+	vitalsFresh = time.Minute      // after which what was told is forgotten
 )
 
 // nodeVitals is what a node tells its leader of itself, and the leader all others.
@@ -60,27 +61,16 @@ type timedTold struct {
 	at time.Time
 }
 
-// measureOffset returns by how much a clock is ahead of another one that showed theirs between two of its own times, and by how
-// much that may be wrong.
-func measureOffset(sent, theirs, got time.Time) (offset, wrong time.Duration) {
-	half := got.Sub(sent) / 2
-	return sent.Add(half).Sub(theirs), max(half, 0)
-}
-
-// isFar reports whether a clock differs by more than clockWarn for certain.
-func isFar(offset, wrong time.Duration) bool { return offset.Abs()-wrong > clockWarn }
-
 // noteTold takes the answer of the leader to a call, and reports whether this clock is far from the leader's, and was not before.
 func (v *vitals) noteTold(sent, got time.Time, told toldVitals) (offset time.Duration, warn bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.told = timedTold{told, got}
-	offset, wrong := measureOffset(sent, time.Unix(0, told.Now), got)
-	v.mine.Known, v.mine.Offset, v.mine.Error = true, offset, wrong
-	far := isFar(offset, wrong)
-	warn = far && !v.far
-	v.far = far
-	return offset, warn
+	s := skew.Of(sent, time.Unix(0, told.Now), got)
+	v.mine.Known, v.mine.Offset, v.mine.Error = true, s.Ahead, s.Error
+	warn = s.IsFar() && !v.far
+	v.far = s.IsFar()
+	return s.Ahead, warn
 }
 
 // noteReport takes what a node tells of itself. Those that are no members are forgotten.
@@ -208,7 +198,7 @@ func (n *Node) vitalsOf(id api.NodeID) (out rest.Vitals) {
 			continue
 		}
 		if o.Known {
-			out.Clock = &rest.Clock{Offset: rest.Duration(o.Offset), Error: rest.Duration(o.Error), Far: isFar(o.Offset, o.Error)}
+			out.Clock = native.ClockOf(skew.Skew{Ahead: o.Offset, Error: o.Error})
 		}
 		if o.Total > 0 {
 			out.Disk = &rest.Disk{FreeBytes: o.Free, TotalBytes: o.Total, FullIn: rest.Duration(o.Full)}

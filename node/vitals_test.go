@@ -16,30 +16,6 @@ import (
 	"berth/raftstore/state"
 )
 
-// TestMeasureOffset: half of the way is taken off, and is how wrong the rest may be.
-func TestMeasureOffset(t *testing.T) {
-	at := time.Date(2030, 6, 1, 0, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		theirs, got time.Duration
-		offset      time.Duration
-		far         bool
-	}{
-		{0, 0, 0, false},
-		{50 * time.Millisecond, 100 * time.Millisecond, 0, false},
-		{-time.Second, 0, time.Second, true},
-		{clockWarn, 0, -clockWarn, false},
-		{clockWarn + 1, 0, -clockWarn - 1, true},
-		{-clockWarn, 0, clockWarn, false},
-		{2 * time.Second, 3 * time.Second, -500 * time.Millisecond, false},
-		{4 * time.Second, 3 * time.Second, -2500 * time.Millisecond, true},
-	} {
-		offset, wrong := measureOffset(at, at.Add(c.theirs), at.Add(c.got))
-		assert.Equal(t, c.offset, offset)
-		assert.Equal(t, c.got/2, wrong)
-		assert.Equal(t, c.far, isFar(offset, wrong), "%v", c)
-	}
-}
-
 // TestVitalsAreForgotten: those of nodes that are no members, and those that are old.
 func TestVitalsAreForgotten(t *testing.T) {
 	var v vitals

@@ -281,12 +281,13 @@ func (p *Peers) askOnce(ctx context.Context, l *api.Link, t *try, q *question) (
 		return nil, false, api.Wrap(api.CodeUnavailable, "client.once", "the zone's address is malformed", err)
 	}
 	p.writeHead(ctx, l, req.Header)
+	began := p.conf.Now()
 	res, err := t.to.client.Do(req)
 	if err != nil {
 		return nil, false, unansweredError(err, t.reached.Load())
 	}
 	defer func() { _ = res.Body.Close() }() // read to the end or given up: the error does not matter
-	p.noteHead(l, res.Header)
+	p.noteHead(l, res.Header, began)
 	b, err := io.ReadAll(io.LimitReader(res.Body, api.ZoneBodyMaxBytes+1))
 	switch {
 	case err != nil:

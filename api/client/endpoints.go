@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/skew"
 )
 
 // How long an endpoint that did not answer is tried after all others: at first the
@@ -47,8 +48,9 @@ type peerLink struct {
 
 	incarnation api.Incarnation // from its last answer
 	newest      api.Incarnation // the latest that it has named, in answers and in calls
-	heard       bool            // there was one since this was last cleared
-	listening   []func()        // called with the next answer
+	clock       skew.Best
+	heard       bool     // there was one since this was last cleared
+	listening   []func() // called with the next answer
 }
 
 // wakeCalls notifies present calls that an endpoint has failed, or another one is good.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -14,12 +15,14 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
+	"berth/internal/skew"
 )
 
 // formedZone is a transport to a zone that reads forms up to a number.
 type formedZone struct {
 	form  api.Form
 	life  api.Incarnation // 0 for none
+	ahead time.Duration   // of the Unix time 1,000,000 s; 0 to tell no time
 	paths []string
 	heads []http.Header
 }
@@ -31,6 +34,9 @@ func (z *formedZone) RoundTrip(r *http.Request) (*http.Response, error) {
 	head := http.Header{"Content-Type": {api.MediaCBOR}, api.HeaderForm: {z.form.String()}}
 	if z.life > 0 {
 		head.Set(api.HeaderIncarnation, z.life.String())
+	}
+	if z.ahead != 0 {
+		head.Set(api.HeaderTime, strconv.FormatInt(time.Unix(1_000_000, 0).Add(z.ahead).UnixMilli(), 10))
 	}
 	return &http.Response{StatusCode: http.StatusOK, Header: head, Body: io.NopCloser(bytes.NewReader(b)), Request: r}, err
 }
@@ -176,4 +182,24 @@ func TestUnconfirmed(t *testing.T) {
 	l.Incarnation = 7
 	assert.Zero(t, p.Unconfirmed(l), "it is confirmed")
 	assert.Equal(t, api.Incarnation(8), hear(8))
+}
+
+// TestTheClockOfALinkedZone is measured by the time in its answers; a zone of an earlier release sends none.
+func TestTheClockOfALinkedZone(t *testing.T) {
+	to, now := &formedZone{form: api.FormFirst}, time.Unix(1_000_000, 0)
+	p := NewPeers(PeerConfig{
+		Transport: func(*api.Link) http.RoundTripper { return to },
+		Depth:     func(context.Context) int { return 0 }, Request: func(context.Context) api.RequestID { return "" }, Now: func() time.Time { return now },
+	})
+	l := &api.Link{ID: "l", Name: "east", Endpoints: []string{"a"}}
+	_, err := p.Info(t.Context(), l)
+	require.NoError(t, err)
+	_, known := p.Skew(l)
+	assert.False(t, known)
+	to.ahead = 1500 * time.Millisecond
+	_, err = p.Info(t.Context(), l)
+	require.NoError(t, err)
+	s, known := p.Skew(l)
+	assert.True(t, known)
+	assert.Equal(t, skew.Skew{Ahead: 1500 * time.Millisecond}, s)
 }

@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"berth/api"
 	"berth/internal/codec"
+	"berth/internal/skew"
 	"berth/internal/tracing"
 )
 
@@ -342,11 +344,26 @@ func (p *Peers) Unconfirmed(l *api.Link) api.Incarnation {
 	return 0
 }
 
-// noteHead notes what the headers of an answer say of a linked zone.
-func (p *Peers) noteHead(l *api.Link, h http.Header) {
+// Skew returns by how much the clock of the zone at the other end of a link is ahead of this node's, as the calls of this process have
+// measured it; false if none of the last two minutes did.
+func (p *Peers) Skew(l *api.Link) (skew.Skew, bool) {
+	p.mu.Lock()
+	clock := &p.linkState(l).clock
+	p.mu.Unlock()
+	s, known := clock.Skew(p.conf.Now())
+	s.Ahead = -s.Ahead
+	return s, known
+}
+
+// noteHead notes what the headers of an answer say of a linked zone. A zone of an earlier release does not tell its time.
+func (p *Peers) noteHead(l *api.Link, h http.Header, began time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pl := p.linkState(l)
+	if ms, err := strconv.ParseInt(h.Get(api.HeaderTime), 10, 64); err == nil {
+		now := p.conf.Now()
+		pl.clock.Note(skew.Of(began, time.UnixMilli(ms), now), now)
+	}
 	pl.form = api.ParseForm(h.Get(api.HeaderForm))
 	pl.incarnation, pl.heard = api.ParseIncarnation(h.Get(api.HeaderIncarnation)), true
 	pl.newest = max(pl.newest, pl.incarnation)

@@ -87,6 +87,8 @@ type Agent struct {
 	Joined  api.Instant `json:"joined,omitzero"`    // the last time
 	Expires api.Instant `json:"expires,omitzero"`   // its certificate
 	Revoked bool        `json:"revoked"`
+	Version string      `json:"version,omitempty"` // its release; absent for one that has not called this leader
+	Clock   *Clock      `json:"clock,omitempty"`   // to that of the leader; absent while it is unknown
 	AgentTerms
 }
 

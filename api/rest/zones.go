@@ -22,6 +22,8 @@ type Zone struct {
 	Health    string        `json:"health,omitempty"` // up, down or unknown
 	Digest    *Digest       `json:"digest,omitempty"` // the last one received; only for admins
 
+	Clock *Clock `json:"clock,omitempty"` // by how much the clock of that zone is ahead of that of the node that answers; absent where it is unknown, as on nodes that do not lead; only for admins
+
 	Unconfirmed api.Incarnation `json:"unconfirmed_incarnation,omitempty"` // in which the zone was brought back from a backup, and which is to be confirmed with POST /zones/{id}/relink, as far as the node that answers has heard; only for admins
 
 	// What an operator says of a child, for the choice of the zone that a project is bound to; only

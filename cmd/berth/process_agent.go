@@ -122,7 +122,7 @@ func (a *agentFlags) runAgent(c *cobra.Command, e *env) error {
 	}
 	want := identity.Subject{Zone: home.Zone, Role: identity.RoleNode}
 	conf := agent.Config{
-		Home:      homeOf(a.dir),
+		Home: homeOf(a.dir), Version: version,
 		Addresses: home.Addresses, Hosts: hosts, Dir: filepath.Join(a.dir, "state"), Log: log, Now: readClock, Rand: rand.Float64,
 		Keep: func(addresses []string) error { return node.KeepAddresses(a.dir, addresses) },
 		TLS:  identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins, want, readClock), Wallet: wallet,

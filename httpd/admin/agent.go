@@ -18,6 +18,7 @@ var (
 	agentContact   = agentMetrics.gauge("berth_agent_contact_seconds", "Time since the agent has sent the newest call that its zone has answered; none before the first. Long polls take up to 30 s.")
 	agentCalls     = agentMetrics.histogram("berth_agent_call_seconds", "How long calls of the zone took, with the code of their error; moved for a redirect to the leader.", "call", "code")
 	agentActions   = agentMetrics.histogram("berth_agent_action_seconds", "How long work on an instance took, by what it was.", "action")
+	agentClock     = agentMetrics.gauge("berth_agent_clock_offset_seconds", "By how much the clock of this machine is ahead of that of the zone's nodes; none while it is unknown.")
 	agentCertEnds  = agentMetrics.gauge("berth_agent_certificate_expiry_seconds", "Time until the certificate of the agent ends.")
 )
 
@@ -60,6 +61,9 @@ func (c *agentCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if !f.Contact.IsZero() {
 		e.gauge(agentContact, now.Sub(f.Contact).Seconds())
+	}
+	if f.SkewKnown {
+		e.gauge(agentClock, f.Skew.Ahead.Seconds())
 	}
 	if !f.Ends.IsZero() {
 		e.gauge(agentCertEnds, f.Ends.Sub(now).Seconds())

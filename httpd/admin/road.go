@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/internal/measure"
+	"berth/internal/skew"
 	"berth/raftstore/state"
 )
 
@@ -23,6 +24,7 @@ var (
 
 	linkUp    = nodeMetrics.gauge("berth_link_up", "1 if the zone at the other end of a link was heard of late.", "link", "role")
 	linkDue   = nodeMetrics.gauge("berth_link_unconfirmed", "1 if the zone at the other end of a link was brought back from a backup and that is not confirmed, as far as this node has heard: berth zone relink.", "link", "role")
+	linkClock = nodeMetrics.gauge("berth_link_clock_offset_seconds", "By how much the clock of a linked zone is ahead of that of this node; only on the leader, which measures it.", "link", "role")
 	linkAge   = nodeMetrics.gauge("berth_link_gossip_age_seconds", "Age of the newest digest of a linked zone; none if this node has none.", "link", "role")
 	linkCalls = nodeMetrics.counter("berth_link_calls_total", "Calls that this process has made over a link, with the code of their error.", "link", "call", "code")
 	linkTime  = nodeMetrics.histogram("berth_link_call_seconds", "How long those calls took, with all tries at the gateways of the other zone.", "link", "call")
@@ -42,6 +44,8 @@ var (
 	gossipAlive = nodeMetrics.gauge("berth_gossip_members", "Nodes of the zone by what gossip knows of them, this one included.", "liveness")
 
 	agentsSeen  = nodeMetrics.gauge("berth_agents", "Agents with hosts, by whether they have called within the time after which their hosts are down; only on the leader.", "state")
+	agentsCert  = nodeMetrics.gauge("berth_agents_certificate_expiry_seconds", "Time until the first certificate of the agents ends that have called of late; only on the leader.")
+	agentsClock = nodeMetrics.gauge("berth_agents_clock_offset_seconds", "By how much the clock of an agent is ahead of the leader's, that of the one whose clock is farthest off; only on the leader.")
 	quotaLimits = nodeMetrics.gauge("berth_quota_projects_limited", "Projects with limits of their own.")
 	quotaUsed   = nodeMetrics.gauge("berth_quota_projects_using", "Projects that have something which counts against quotas.")
 )
@@ -67,6 +71,9 @@ type Road struct {
 	Liveness         map[string]int
 
 	AgentsConnected, AgentsSilent int
+
+	AgentsEnd  api.Instant // of the first certificate of those that have called of late; 0 for unknown
+	AgentsSkew *skew.Skew  // of the one whose clock is farthest off; nil for unknown
 }
 
 // Link is what is known of a linked zone.
@@ -77,7 +84,8 @@ type Link struct {
 	Age   time.Duration
 	Heard bool // Age is known
 
-	Unconfirmed bool // it was brought back from a backup, and nobody has confirmed that
+	Skew        *skew.Skew // of the clock of that zone to this node's; nil for unknown
+	Unconfirmed bool       // it was brought back from a backup, and nobody has confirmed that
 }
 
 // LinkCall is a call over a link, and LinkOutcome one with its code, "" for none.
@@ -107,6 +115,9 @@ func (c *collector) collectRoad(ch chan<- prometheus.Metric, v *state.State) {
 	for _, l := range r.Links {
 		e.gauge(linkUp, truth(l.Up), l.Name, string(l.Role))
 		e.gauge(linkDue, truth(l.Unconfirmed), l.Name, string(l.Role))
+		if l.Skew != nil {
+			e.gauge(linkClock, l.Skew.Ahead.Seconds(), l.Name, string(l.Role))
+		}
 		if l.Heard {
 			e.gauge(linkAge, l.Age.Seconds(), l.Name, string(l.Role))
 		}
@@ -131,6 +142,12 @@ func (c *collector) collectRoad(ch chan<- prometheus.Metric, v *state.State) {
 		e.gauge(raftSilent, float64(r.Silent))
 		e.gauge(agentsSeen, float64(r.AgentsConnected), "connected")
 		e.gauge(agentsSeen, float64(r.AgentsSilent), "silent")
+		if r.AgentsEnd > 0 {
+			e.gauge(agentsCert, float64(r.AgentsEnd-c.Now())/1000)
+		}
+		if r.AgentsSkew != nil {
+			e.gauge(agentsClock, r.AgentsSkew.Ahead.Seconds())
+		}
 	}
 }
 

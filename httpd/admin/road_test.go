@@ -16,6 +16,7 @@ import (
 	"berth/httpd/traffic"
 	"berth/internal/golden"
 	"berth/internal/measure"
+	"berth/internal/skew"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -32,12 +33,12 @@ func wholeRoad() Road {
 	call := LinkCall{"west", "POST /zones/select"}
 	return Road{
 		Phases:   map[string]measure.Distribution{"own": spread()},
-		Links:    []Link{{Name: "west", Role: api.LinkChild, Up: true, Age: 2 * time.Second, Heard: true}, {Name: "region", Role: api.LinkParent, Unconfirmed: true}},
+		Links:    []Link{{Name: "west", Role: api.LinkChild, Up: true, Age: 2 * time.Second, Heard: true, Skew: &skew.Skew{Ahead: 1500 * time.Millisecond}}, {Name: "region", Role: api.LinkParent, Unconfirmed: true}},
 		Calls:    map[LinkCall]measure.Distribution{call: spread()},
 		Outcomes: map[LinkOutcome]uint64{{call, ""}: 5, {call, api.CodeTimeout}: 2},
 		Commands: spread(), Commit: spread(), Write: spread(), Apply: spread(), Failed: map[string]uint64{"leadership": 3}, Waiting: 4, Lag: 7,
 		Role: "leader", Contact: time.Second, Heard: true, Voters: 3, Learners: 1, Silent: 1, Liveness: map[string]int{"alive": 3, "dead": 1},
-		AgentsConnected: 8, AgentsSilent: 2,
+		AgentsConnected: 8, AgentsSilent: 2, AgentsEnd: 160_000, AgentsSkew: &skew.Skew{Ahead: -2 * time.Second},
 	}
 }
 
@@ -59,12 +60,13 @@ func TestRoad(t *testing.T) {
 	body := get(t, working(func() *state.State { return busy(t) }, true, wholeRoad), "/metrics").Body.String()
 	only := []string{
 		"berth_raft_members_silent 1", `berth_agents{state="connected"} 8`, `berth_agents{state="silent"} 2`,
+		"berth_agents_certificate_expiry_seconds 60", "berth_agents_clock_offset_seconds -2",
 	}
 	for _, line := range append([]string{
 		`berth_select_seconds_bucket{phase="own",le="0.5"} 0`, `berth_select_seconds_bucket{phase="own",le="1"} 1`, `berth_select_seconds_count{phase="own"} 1`,
 		`berth_link_up{link="west",role="child"} 1`, `berth_link_up{link="region",role="parent"} 0`,
 		`berth_link_unconfirmed{link="west",role="child"} 0`, `berth_link_unconfirmed{link="region",role="parent"} 1`,
-		`berth_link_gossip_age_seconds{link="west",role="child"} 2`,
+		`berth_link_gossip_age_seconds{link="west",role="child"} 2`, `berth_link_clock_offset_seconds{link="west",role="child"} 1.5`,
 		`berth_link_calls_total{call="POST /zones/select",code="",link="west"} 5`, `berth_link_calls_total{call="POST /zones/select",code="timeout",link="west"} 2`,
 		`berth_link_call_seconds_count{call="POST /zones/select",link="west"} 1`,
 		"berth_log_entry_commands_count 1", "berth_log_commit_seconds_count 1", "berth_log_write_seconds_count 1", "berth_log_apply_seconds_count 1",

@@ -57,7 +57,7 @@ type agentDoor struct{ Config }
 func New(c Config) http.Handler {
 	d := &agentDoor{c}
 	r := chi.NewRouter()
-	r.Use(c.Traffic.Watch(listener), wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form))
+	r.Use(c.Traffic.Watch(listener), wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form), wire.WithTime(c.Zone.Now))
 	for _, one := range d.listRoutes() {
 		r.Method(one.Method, one.Path, traffic.Name(one.Path)(one.do))
 	}
@@ -143,6 +143,7 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 			d.writeRefusal(w, r, id, err)
 			return
 		}
+		d.Fleet.NoteAbout(id, readAbout(r.Header))
 		a, err := readCall(r, id, limit, use)
 		if err != nil {
 			d.writeRefusal(w, r, id, err)

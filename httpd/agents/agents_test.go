@@ -23,6 +23,7 @@ import (
 	"berth/internal/codec"
 	"berth/internal/memstore"
 	"berth/internal/requestid"
+	"berth/internal/skew"
 	"berth/raftstore/command"
 	"berth/zone"
 	"berth/zone/fleet"
@@ -481,4 +482,40 @@ func TestAnAgentThatRunsTwice(t *testing.T) {
 	assert.Equal(t, http.StatusOK, again.Code)
 	assert.Empty(t, again.Header().Get(api.HeaderHome))
 	assert.Equal(t, http.StatusOK, call("").Code, "of an earlier release")
+}
+
+// TestAboutAnAgent: its release and the skew of its clock are taken from its headers, and what cannot be is left out.
+func TestAboutAnAgent(t *testing.T) {
+	w := newWorld(t)
+	ask := func(version, clock string) fleet.About {
+		r := httptest.NewRequest(http.MethodPost, api.PathAgentRegister, bytes.NewReader(encode(t, hosts(1))))
+		r.Header.Set("Content-Type", api.MediaCBOR)
+		r.Header.Set(api.HeaderVersion, version)
+		r.Header.Set(api.HeaderSkew, clock)
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, r.WithContext(context.WithValue(r.Context(), agentKey{}, api.AgentID("rack1"))))
+		require.Equal(t, http.StatusOK, rec.Code)
+		assert.Regexp(t, `^\d+$`, rec.Header().Get(api.HeaderTime))
+		all := w.conf.Fleet.Agents(w.store.View())
+		require.Len(t, all, 1)
+		return all[0].About
+	}
+	longest, skews := strings.Repeat("v", versionMax), skewMax.Milliseconds()
+	for _, c := range []struct {
+		version, clock string
+		want           fleet.About
+	}{
+		{"v1", "-1500 20", fleet.About{Version: "v1", Skew: &skew.Skew{Ahead: -1500 * time.Millisecond, Error: 20 * time.Millisecond}}},
+		{"", "", fleet.About{}},
+		{longest, "0 0", fleet.About{Version: longest, Skew: &skew.Skew{}}},
+		{longest + "v", "0", fleet.About{}},
+		{"v1\x1b[2J", "x y", fleet.About{}},
+		{"", "0 -1", fleet.About{}},
+		{"", fmt.Sprintf("%d %d", -skews, skews), fleet.About{Skew: &skew.Skew{Ahead: -skewMax, Error: skewMax}}},
+		{"", fmt.Sprintf("%d 0", skews+1), fleet.About{}},
+		{"", fmt.Sprintf("0 %d", skews+1), fleet.About{}},
+		{"", "9223372036854775808 0", fleet.About{}},
+	} {
+		assert.Equal(t, c.want, ask(c.version, c.clock), "%q %q", c.version, c.clock)
+	}
 }

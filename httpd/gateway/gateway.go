@@ -75,7 +75,7 @@ type peerDoor struct{ Config }
 func New(c Config) http.Handler {
 	d := &peerDoor{c}
 	r := chi.NewRouter()
-	r.Use(c.Traffic.Watch(listener), wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form), withIncarnation(c.Zone))
+	r.Use(c.Traffic.Watch(listener), wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form), wire.WithTime(c.Zone.Now), withIncarnation(c.Zone))
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		wire.Refuse(w, r, api.Errorf(api.CodeNotFound, "no such call"))
 	})
@@ -170,7 +170,7 @@ func allowedMethods(routes chi.Routes, at *url.URL) string {
 // The link token in the body authorizes it.
 func Enrol(c Config) http.Handler {
 	r := chi.NewRouter()
-	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form), withIncarnation(c.Zone))
+	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form), wire.WithTime(c.Zone.Now), withIncarnation(c.Zone))
 	r.Post(enrolPath, func(w http.ResponseWriter, r *http.Request) {
 		if c.Rates != nil && c.Address(r) != "" {
 			if over := c.Rates.Take(c.Now(), rates.Joins, rates.Party{Kind: rates.Address, ID: c.Address(r)}); over != nil {

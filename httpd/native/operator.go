@@ -16,6 +16,7 @@ import (
 	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/identity"
+	"berth/internal/skew"
 	"berth/zone/fleet"
 	"berth/zone/intake"
 )
@@ -168,7 +169,10 @@ func (d *dialect) listAgents(w http.ResponseWriter, r *http.Request) error {
 }
 
 func agentOf(a fleet.Agent) rest.Agent {
-	out := rest.Agent{ID: a.ID, Hosts: a.Hosts, First: a.First, Revoked: a.Recorded && a.IsRevoked(), AgentTerms: rest.AgentTerms(a.Terms)}
+	out := rest.Agent{ID: a.ID, Hosts: a.Hosts, First: a.First, Revoked: a.Recorded && a.IsRevoked(), AgentTerms: rest.AgentTerms(a.Terms), Version: a.About.Version}
+	if s := a.About.Skew; s != nil {
+		out.Clock = ClockOf(*s)
+	}
 	if !a.Seen.IsZero() {
 		out.Seen = api.InstantOf(a.Seen)
 	}
@@ -176,6 +180,11 @@ func agentOf(a fleet.Agent) rest.Agent {
 		out.Joined, out.Expires = a.Joined, a.Issued().Add(identity.LeafTTL)
 	}
 	return out
+}
+
+// ClockOf returns the body of what is known of a clock.
+func ClockOf(s skew.Skew) *rest.Clock {
+	return &rest.Clock{Offset: rest.Duration(s.Ahead.Round(time.Millisecond)), Error: rest.Duration(s.Error.Round(time.Millisecond)), Far: s.IsFar()}
 }
 
 func (d *dialect) revokeAgent(w http.ResponseWriter, r *http.Request) error {

@@ -25,6 +25,7 @@ import (
 	httpevents "berth/httpd/events"
 	"berth/httpd/traffic"
 	"berth/httpd/wire"
+	"berth/internal/skew"
 	"berth/zone"
 	"berth/zone/estimate"
 	"berth/zone/fleet"
@@ -70,6 +71,8 @@ type Config struct {
 	Digests   zone.Digests
 	// Vitals returns what this node knows of the clock and the disk of a node; nil for nothing.
 	Vitals func(id api.NodeID) rest.Vitals
+	// Skew returns by how much the clock of a linked zone is ahead of this node's, if that is known; nil for unknown.
+	Skew func(l *api.Link) (skew.Skew, bool)
 	// Unconfirmed returns the incarnation of a linked zone that is to be confirmed, 0 for none; nil for none of any.
 	Unconfirmed func(l *api.Link) api.Incarnation
 	Streams     *httpevents.Streams

@@ -33,6 +33,11 @@ func (d *dialect) zoneView(v *state.State, l *api.Link, c api.Caller) rest.Zone 
 	if l.Role == api.LinkParent {
 		out.Share = shareOf(v, l)
 	}
+	if d.Skew != nil {
+		if s, known := d.Skew(l); known {
+			out.Clock = ClockOf(s)
+		}
+	}
 	if d.Unconfirmed != nil {
 		out.Unconfirmed = d.Unconfirmed(l)
 	}

@@ -2,6 +2,7 @@ package native
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -67,6 +68,20 @@ func TestWorkOfAParentEndsFirst(t *testing.T) {
 	}})
 	w.answered(t, off(`{}`), 200, &got)
 	assert.True(t, got.Losses.Unlinked)
+}
+
+// TestTheClockOfALinkedZoneIsShown, to admins, where it is known.
+func TestTheClockOfALinkedZoneIsShown(t *testing.T) {
+	w := newWorld(t)
+	show := func(zone, token string) *rest.Clock {
+		t.Helper()
+		var got struct{ Zone rest.Zone }
+		w.answered(t, call{method: "GET", target: "/zones/" + zone, token: token}, 200, &got)
+		return got.Zone.Clock
+	}
+	assert.Equal(t, &rest.Clock{Offset: rest.Duration(-2 * time.Second), Error: rest.Duration(time.Millisecond), Far: true}, show("east", admin))
+	assert.Nil(t, show("east", member))
+	assert.Nil(t, show("up", admin))
 }
 
 // TestAnUnconfirmedZoneIsShown: admins see which zone was brought back from a backup and is to be confirmed.

@@ -62,6 +62,16 @@ func WithForm(newest func() api.Form) func(http.Handler) http.Handler {
 	}
 }
 
+// WithTime adds a header with the time at which a call has come, by which its caller compares the clocks.
+func WithTime(now func() time.Time) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(api.HeaderTime, strconv.FormatInt(now().UnixMilli(), 10))
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
 // CBOR writes v with a status. An answer in a newer form than the caller reads is
 // refused with CodeUnavailable instead.
 func CBOR(w http.ResponseWriter, r *http.Request, status int, v any) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/skew"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -19,7 +20,17 @@ type Agent struct {
 	Hosts    int         // that it has registered, those included that it no longer serves
 	First    api.Instant // its join, or its oldest host
 	Seen     time.Time   // its latest call of this leader; zero for none
+	About    About       // what it told this leader
 }
+
+// About is what an agent tells its zone of itself.
+type About struct {
+	Version string     // its release; "" if it does not tell
+	Skew    *skew.Skew // of its clock to the zone's; nil if it does not know, or tell
+}
+
+// NoteAbout notes what an agent tells of itself.
+func (f *Fleet) NoteAbout(a api.AgentID, about About) { f.beats.noteAbout(a, about) }
 
 // Agents returns the agents of a state by id: those that joined or were revoked, and those of hosts.
 func (f *Fleet) Agents(v *state.State) []Agent {
@@ -38,7 +49,7 @@ func (f *Fleet) Agents(v *state.State) []Agent {
 	}
 	out := make([]Agent, 0, len(all))
 	for _, id := range slices.Sorted(maps.Keys(all)) {
-		all[id].Seen = f.beats.lastBeat(id)
+		all[id].Seen, all[id].About = f.beats.lastBeat(id), f.beats.aboutOf(id)
 		out = append(out, *all[id])
 	}
 	return out

@@ -37,7 +37,7 @@ type Fleet struct {
 // New returns a fleet that plans moves with an estimator. Nothing runs until Lead is
 // called.
 func New(z *zone.Zone, e *estimate.Estimator) *Fleet {
-	return &Fleet{zone: z, estimator: e, beats: heartbeats{last: map[api.AgentID]time.Time{}, told: map[api.AgentID]string{}, home: map[api.AgentID]string{}}, whatIfs: make(chan struct{}, whatIfsMax)}
+	return &Fleet{zone: z, estimator: e, beats: heartbeats{last: map[api.AgentID]time.Time{}, told: map[api.AgentID]string{}, home: map[api.AgentID]string{}, about: map[api.AgentID]About{}}, whatIfs: make(chan struct{}, whatIfsMax)}
 }
 
 // BeginTerm forgets what an earlier term has heard of agents. Until then this node must not answer as the leader: all agents would

@@ -16,6 +16,7 @@ type heartbeats struct {
 	last  map[api.AgentID]time.Time
 	told  map[api.AgentID]string // the addresses of the zone's nodes that an agent was told last
 	home  map[api.AgentID]string
+	about map[api.AgentID]About
 }
 
 func (b *heartbeats) resetAll(now time.Time) {
@@ -25,6 +26,7 @@ func (b *heartbeats) resetAll(now time.Time) {
 	clear(b.last)
 	clear(b.home)
 	clear(b.told)
+	clear(b.about)
 }
 
 // knowsAddresses reports whether an agent was told these addresses last, by this leader. One that this leader has told nothing knows
@@ -63,6 +65,18 @@ func (b *heartbeats) moveHome(a api.AgentID, home string, now time.Time, grace t
 	}
 	b.home[a] = home
 	return true
+}
+
+func (b *heartbeats) noteAbout(a api.AgentID, about About) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.about[a] = about
+}
+
+func (b *heartbeats) aboutOf(a api.AgentID) About {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.about[a]
 }
 
 // leaveHome forgets the home of an agent, whose next call may come from anywhere.

@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/api"
+)
+
+// late is a zone whose clock is behind by a span, and which answers after another one.
+type late struct {
+	behind, way time.Duration
+	heads       []http.Header
+}
+
+func (z *late) RoundTrip(r *http.Request) (*http.Response, error) {
+	z.heads = append(z.heads, r.Header)
+	time.Sleep(z.way)
+	a, err := answer(http.StatusOK, api.AgentAck{})
+	if err == nil {
+		a.Header.Set(api.HeaderTime, strconv.FormatInt(time.Now().Add(-z.behind).UnixMilli(), 10))
+	}
+	time.Sleep(z.way)
+	return a, err
+}
+
+// TestAnAgentTellsOfItself: each call has its release, and from the second one on how far its clock is from the zone's.
+func TestAnAgentTellsOfItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &late{behind: 1500 * time.Millisecond, way: 10 * time.Millisecond}
+		l := newLink([]string{"a:1"}, z).of(&Config{Version: "v1", Home: "here", Now: time.Now})
+		for range 2 {
+			require.NoError(t, l.postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)))
+		}
+		require.Len(t, z.heads, 2)
+		assert.Equal(t, "v1", z.heads[0].Get(api.HeaderVersion))
+		assert.Equal(t, "here", z.heads[0].Get(api.HeaderHome))
+		assert.Empty(t, z.heads[0].Get(api.HeaderSkew))
+		assert.Equal(t, "1500 10", z.heads[1].Get(api.HeaderSkew))
+		s, known := l.about.skew()
+		assert.True(t, known)
+		assert.True(t, s.IsFar())
+	})
+}
