@@ -35,9 +35,16 @@ type treeZone struct {
 	Version string                                 `json:"version,omitempty"` // only of zones that were asked themselves
 	Context string                                 `json:"context,omitempty"` // by which it was asked
 	Classes map[api.ResourceClass]rest.ClassTotals `json:"classes,omitempty"`
+	Own     map[api.ResourceClass]treeOwn          `json:"own,omitempty"`     // of its own hosts, exact; only of zones that were asked themselves, by admins
 	Partial bool                                   `json:"partial,omitempty"` // something below has not been heard from recently
 	Below   bool                                   `json:"below"`             // its children are listed; otherwise it may have some
 	Zones   []treeZone                             `json:"zones,omitempty"`
+}
+
+// treeOwn is what a zone has of a class on its own hosts.
+type treeOwn struct {
+	Capacity int64 `json:"capacity"`
+	Free     int64 `json:"free"`
 }
 
 // roleSelf is the role of the zone that was asked, beside those of links.
@@ -50,7 +57,7 @@ func zoneTree(e *env) *cobra.Command {
 		Short: "Show the zones above and below this one",
 		Long: `Show the parent of the zone, the zone itself, and its children, with health, version and
 capacity. What is FREE, and of how much, is rounded as in the reports of zones to each other, and
-counts all zones below.
+counts all zones below. What is OWN is exact, of the hosts of a zone that was asked itself.
 
 No zone knows the names of those below its children, so these are not shown: "..." stands for
 them. With --contexts, every saved context is asked which zone it is of, and the tree goes on
@@ -122,6 +129,10 @@ func (t *treeWalk) walk(ctx context.Context, cl *client.Client, depth int, met f
 	met(info.ID)
 	own = treeZone{Name: info.Name, ID: info.ID, Role: roleSelf, Health: "up", State: string(api.LinkActive), Version: info.Version, Below: true}
 	own.count(info.Digest)
+	own.Own, err = ownCapacity(ctx, cl, info.Name)
+	if err != nil {
+		return own, nil, err
+	}
 	slices.SortFunc(links, func(a, b rest.Zone) int { return strings.Compare(a.Name, b.Name) })
 	for i := range links {
 		l := &links[i]
@@ -151,10 +162,31 @@ func (t *treeWalk) below(ctx context.Context, one treeZone, depth int) treeZone 
 		return one
 	}
 	one.Version, one.Context, one.Zones, one.Below = full.Version, c.context, full.Zones, true
+	one.Own = full.Own
 	if full.Classes != nil {
 		one.Classes, one.Partial = full.Classes, full.Partial
 	}
 	return one
+}
+
+// ownCapacity returns the exact capacity of the hosts of a zone; nil for those who may not see it.
+func ownCapacity(ctx context.Context, cl *client.Client, zone string) (map[api.ResourceClass]treeOwn, error) {
+	c, err := cl.Capacity(ctx, time.Time{}, zone)
+	if api.CodeOf(err) == api.CodeForbidden {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	own := map[api.ResourceClass]treeOwn{}
+	for _, z := range c.Zones {
+		for class, n := range z.Classes {
+			if z.Exact {
+				own[class] = treeOwn{n.Capacity, n.Free}
+			}
+		}
+	}
+	return own, nil
 }
 
 // count takes the figures of a digest over.
@@ -240,19 +272,19 @@ func (t *treeWalk) askContext(ctx context.Context, name string, settings map[str
 
 // treeTables shows a tree, two spaces deeper for each level where a person reads it.
 func treeTables(root treeZone, deeper bool) []table {
-	t := table{header: []string{"ZONE", "ROLE", "HEALTH", "STATE", "VCPU FREE", "MEMORY_MB FREE", "VERSION", "CONTEXT"}}
+	t := table{header: []string{"ZONE", "ROLE", "HEALTH", "STATE", "VCPU FREE", "MEMORY_MB FREE", "OWN VCPU FREE", "OWN MEMORY_MB FREE", "VERSION", "CONTEXT"}}
 	var add func(z treeZone, level int)
 	add = func(z treeZone, level int) {
 		indent := ""
 		if deeper {
 			indent = strings.Repeat("  ", level)
 		}
-		t.addRow(indent+z.Name, z.Role, z.Health, z.State, z.free(api.VCPU), z.free(api.MemoryMB), z.Version, z.Context)
+		t.addRow(indent+z.Name, z.Role, z.Health, z.State, z.free(api.VCPU), z.free(api.MemoryMB), z.ownFree(api.VCPU), z.ownFree(api.MemoryMB), z.Version, z.Context)
 		for _, b := range z.Zones {
 			add(b, level+1)
 		}
 		if deeper && z.Role == string(api.LinkChild) && !z.Below {
-			t.addRow(indent+"  ...", "", "", "", "", "", "", "")
+			t.addRow(indent+"  ...", "", "", "", "", "", "", "", "", "")
 		}
 	}
 	add(root, 0)
@@ -269,4 +301,13 @@ func (z *treeZone) free(class api.ResourceClass) string {
 		return ""
 	}
 	return strconv.FormatInt(n.Free, 10) + " of " + strconv.FormatInt(n.Total, 10)
+}
+
+// ownFree returns how much of a class is free on the hosts of the zone itself, of how much.
+func (z *treeZone) ownFree(class api.ResourceClass) string {
+	n, ok := z.Own[class]
+	if !ok {
+		return ""
+	}
+	return strconv.FormatInt(n.Free, 10) + " of " + strconv.FormatInt(n.Capacity, 10)
 }

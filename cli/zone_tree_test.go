@@ -22,6 +22,7 @@ func treeFake(t *testing.T, id, name string, children ...string) *fakeZone {
 	for _, c := range children {
 		links = append(links, fmt.Sprintf(`{"id": "l-%s", "name": "%s", "role": "child", "zone_id": %q, "state": "active", "health": "up", "digest": %s}`, c, "to-"+c, c, digestWith(5)))
 	}
+	z.on("GET /capacity", answer{http.StatusOK, fmt.Sprintf(`{"capacity": {"zones": [{"name": %q, "exact": true, "heard": true, "classes": {"VCPU": {"capacity": 9, "free": 3}}}]}}`, name), nil})
 	z.on("GET /zones", answer{http.StatusOK, `{"zones": [` + strings.Join(links, ",") + `]}`, nil})
 	return z
 }
@@ -54,12 +55,15 @@ func TestZoneTreeGoesOnByContexts(t *testing.T) {
 	assert.Equal(t, []any{"home", "self", "v-z0", true}, []any{plain.Name, plain.Role, plain.Version, plain.Below})
 	require.Len(t, plain.Zones, 2)
 	assert.Equal(t, []any{"to-z1", "", false, int64(5)}, []any{plain.Zones[0].Name, plain.Zones[0].Version, plain.Zones[0].Below, plain.Zones[0].Classes[api.VCPU].Total})
+	assert.Equal(t, treeOwn{9, 3}, plain.Own[api.VCPU])
 	assert.Empty(t, west.asked("GET"), "nobody else is asked")
 
 	full := s.tree("--contexts")
 	require.Len(t, full.Zones, 2)
 	one := full.Zones[0]
 	assert.Equal(t, []any{"to-z1", "v-z1", "wild", true, int64(10)}, []any{one.Name, one.Version, one.Context, one.Below, one.Classes[api.VCPU].Total})
+	assert.Equal(t, treeOwn{9, 3}, one.Own[api.VCPU])
+	assert.Empty(t, one.Zones[1].Own, "it was not asked itself")
 	require.Len(t, one.Zones, 2)
 	assert.Equal(t, []any{"to-z0", false, 0}, []any{one.Zones[0].Name, one.Zones[0].Below, len(one.Zones[0].Zones)}, "a ring ends")
 	assert.Equal(t, []any{"to-z3", false}, []any{one.Zones[1].Name, one.Zones[1].Below})
@@ -71,7 +75,7 @@ func TestZoneTreeGoesOnByContexts(t *testing.T) {
 	r := s.berth("", "zone tree --contexts")
 	require.Zero(t, r.exit)
 	assert.Contains(t, r.errOut, `context "gone": `, "one that does not answer is named, and the others are shown")
-	assert.Regexp(t, `(?m)^home +self .* 1 of 10 `, r.out)
+	assert.Regexp(t, `(?m)^home +self .* 1 of 10 .* 3 of 9 `, r.out)
 	assert.Regexp(t, `(?m)^    to-z3 +child `, r.out)
 	assert.Regexp(t, `(?m)^      \.\.\. `, r.out)
 }
