@@ -14,10 +14,7 @@ import (
 // withAgents returns the commands that run processes, with the verbs that manage agents under the one
 // that runs an agent.
 func withAgents(e *env, processes []*cobra.Command) []*cobra.Command {
-	verbs := []*cobra.Command{agentList(e), agentRevoke(e)}
-	for _, v := range verbs {
-		e.callerFlags(v)
-	}
+	verbs := callerCommands(e, agentList(e), agentRevoke(e))
 	i := slices.IndexFunc(processes, func(c *cobra.Command) bool { return c.Name() == "agent" })
 	if i < 0 {
 		return append(processes, nounCommand("agent", "See and revoke the agents of the zone (admins)", verbs...))

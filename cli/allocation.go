@@ -77,7 +77,7 @@ const ofInstance = "only the zone changes the allocations of an instance; see it
 // showAllocations shows the allocations of a consumer.
 func (e *env) showAllocations(ctx context.Context, c *client.Client, id api.ConsumerID) error {
 	var called map[api.ProviderID]string
-	return showAnswer(ctx, e, func(seen context.Context) (client.Allocations, error) {
+	return showList(ctx, e, "allocations", func(seen context.Context) (client.Allocations, error) {
 		a, err := c.Allocations(seen, id)
 		if err == nil {
 			called, err = e.providerNames(ctx, c, slices.Collect(maps.Keys(a.Allocations))...)

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -56,29 +58,56 @@ The settings are in the file that "berth help settings" tells of.`
 	return c
 }
 
+// savedContext is a context in berth context list.
+type savedContext struct {
+	Name   string `json:"name"`
+	InUse  bool   `json:"in_use"`
+	Addr   string `json:"addr"`
+	CACert string `json:"cacert,omitempty"`
+}
+
 func contextList(e *env) *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the contexts",
 		Long:    "List the contexts. The one that commands use has a star; tokens are not shown.",
-		Example: "  berth context list",
+		Example: "  berth context list\n  berth context list -o json",
 		Args:    exactArgs(),
 		RunE: RunLocally(func(*cobra.Command, []string) error {
+			if err := e.checkFormat(); err != nil {
+				return err
+			}
 			f, err := e.readSettingsFile()
 			if err != nil {
 				return err
 			}
-			t := table{header: []string{"", "CONTEXT", "ADDR", "CACERT"}}
+			all := make([]savedContext, 0, len(f.contexts))
 			for _, name := range slices.Sorted(maps.Keys(f.contexts)) {
-				star := ""
-				if name == cmp.Or(e.getenv(envContext), f.current) {
-					star = "*"
-				}
-				t.addRow(star, name, cmp.Or(f.contexts[name]["addr"], addrDefault), cmp.Or(f.contexts[name]["cacert"], "-"))
+				s := f.contexts[name]
+				all = append(all, savedContext{name, name == cmp.Or(e.getenv(envContext), f.current), cmp.Or(s["addr"], addrDefault), s["cacert"]})
 			}
-			return e.printTables(t)
+			body, err := json.Marshal(map[string][]savedContext{"contexts": all})
+			if err != nil {
+				return fmt.Errorf("printing the contexts: %w", err)
+			}
+			return e.printList("contexts", body, func() []table {
+				return tableOf("CONTEXT|IN USE|ADDR|CACERT", func(c savedContext) []any {
+					return []any{c.Name, showStar(c.InUse), c.Addr, c.CACert}
+				})(all)
+			})
 		}),
 	}
+	e.outputFlags(c)
+	e.listFlags(c)
+	return c
+}
+
+// showStar marks one of a list.
+func showStar(marked bool) string {
+	if marked {
+		return "*"
+	}
+	return ""
 }
 
 func contextAdd(e *env) *cobra.Command {

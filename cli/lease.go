@@ -37,7 +37,7 @@ func leaseList(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return e.printAnswer(body, func() []table {
+		return e.printList("leases", body, func() []table {
 			return tableOf("ID|NAME|STATUS|START|END|RESERVED|PROJECT", func(l rest.Lease) []any {
 				return []any{l.ID, l.Name, l.Status, showMinute(l.Start), showMinute(l.End), showReserved(&l), l.Project}
 			})(all)

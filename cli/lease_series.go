@@ -72,14 +72,7 @@ func seriesList(e *env) *cobra.Command {
 		Example: "  berth lease series list",
 		Args:    exactArgs(),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			var body []byte
-			all, err := c.AllSeries(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }))
-			if err != nil {
-				return err
-			}
-			return e.printAnswer(body, func() []table {
-				return tableOf("ID|NAME|STATUS|RULE|TIME ZONE|LEASES|PROJECT", seriesRow)(all)
-			})
+			return showList(ctx, e, "series", c.AllSeries, tableOf("ID|NAME|STATUS|RULE|TIME ZONE|LEASES|PROJECT", seriesRow))
 		}),
 	}
 }

@@ -72,34 +72,125 @@ func (e *env) watchList(ctx context.Context, list func() error) error {
 // sorted returns the column to sort by, "" for none.
 func (l *listing) sorted() string { return cmp.Or(l.sort, l.usual) }
 
+// isGiven reports whether a list must be arranged.
+func (l *listing) isGiven() bool { return l.sorted() != "" || l.limit > 0 }
+
+// onlyList returns the table of a list, nil if there is none or several.
+func onlyList(ts []table) *table {
+	var found *table
+	for i := range ts {
+		if ts[i].header == nil {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = &ts[i]
+	}
+	return found
+}
+
 // arrange sorts the rows of a list and leaves as many as the flags want, and returns the items that belong to them. Of a
-// table without a row for each item the rows alone are arranged.
+// table that does not tell whose its rows are, the rows alone are arranged.
 func (l *listing) arrange(ts []table, raw []json.RawMessage) ([]json.RawMessage, error) {
-	if len(ts) != 1 || ts[0].header == nil {
+	t := onlyList(ts)
+	if t == nil {
 		if l.sort == "" && l.limit == 0 {
 			return raw, nil
 		}
 		return nil, exitError(exitUsage, "", "this list can be neither sorted nor cut")
 	}
-	t := &ts[0]
-	each := len(raw) == len(t.rows)
+	owners := t.of
+	if owners == nil && len(raw) == len(t.rows) {
+		owners = countUp(len(raw))
+	}
 	if want := l.sorted(); want != "" {
 		index, err := l.order(t, want)
 		if err != nil {
 			return nil, err
 		}
 		t.rows = permute(t.rows, index)
-		if each {
-			raw = permute(raw, index)
+		if owners != nil {
+			owners = permute(owners, index)
 		}
 	}
 	if l.limit > 0 && len(t.rows) > l.limit {
 		t.rows = t.rows[:l.limit]
-		if each {
-			raw = raw[:l.limit]
+		owners = owners[:min(l.limit, len(owners))]
+	}
+	if owners == nil {
+		return raw, nil
+	}
+	return l.pickItems(raw, owners), nil
+}
+
+// pickItems returns the items of some rows, each once in the order of its first row, and without a limit those that have
+// no row behind them.
+func (l *listing) pickItems(raw []json.RawMessage, owners []int) []json.RawMessage {
+	if l.limit == 0 {
+		owners = slices.Concat(owners, countUp(len(raw)))
+	}
+	out, seen := make([]json.RawMessage, 0, len(raw)), make([]bool, len(raw))
+	for _, i := range owners {
+		if !seen[i] {
+			out, seen[i] = append(out, raw[i]), true
 		}
 	}
-	return raw, nil
+	return out
+}
+
+// arrangeBody is arrange for the body of an answer, whose items are under key: in an array, or in an object under names
+// that cells of their rows have.
+func (l *listing) arrangeBody(ts []table, key string, body []byte) ([]byte, error) {
+	var answer map[string]json.RawMessage
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, fmt.Errorf("arranging a list: %w", err)
+	}
+	var raw []json.RawMessage
+	var named map[string]json.RawMessage
+	isArray := json.Unmarshal(answer[key], &raw) == nil
+	if !isArray {
+		if err := json.Unmarshal(answer[key], &named); err != nil {
+			return nil, fmt.Errorf("arranging a list: %w", err)
+		}
+	}
+	raw, err := l.arrange(ts, raw)
+	if err != nil {
+		return nil, err
+	}
+	var items any = raw
+	if !isArray {
+		items = namedInRows(named, ts)
+	}
+	if answer[key], err = json.Marshal(items); err == nil {
+		body, err = json.Marshal(answer)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("arranging a list: %w", err)
+	}
+	return body, nil
+}
+
+// namedInRows returns the items whose names are in cells of a list.
+func namedInRows(named map[string]json.RawMessage, ts []table) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for _, row := range onlyList(ts).rows {
+		for _, cell := range row {
+			if item, has := named[cell]; has {
+				out[cell] = item
+			}
+		}
+	}
+	return out
+}
+
+// countUp returns the numbers from 0 to n-1.
+func countUp(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
 }
 
 // order returns the indices of the rows of a table in the order of a column, with - before its name from the highest.
@@ -109,10 +200,7 @@ func (l *listing) order(t *table, column string) ([]int, error) {
 	if at < 0 {
 		return nil, exitError(exitUsage, "the columns are "+strings.Join(t.header, ", "), "--sort: there is no column %q", name)
 	}
-	index := make([]int, len(t.rows))
-	for i := range index {
-		index[i] = i
-	}
+	index := countUp(len(t.rows))
 	slices.SortStableFunc(index, func(a, b int) int {
 		c := compareCells(t.rows[a][at], t.rows[b][at])
 		if falling {

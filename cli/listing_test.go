@@ -2,10 +2,13 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -63,6 +66,54 @@ func TestListsAreArranged(t *testing.T) {
 	}
 	z.on("GET /zones/boot", answer{status: 200, body: `{"boots": []}`})
 	assert.Equal(t, "{\n  \"boots\": []\n}\n", z.berth(t.Context(), "reservation", "list", "-o", "json").out)
+}
+
+// TestEveryListIsArranged goes over all that is called list: a flag in its help that it did not follow would be worse than none.
+func TestEveryListIsArranged(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /placement/allocations/8d5d5f2c-2f7c-4a76-b2a4-f7a2b5a5d3a1", answer{status: 200, body: cannedHeld})
+	z.on("GET /operator/audit", answer{status: 200, body: `{"audit": []}`})
+	lists := 0
+	tree(rootCommand(newEnv(os.Getenv, nil, nil, nil)), func(c *cobra.Command) {
+		if c.Name() != "list" {
+			return
+		}
+		lists++
+		words := strings.Fields(firstLine(c.Example))[1:]
+		for _, flag := range []string{"sort", "limit", "watch", "output", "jq"} {
+			assert.NotNil(t, c.Flag(flag), "%s: --%s", c.CommandPath(), flag)
+		}
+		r := z.berth(t.Context(), append(slices.Clone(words), "--sort", "nope")...)
+		assert.Equal(t, exitUsage, r.exit, "%s: %s", words, r.errOut)
+		assert.Contains(t, r.errOut, `there is no column "nope"`, words)
+		r = z.berth(t.Context(), append(slices.Clone(words), "-o", "name", "--limit", "1")...)
+		assert.Zero(t, r.exit, "%s: %s", words, r.errOut)
+		assert.LessOrEqual(t, strings.Count(r.out, "\n"), 1, words)
+	})
+	assert.Greater(t, lists, 25)
+}
+
+// TestListsOnOnePageAreArranged: also where the answer has an object in place of an array, or an item has several rows.
+func TestListsOnOnePageAreArranged(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("GET /quotas", answer{status: 200, body: `{"quotas": [{"limits": {"hosts": 2, "leases": 10}, "use": []}, ` +
+		`{"project_id": "shop", "limits": {}, "use": [{"name": "hosts", "limit": 7, "used": 1, "peak": 3}]}, {"project_id": "idle", "limits": {}, "use": []}]}`})
+	for line, want := range map[string]string{
+		"quota list --sort=-limit -o name":                                           "(default)\nshop\n(default)\n",
+		"quota list --sort=-limit --jq .quotas[].project_id":                         "null\nshop\nidle\n",
+		"quota list --sort limit --jq .quotas[].project_id":                          "null\nshop\nidle\n",
+		"quota list --sort=-used --jq .quotas[].project_id":                          "shop\nnull\nidle\n",
+		"quota list --sort=-used --limit 1 --jq .quotas[].project_id":                "shop\n",
+		"lease list --sort name -o name":                                             "11111111-0000-4000-8000-000000000009\n" + leaseID + "\n",
+		"lease list --sort=-name --limit 1 --jq .leases[].name":                      "nightly\n",
+		"provider inventory list h1 --sort total --limit 1 --jq .inventories|keys[]": "VCPU\n",
+		"provider inventory list h1 --limit 1 --jq .resource_provider_generation>0":  "true\n",
+		"provider trait list h1 --sort=-name -o name":                                "CUSTOM_SSD\nCOMPUTE_NODE\n",
+		"provider trait list h1 --sort=-name --limit 1 --jq .traits[]":               "CUSTOM_SSD\n",
+	} {
+		r := z.berth(t.Context(), strings.Fields(line)...)
+		assert.Equal(t, want, r.out, "%s: %s", line, r.errOut)
+	}
 }
 
 // TestWaysToPrintLists: wide has more columns, csv has them too and quotes what it must, and what is narrow has not.

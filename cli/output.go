@@ -35,6 +35,7 @@ type table struct {
 	title  string // a line above it; printed only together with the header
 	header []string
 	rows   [][]string
+	of     []int // of a list, which item of the answer each row shows; nil if row i shows item i
 }
 
 // addRow adds one row; each cell is printed by fmt.Sprint.
@@ -69,6 +70,11 @@ func (e *env) checkFormat() error {
 		return exitError(exitUsage, "use one of: "+strings.Join(formats, ", "), "unknown output format %q", e.format)
 	}
 	return e.checkQuery()
+}
+
+// printsTables reports whether an answer is printed as tables, and not as it came.
+func (e *env) printsTables() bool {
+	return e.jq == "" && e.format != formatJSON && e.format != formatYAML
 }
 
 // printAnswer writes the body of an answer in the chosen format; show returns its tables.

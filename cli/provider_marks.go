@@ -109,9 +109,9 @@ func (e *env) markCommand(k marking) *cobra.Command {
 // showMarks makes a call that returns marks, and shows them.
 func (e *env) showMarks(ctx context.Context, c *client.Client, k marking, call func(context.Context) (marks, error)) error {
 	var called map[string]string
-	return showAnswer(ctx, e, func(seen context.Context) (marks, error) {
+	return showList(ctx, e, k.none, func(seen context.Context) (marks, error) {
 		m, err := call(seen)
-		if err == nil && k.called != nil && len(m.list) > 0 && e.format == formatTable {
+		if err == nil && k.called != nil && len(m.list) > 0 && (e.list.isGiven() || e.printsTables()) {
 			called, err = k.called(ctx, c)
 		}
 		return m, err
@@ -120,7 +120,9 @@ func (e *env) showMarks(ctx context.Context, c *client.Client, k marking, call f
 		if k.called != nil {
 			t.header = append(t.header, "UUID")
 		}
-		for _, one := range slices.Sorted(slices.Values(m.list)) {
+		t.of = countUp(len(m.list))
+		slices.SortStableFunc(t.of, func(a, b int) int { return strings.Compare(m.list[a], m.list[b]) })
+		for _, one := range permute(m.list, t.of) {
 			if k.called == nil {
 				t.addRow(one)
 			} else {

@@ -87,7 +87,7 @@ func providerInventory(e *env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return showAnswer(ctx, e, func(ctx context.Context) (client.Inventories, error) { return c.Inventories(ctx, id) }, inventoryTables)
+				return showList(ctx, e, "inventories", func(ctx context.Context) (client.Inventories, error) { return c.Inventories(ctx, id) }, inventoryTables)
 			}),
 		},
 		inventorySet(e), inventoryUnset(e))

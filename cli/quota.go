@@ -30,10 +30,13 @@ that counts. Only what is limited or used is shown.`,
 		Example: "  berth quota list",
 		Args:    exactArgs(),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			return showAnswer(ctx, e, c.Quotas, func(all []rest.Quota) []table {
-				t := table{header: []string{"PROJECT", "QUOTA", "LIMIT", "USED", "PEAK"}}
-				for _, q := range all {
+			return showList(ctx, e, "quotas", c.Quotas, func(all []rest.Quota) []table {
+				t := table{header: []string{"PROJECT", "QUOTA", "LIMIT", "USED", "PEAK"}, of: []int{}}
+				for i, q := range all {
 					addQuotaRows(&t, q)
+					for len(t.of) < len(t.rows) {
+						t.of = append(t.of, i)
+					}
 				}
 				return []table{t}
 			})

@@ -71,9 +71,16 @@ func (e *env) callerFlags(c *cobra.Command) {
 	f.StringVar(&e.conn.tokenFile, "token-file", "", "file with the bearer token, - for standard input")
 	f.StringVar(&e.conn.caCert, "cacert", "", "file with the PEM certificate of the zone's CA")
 	f.BoolVar(&e.conn.linearizable, "linearizable", false, "read all acknowledged changes, not only those known to one node; slower")
+	e.outputFlags(c)
+}
+
+// outputFlags adds the flags about how a list or an answer is printed.
+func (e *env) outputFlags(c *cobra.Command) {
+	f := c.PersistentFlags()
 	f.StringVarP(&e.format, "output", "o", formatTable, "output format: table, wide (more columns), name (of each item), csv, json or yaml")
 	f.StringVar(&e.jq, "jq", "", "`EXPRESSION` of jq: print what it finds in the answer, which is as with --output json")
 	f.BoolVar(&e.noHeaders, "no-headers", false, "print tables without header lines")
+	mustFlag(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 }
 
 // callerCommands adds the flags of commands that call a zone to cmds and returns them.
@@ -82,7 +89,6 @@ func callerCommands(e *env, cmds ...*cobra.Command) []*cobra.Command {
 		e.callerFlags(c)
 		e.listFlags(c)
 		mustFlag(c.RegisterFlagCompletionFunc("context", e.completeContext))
-		mustFlag(c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	}
 	return cmds
 }

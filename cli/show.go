@@ -77,6 +77,36 @@ func showAnswer[T any](ctx context.Context, e *env, call func(context.Context) (
 	return e.printAnswer(body, func() []table { return tables(v) })
 }
 
+// showList is showAnswer for a list without pages, whose items are under key in the answer, as the flags of listing want it.
+func showList[T any](ctx context.Context, e *env, key string, call func(context.Context) (T, error), tables func(T) []table) error {
+	var body []byte
+	answered := e.noteWaiting()
+	v, err := call(client.WithAnswer(ctx, func(a client.Answer) { body = a.Body }))
+	answered()
+	if err != nil {
+		return err
+	}
+	return e.printList(key, body, func() []table { return tables(v) })
+}
+
+// printList is printAnswer for a list whose items are under key in the body, as the flags of listing want it.
+func (e *env) printList(key string, body []byte, show func() []table) error {
+	if !e.list.isGiven() && e.format != formatName {
+		return e.printAnswer(body, show)
+	}
+	shown := show()
+	if e.list.isGiven() {
+		var err error
+		if body, err = e.list.arrangeBody(shown, key, body); err != nil {
+			return err
+		}
+	}
+	if t := onlyList(shown); t != nil && e.format == formatName {
+		shown = []table{*t} // and not what stands above it
+	}
+	return e.printAnswer(body, func() []table { return shown })
+}
+
 // listAll prints all pages of a list, whose items are under key in the answers, as the flags of listing want it.
 func listAll[T any](
 	ctx context.Context, e *env, key string,
@@ -87,7 +117,7 @@ func listAll[T any](
 	var body []byte
 	ctx = client.WithAnswer(ctx, func(a client.Answer) { body = a.Body })
 	as := &e.list
-	joined := as.sort != "" || as.usual != "" || as.limit > 0
+	joined := as.isGiven()
 	for o := (client.ListOptions{}); ; {
 		answered := e.noteWaiting()
 		p, err := fetch(ctx, o)

@@ -69,7 +69,7 @@ func webhookList(e *env) *cobra.Command {
 	}
 	w.addFlag(c)
 	c.RunE = webhookClient(e, &w, func(ctx context.Context, cl *client.Client, _ []string) error {
-		return showAnswer(ctx, e, cl.Webhooks, func(all []rest.Webhook) []table {
+		return showList(ctx, e, "webhooks", cl.Webhooks, func(all []rest.Webhook) []table {
 			t := table{header: []string{"NAME", "STATE", "URL", "KINDS", "DELIVERED"}}
 			for _, w := range all {
 				t.addRow(w.Name, w.State, w.URL, showKinds(w.Kinds), w.Delivered)
