@@ -57,10 +57,10 @@ new one. A host without instances is deleted instead: berth host delete.`,
 
 // writeOffServers takes servers on lost hosts as gone. It finds out of all of them first if that is
 // possible.
-func (e *env) writeOffServers(ctx context.Context, cl *client.Client, s sure, refs []string) error {
+func (e *env) writeOffServers(ctx context.Context, cl *client.Client, s sure, refs []string, all bool) error {
 	ids := make([]api.InstanceID, len(refs))
 	for n, ref := range refs {
-		found, err := findServer(ctx, cl, ref)
+		found, err := findServerIn(ctx, cl, ref, all)
 		if err != nil {
 			return nameSubject("server "+ref, err)
 		}
@@ -84,8 +84,8 @@ func (e *env) writeOffServers(ctx context.Context, cl *client.Client, s sure, re
 }
 
 // writeOffVolume takes a volume on a lost host as gone.
-func (e *env) writeOffVolume(ctx context.Context, cl *client.Client, s sure, ref string) error {
-	v, err := findVolume(ctx, cl, ref)
+func (e *env) writeOffVolume(ctx context.Context, cl *client.Client, s sure, ref string, all bool) error {
+	v, err := findVolumeIn(ctx, cl, ref, all)
 	if err != nil {
 		return nameSubject("volume "+ref, err)
 	}

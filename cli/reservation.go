@@ -30,18 +30,18 @@ func reservationList(e *env) *cobra.Command {
 		Args:    exactArgs(),
 	}
 	cmd.RunE = e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		if q.AllProjects && w.project != "" {
-			return usageError(cmd, "give --project or --all-projects, not both")
+		if err := w.checkFlags(cmd); err != nil {
+			return err
 		}
+		q.AllProjects = w.all
 		q.State, e.list.usual = api.BootState(strings.ToUpper(in)), "-created"
 		return listAll(ctx, e, "boots", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Boot], error) {
 			return w.clientFor(c).FindReservations(ctx, q, o)
 		}, reservationRows(q.AllProjects))
 	})
-	w.addFlag(cmd)
+	w.addListFlags(cmd, "reservations")
 	f := cmd.Flags()
 	f.StringVar(&in, "state", "", "only reservations in this state, such as ACTIVE or FAILED")
-	f.BoolVar(&q.AllProjects, "all-projects", false, "reservations of all projects (admins)")
 	return cmd
 }
 

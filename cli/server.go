@@ -92,41 +92,44 @@ func serverRows(projects bool) func([]rest.Server) []table {
 }
 
 func serverShow(e *env) *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	c := &cobra.Command{
 		Use:               "show SERVER",
 		Short:             "Show one server, by its id or name",
-		Example:           "  berth server show web-1",
+		Example:           "  berth server show web-1\n  berth server show web-1 --all-projects",
 		Args:              exactArgs("a SERVER"),
 		ValidArgsFunction: e.completeFirst(serverNames),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return showAnswer(ctx, e, func(ctx context.Context) (rest.Server, error) { return findServer(ctx, c, args[0]) }, serverTables)
+			return showAnswer(ctx, e, func(ctx context.Context) (rest.Server, error) { return findServerIn(ctx, c, args[0], all) }, serverTables)
 		}),
 	}
+	everyProjectFlag(c, &all)
+	return c
 }
 
-// findServer returns the server with the id ref, or the only server with the name ref.
+// everyProjectFlag adds the flag that finds names in all projects; an id is found without it.
+func everyProjectFlag(c *cobra.Command, all *bool) {
+	c.Flags().BoolVar(all, "all-projects", false, "find a name in all projects (admins)")
+}
+
+// findServer returns the server with the id ref, or the only server of the caller's project with the name ref.
 func findServer(ctx context.Context, c *client.Client, ref string) (rest.Server, error) {
+	return findServerIn(ctx, c, ref, false)
+}
+
+// findServerIn is findServer, with all for the names of all projects.
+func findServerIn(ctx context.Context, c *client.Client, ref string, all bool) (rest.Server, error) {
 	found, err := c.Server(ctx, api.InstanceID(ref))
 	if api.CodeOf(err) != api.CodeNotFound {
 		return found, err
 	}
-	p, err := c.Servers(ctx, client.ServerQuery{Name: ref}, client.ListOptions{})
+	id, err := findNamed(ctx, "server", ref, all, func(ctx context.Context, o client.ListOptions) (client.Page[rest.Server], error) {
+		return c.Servers(ctx, client.ServerQuery{Name: ref, AllProjects: all}, o)
+	}, func(s rest.Server) (api.InstanceID, string) { return s.ID, s.Name })
 	if err != nil {
 		return found, err
 	}
-	var ids []string
-	for _, s := range p.Items {
-		if s.Name == ref {
-			ids = append(ids, string(s.ID))
-		}
-	}
-	switch len(ids) {
-	case 0:
-		return found, exitError(exitNotFound, "list the servers with: berth server list", "there is no server %q", ref)
-	case 1:
-		return c.Server(ctx, api.InstanceID(ids[0]))
-	}
-	return found, exitError(exitConflict, "give the id of one: "+strings.Join(ids, ", "), "%d servers are named %q", len(ids), ref)
+	return c.Server(ctx, id)
 }
 
 // shownStatus returns the status of a server for a table, which is the last known one if
@@ -267,7 +270,7 @@ shows the progress. To create several at once, use berth boot.`,
 
 func serverDelete(e *env) *cobra.Command {
 	var s sure
-	var lost bool
+	var lost, all bool
 	c := &cobra.Command{
 		Use:   "delete SERVER...",
 		Short: "Delete servers, by id or name",
@@ -280,6 +283,7 @@ Should the host come back, its agent ends them. See also: berth host forget.`,
 		ValidArgsFunction: e.completeFirst(serverNames),
 	}
 	s.addFlag(c)
+	everyProjectFlag(c, &all)
 	c.Flags().BoolVar(&lost, "lost", false, "take them as gone, as their host is down for good (for admins)")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -289,13 +293,13 @@ Should the host come back, its agent ends them. See also: berth host forget.`,
 	}
 	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if lost {
-			return e.writeOffServers(ctx, c, s, args)
+			return e.writeOffServers(ctx, c, s, args, all)
 		}
 		if err := e.confirmAction(ctx, s, "delete "+strings.Join(args, ", ")); err != nil {
 			return err
 		}
 		for _, ref := range args {
-			found, err := findServer(ctx, c, ref)
+			found, err := findServerIn(ctx, c, ref, all)
 			if err == nil {
 				err = c.DeleteServer(ctx, found.ID)
 			}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,16 +27,31 @@ func serverGroupList(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List the server groups of your project",
-		Example: "  berth server-group list\n  berth server-group list --project web",
+		Example: "  berth server-group list\n  berth server-group list --project web\n  berth server-group list --all-projects",
 		Args:    exactArgs(),
-		RunE: e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			return listAll(ctx, e, "server_groups", w.clientFor(c).ServerGroups, tableOf("NAME|POLICY|MAX PER HOST|MEMBERS|ID|CREATED", func(g rest.ServerGroup) []any {
-				return []any{g.Name, g.Policy, membersLimit(g), len(g.Members), g.ID, showInstant(g.Created)}
-			}))
-		}),
 	}
-	w.addFlag(c)
+	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
+		if err := w.checkFlags(c); err != nil {
+			return err
+		}
+		if w.all {
+			return listAll(ctx, e, "server_groups", cl.AllServerGroups, serverGroupRows(true))
+		}
+		return listAll(ctx, e, "server_groups", w.clientFor(cl).ServerGroups, serverGroupRows(false))
+	})
+	w.addListFlags(c, "server groups")
 	return c
+}
+
+// serverGroupRows returns the table of server groups, with their projects if there are several.
+func serverGroupRows(projects bool) func([]rest.ServerGroup) []table {
+	header, project := "NAME|POLICY|MAX PER HOST|MEMBERS|ID|CREATED", func(rest.ServerGroup) []any { return nil }
+	if projects {
+		header, project = "NAME|PROJECT|POLICY|MAX PER HOST|MEMBERS|ID|CREATED", func(g rest.ServerGroup) []any { return []any{g.Project} }
+	}
+	return tableOf(header, func(g rest.ServerGroup) []any {
+		return slices.Concat([]any{g.Name}, project(g), []any{g.Policy, membersLimit(g), len(g.Members), g.ID, showInstant(g.Created)})
+	})
 }
 
 // membersLimit returns the limit of members per host, "" for none.

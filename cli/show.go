@@ -167,6 +167,42 @@ func withoutMarker(body []byte) []byte {
 	return b
 }
 
+// findNamed returns the id of the only item that is called ref, out of all pages of a list of those with this text in their
+// names. With all, the list is of all projects.
+func findNamed[T any](
+	ctx context.Context, noun, ref string, all bool, fetch func(context.Context, client.ListOptions) (client.Page[T], error), of func(T) (api.InstanceID, string),
+) (api.InstanceID, error) {
+	var ids []string
+	o := client.ListOptions{}
+	for range pagesMax {
+		p, err := fetch(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		for _, i := range p.Items {
+			if id, name := of(i); name == ref {
+				ids = append(ids, string(id))
+			}
+		}
+		if o.Marker = p.Next; o.Marker == "" {
+			break
+		}
+	}
+	switch {
+	case len(ids) == 1:
+		return api.InstanceID(ids[0]), nil
+	case len(ids) > 1:
+		shown, more := ids, ""
+		if len(ids) > lostShown {
+			shown, more = ids[:lostShown], ", ..."
+		}
+		return "", exitError(exitConflict, "give the id of one: "+strings.Join(shown, ", ")+more, "%d %ss are named %q", len(ids), noun, ref)
+	case all:
+		return "", exitError(exitNotFound, "list the "+noun+"s with: berth "+noun+" list --all-projects", "there is no %s %q in any project", noun, ref)
+	}
+	return "", exitError(exitNotFound, "list the "+noun+"s with: berth "+noun+" list; admins find those of other projects with --all-projects", "there is no %s %q", noun, ref)
+}
+
 // onePage adapts a call without pages for listAll.
 func onePage[T any](get func(context.Context) ([]T, error)) func(context.Context, client.ListOptions) (client.Page[T], error) {
 	return func(ctx context.Context, _ client.ListOptions) (client.Page[T], error) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,12 +36,9 @@ func volumeList(e *env) *cobra.Command {
 	}
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		q.Status = api.VolumeStatus(strings.ToLower(status))
-		rows := tableOf("ID|NAME|STATUS|SIZE|TYPE|SERVER|ZONE|CREATED", func(v rest.Volume) []any {
-			return []any{v.ID, v.Name, shownVolumeStatus(v), v.Size, v.Type, v.Attached, v.Zone, showInstant(v.Created)}
-		})
 		return listAll(ctx, e, "volumes", func(ctx context.Context, o client.ListOptions) (client.Page[rest.Volume], error) {
 			return cl.Volumes(ctx, q, o)
-		}, rows)
+		}, volumeRows(q.AllProjects))
 	})
 	f := c.Flags()
 	f.StringVar(&q.Name, "name", "", "only volumes with this text in their name")
@@ -52,42 +50,56 @@ func volumeList(e *env) *cobra.Command {
 	return c
 }
 
+// volumeRows returns the table of volumes, with their projects if there are several.
+func volumeRows(projects bool) func([]rest.Volume) []table {
+	header, wide := "ID|NAME|STATUS|SIZE|TYPE|SERVER|ZONE|CREATED", "PROJECT|USER|HOST|UPDATED|FAULT"
+	if projects {
+		header, wide = "ID|PROJECT|NAME|STATUS|SIZE|TYPE|SERVER|ZONE|CREATED", strings.TrimPrefix(wide, "PROJECT|")
+	}
+	return wideTableOf(header, wide, func(v rest.Volume) []any {
+		cells := []any{v.Name, shownVolumeStatus(v), v.Size, v.Type, v.Attached, v.Zone, showInstant(v.Created)}
+		more := []any{v.User, v.Host, showInstant(v.Updated), v.Fault}
+		if projects {
+			return slices.Concat([]any{v.ID, v.Project}, cells, more)
+		}
+		return slices.Concat([]any{v.ID}, cells, []any{v.Project}, more)
+	})
+}
+
 func volumeShow(e *env) *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	c := &cobra.Command{
 		Use:               "show VOLUME",
 		Short:             "Show one volume, by its id or name",
 		Example:           "  berth volume show data",
 		Args:              exactArgs("a VOLUME"),
 		ValidArgsFunction: e.completeFirst(volumeNames),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return showAnswer(ctx, e, func(ctx context.Context) (rest.Volume, error) { return findVolume(ctx, c, args[0]) }, volumeTables)
+			return showAnswer(ctx, e, func(ctx context.Context) (rest.Volume, error) { return findVolumeIn(ctx, c, args[0], all) }, volumeTables)
 		}),
 	}
+	everyProjectFlag(c, &all)
+	return c
 }
 
-// findVolume returns the volume with the id ref, or the only volume with the name ref.
+// findVolume returns the volume with the id ref, or the only volume of the caller's project with the name ref.
 func findVolume(ctx context.Context, c *client.Client, ref string) (rest.Volume, error) {
+	return findVolumeIn(ctx, c, ref, false)
+}
+
+// findVolumeIn is findVolume, with all for the names of all projects.
+func findVolumeIn(ctx context.Context, c *client.Client, ref string, all bool) (rest.Volume, error) {
 	found, err := c.Volume(ctx, api.InstanceID(ref))
 	if api.CodeOf(err) != api.CodeNotFound {
 		return found, err
 	}
-	p, err := c.Volumes(ctx, client.VolumeQuery{Name: ref}, client.ListOptions{})
+	id, err := findNamed(ctx, "volume", ref, all, func(ctx context.Context, o client.ListOptions) (client.Page[rest.Volume], error) {
+		return c.Volumes(ctx, client.VolumeQuery{Name: ref, AllProjects: all}, o)
+	}, func(v rest.Volume) (api.InstanceID, string) { return v.ID, v.Name })
 	if err != nil {
 		return found, err
 	}
-	var ids []string
-	for _, v := range p.Items {
-		if v.Name == ref {
-			ids = append(ids, string(v.ID))
-		}
-	}
-	switch len(ids) {
-	case 0:
-		return found, exitError(exitNotFound, "list the volumes with: berth volume list", "there is no volume %q", ref)
-	case 1:
-		return c.Volume(ctx, api.InstanceID(ids[0]))
-	}
-	return found, exitError(exitConflict, "give the id of one: "+strings.Join(ids, ", "), "%d volumes are named %q", len(ids), ref)
+	return c.Volume(ctx, id)
 }
 
 // shownVolumeStatus returns the status of a volume for a table, like shownStatus.
@@ -274,7 +286,7 @@ func volumeDetach(e *env) *cobra.Command {
 
 func volumeDelete(e *env) *cobra.Command {
 	var s sure
-	var lost bool
+	var lost, all bool
 	c := &cobra.Command{
 		Use:   "delete VOLUME",
 		Short: "Delete a volume and all that is in it",
@@ -289,15 +301,16 @@ forget.`,
 		ValidArgsFunction: e.completeFirst(volumeNames),
 	}
 	s.addFlag(c)
+	everyProjectFlag(c, &all)
 	c.Flags().BoolVar(&lost, "lost", false, "take it as gone, as its host is down for good (for admins)")
 	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if lost {
-			return e.writeOffVolume(ctx, c, s, args[0])
+			return e.writeOffVolume(ctx, c, s, args[0], all)
 		}
 		if err := e.confirmAction(ctx, s, "delete volume "+args[0]+" and all that is in it"); err != nil {
 			return err
 		}
-		v, err := findVolume(ctx, c, args[0])
+		v, err := findVolumeIn(ctx, c, args[0], all)
 		if err == nil {
 			err = c.DeleteVolume(ctx, v.ID)
 		}

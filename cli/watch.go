@@ -47,10 +47,27 @@ func (p *patience) checkFlags(c *cobra.Command) error {
 func (p *patience) isWaiting() bool { return p.wait && !p.noWait }
 
 // whose holds the flag that selects the project of reservations.
-type whose struct{ project string }
+type whose struct {
+	project string
+	all     bool // projects, in a list
+}
 
 func (w *whose) addFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.project, "project", "", "project, for admins (default: your own)")
+}
+
+// addListFlags adds the flags of a list of things.
+func (w *whose) addListFlags(c *cobra.Command, things string) {
+	w.addFlag(c)
+	c.Flags().BoolVar(&w.all, "all-projects", false, things+" of all projects (admins)")
+}
+
+// checkFlags refuses flags that contradict each other.
+func (w *whose) checkFlags(c *cobra.Command) error {
+	if w.all && w.project != "" {
+		return usageError(c, "give --project or --all-projects, not both")
+	}
+	return nil
 }
 
 // clientFor returns c for the reservations of the project.

@@ -65,19 +65,32 @@ to verify it. Without --secret-file the zone makes a secret.`,
 func webhookList(e *env) *cobra.Command {
 	var w whose
 	c := &cobra.Command{
-		Use: "list", Short: "List the webhooks of the project", Example: "  berth webhook list", Args: exactArgs(),
+		Use: "list", Short: "List the webhooks of the project", Example: "  berth webhook list\n  berth webhook list --all-projects", Args: exactArgs(),
 	}
-	w.addFlag(c)
+	w.addListFlags(c, "webhooks")
 	c.RunE = webhookClient(e, &w, func(ctx context.Context, cl *client.Client, _ []string) error {
-		return showList(ctx, e, "webhooks", cl.Webhooks, func(all []rest.Webhook) []table {
-			t := table{header: []string{"NAME", "STATE", "URL", "KINDS", "DELIVERED"}}
-			for _, w := range all {
-				t.addRow(w.Name, w.State, w.URL, showKinds(w.Kinds), w.Delivered)
-			}
-			return []table{t}
-		})
+		if err := w.checkFlags(c); err != nil {
+			return err
+		}
+		get := cl.Webhooks
+		if w.all {
+			get = cl.AllWebhooks
+		}
+		return showList(ctx, e, "webhooks", get, webhookRows(w.all))
 	})
 	return c
+}
+
+// webhookRows returns the table of webhooks, with their projects if there are several.
+func webhookRows(projects bool) func([]rest.Webhook) []table {
+	if projects {
+		return tableOf("NAME|PROJECT|STATE|URL|KINDS|DELIVERED", func(w rest.Webhook) []any {
+			return []any{w.Name, w.Project, w.State, w.URL, showKinds(w.Kinds), w.Delivered}
+		})
+	}
+	return tableOf("NAME|STATE|URL|KINDS|DELIVERED", func(w rest.Webhook) []any {
+		return []any{w.Name, w.State, w.URL, showKinds(w.Kinds), w.Delivered}
+	})
 }
 
 func showKinds(kinds []string) string {

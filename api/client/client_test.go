@@ -190,6 +190,8 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 			return firstError(c.InProject("shop").Events(ctx, client.EventsQuery{After: "4711-2", Kinds: []string{"boot", "host.up"}, Reservation: "r-1", Lease: "l-1"}))
 		},
 		func() error { return do(c.Webhooks(ctx)) },
+		func() error { return do(c.AllWebhooks(ctx)) },
+		func() error { return do(c.AllServerGroups(ctx, client.ListOptions{})) },
 		func() error { return do(c.InProject("shop").Webhook(ctx, "pager")) },
 		func() error {
 			return do(c.CreateWebhook(ctx, rest.WebhookSpec{Name: "pager", URL: "https://example.org/", Kinds: []string{"boot"}}))

@@ -14,6 +14,13 @@ func (c *Client) ServerGroups(ctx context.Context, o ListOptions) (Page[rest.Ser
 	return callPage[rest.ServerGroup](ctx, c, q, o)
 }
 
+// AllServerGroups returns one page of the server groups of all projects. It may be repeated. Admins only.
+func (c *Client) AllServerGroups(ctx context.Context, o ListOptions) (Page[rest.ServerGroup], error) {
+	q := routeCall("client.AllServerGroups", "GET /server-groups")
+	q.query = queryOf(map[string]string{"all_projects": "true"})
+	return callPage[rest.ServerGroup](ctx, c, q, o)
+}
+
 // ServerGroup returns one server group by name or id. It may be repeated.
 func (c *Client) ServerGroup(ctx context.Context, ref string) (rest.ServerGroup, error) {
 	q := routeCall("client.ServerGroup", "GET /server-groups/{id}", ref)

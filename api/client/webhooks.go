@@ -14,6 +14,13 @@ func (c *Client) Webhooks(ctx context.Context) ([]rest.Webhook, error) {
 	return callAll[rest.Webhook](ctx, c, q)
 }
 
+// AllWebhooks returns the webhooks of all projects, by project and name. It may be repeated. Admins only.
+func (c *Client) AllWebhooks(ctx context.Context) ([]rest.Webhook, error) {
+	q := routeCall("client.AllWebhooks", "GET /webhooks")
+	q.query = queryOf(map[string]string{"all_projects": "true"})
+	return callAll[rest.Webhook](ctx, c, q)
+}
+
 // Webhook returns one webhook of the project. It may be repeated.
 func (c *Client) Webhook(ctx context.Context, name string) (rest.Webhook, error) {
 	q := routeCall("client.Webhook", "GET /webhooks/{id}", name)

@@ -30,7 +30,8 @@ var watching = []Route{
 		Help: "creates a webhook: events of the project from now on are sent to it; `secret` is never shown again",
 	},
 	{
-		Method: http.MethodGet, Path: "/webhooks", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{project},
+		Method: http.MethodGet, Path: "/webhooks", Role: api.RoleReader, Read: api.ReadLocal,
+		Query:  []Param{{"all_projects", "true for the webhooks of all projects, at most 1,000; for admins"}, project},
 		Status: http.StatusOK, Answer: list("webhooks", Webhook{}), Since: since,
 		Help: "the webhooks of the project, at most 10",
 	},

@@ -166,7 +166,8 @@ var volumes = []Route{
 
 var serverGroups = []Route{
 	{
-		Method: http.MethodGet, Path: "/server-groups", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker, project},
+		Method: http.MethodGet, Path: "/server-groups", Role: api.RoleReader, Read: api.ReadLocal,
+		Query:  []Param{{"all_projects", "true for the server groups of all projects; for admins"}, limit, marker, project},
 		Status: http.StatusOK, Answer: list("server_groups", ServerGroup{}), Since: since,
 		Help: "the server groups of the project",
 	},

@@ -146,6 +146,15 @@ func projectOf(r *http.Request) (api.ProjectID, error) {
 	return api.ProjectID(other), nil
 }
 
+// everyProject reports whether an admin asks for a list of all projects.
+func everyProject(r *http.Request) (bool, error) {
+	all, err := boolParameter(r, "all_projects")
+	if err == nil && all && !door.Caller(r).Allows(api.RoleAdmin) {
+		return false, api.Errorf(api.CodeForbidden, "all_projects needs the role admin")
+	}
+	return all, err
+}
+
 func (d *dialect) listBoots(w http.ResponseWriter, r *http.Request) error {
 	limit, marker, err := wire.Page(r)
 	if err != nil {
@@ -156,12 +165,9 @@ func (d *dialect) listBoots(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, err := boolParameter(r, "all_projects")
-	switch {
-	case err != nil:
+	all, err := everyProject(r)
+	if err != nil {
 		return err
-	case all && !door.Caller(r).Allows(api.RoleAdmin):
-		return api.Errorf(api.CodeForbidden, "all_projects needs the role admin")
 	}
 	in := api.BootState(r.URL.Query().Get("state"))
 	if in != "" && !slices.Contains(bootStates, in) {

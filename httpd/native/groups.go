@@ -22,9 +22,19 @@ func (d *dialect) listGroups(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	groups, next := d.View(w).ServerGroups(project, state.Page{Marker: marker, Limit: limit + 1}), ""
+	all, err := everyProject(r)
+	if err != nil {
+		return err
+	}
+	v, page := d.View(w), state.Page{Marker: marker, Limit: limit + 1}
+	id := func(g *api.ServerGroup) string { return string(g.ID) }
+	groups, next := v.ServerGroups(project, page), ""
+	if all {
+		id = func(g *api.ServerGroup) string { return string(g.Project) + "/" + string(g.ID) }
+		groups = v.AllServerGroups(page)
+	}
 	if len(groups) > limit {
-		groups, next = groups[:limit], string(groups[limit-1].ID)
+		groups, next = groups[:limit], id(groups[limit-1])
 	}
 	return answerList(w, "server_groups", viewsOf(groups, rest.ServerGroupOf), next)
 }

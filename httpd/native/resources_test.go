@@ -2,6 +2,7 @@ package native
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,53 @@ func TestServerGroups(t *testing.T) {
 	w.answered(t, call{method: "GET", target: "/server-groups?project_id=p2", token: admin}, 200, &got)
 	require.Len(t, got.Groups, 1)
 	assert.Equal(t, api.ProjectID("p2"), got.Groups[0].Project)
+	w.refused(t, call{method: "GET", target: "/server-groups?all_projects=true", token: member}, api.CodeForbidden, "admin")
+	w.refused(t, call{method: "GET", target: "/server-groups?all_projects=maybe", token: admin}, api.CodeInvalid, "true or false")
+	projects := func(target string) (out []api.ProjectID, next string) {
+		var page struct {
+			Groups []rest.ServerGroup `json:"server_groups"`
+			Next   string             `json:"next_marker"`
+		}
+		w.answered(t, call{method: "GET", target: target, token: admin}, 200, &page)
+		for _, g := range page.Groups {
+			out = append(out, g.Project)
+		}
+		return out, page.Next
+	}
+	all, next := projects("/server-groups?all_projects=true")
+	assert.Contains(t, all, api.ProjectID("p1"))
+	assert.Contains(t, all, api.ProjectID("p2"))
+	assert.Empty(t, next)
+	var paged []api.ProjectID
+	for next = "-"; next != ""; {
+		marker := "&marker=" + url.QueryEscape(next)
+		if next == "-" {
+			marker = ""
+		}
+		var page []api.ProjectID
+		page, next = projects("/server-groups?all_projects=true&limit=1" + marker)
+		require.Len(t, page, 1)
+		paged = append(paged, page...)
+	}
+	assert.Equal(t, all, paged)
+}
+
+// TestWebhooksOfAllProjects: an operator sees whose deliveries fail, and nobody else does.
+func TestWebhooksOfAllProjects(t *testing.T) {
+	w := newWorld(t)
+	w.store.Must(t, command.WebhookPut{Stamp: w.zone.Stamp(), Webhook: api.Webhook{ // p1 has one already
+		ID: "hook-2", Name: "theirs", Project: "p2", User: "u", URL: "https://example.org/", Secret: []byte("wrapped"),
+	}})
+	var got struct {
+		Webhooks []rest.Webhook `json:"webhooks"`
+	}
+	w.answered(t, call{method: "GET", target: "/webhooks?all_projects=true", token: admin}, 200, &got)
+	var of []string
+	for _, h := range got.Webhooks {
+		of = append(of, string(h.Project)+"/"+h.Name)
+	}
+	assert.Equal(t, []string{"p1/pager", "p2/theirs"}, of)
+	w.refused(t, call{method: "GET", target: "/webhooks?all_projects=true", token: member}, api.CodeForbidden, "admin")
 }
 
 func TestABootJoinsAServerGroup(t *testing.T) {

@@ -37,7 +37,16 @@ func (d *dialect) listWebhooks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answerList(w, "webhooks", viewsOf(d.View(w).WebhooksOf(project), rest.WebhookOf), "")
+	all, err := everyProject(r)
+	if err != nil {
+		return err
+	}
+	v := d.View(w)
+	hooks := v.WebhooksOf(project)
+	if all {
+		hooks = v.Webhooks()
+	}
+	return answerList(w, "webhooks", viewsOf(hooks, rest.WebhookOf), "")
 }
 
 func (d *dialect) showWebhook(w http.ResponseWriter, r *http.Request) error {

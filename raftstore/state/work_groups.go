@@ -103,6 +103,29 @@ func (s *workBook) ServerGroups(p api.ProjectID, page Page) []*api.ServerGroup {
 	return s.fillGroups(p, out)
 }
 
+// AllServerGroups returns server groups of all projects, by project and id, with their members. The marker is those of the
+// last one, with a slash between them.
+func (s *workBook) AllServerGroups(page Page) []*api.ServerGroup {
+	var out []*api.ServerGroup
+	project, id, _ := strings.Cut(page.Marker, "/")
+	after := joinKey(project, id)
+	s.groups.Ascend(after, func(k string, g *api.ServerGroup) bool {
+		if k != after {
+			out = append(out, g)
+		}
+		return len(out) < page.Limit
+	})
+	for from := 0; from < len(out); {
+		to := from + 1
+		for to < len(out) && out[to].Project == out[from].Project {
+			to++
+		}
+		copy(out[from:to], s.fillGroups(out[from].Project, out[from:to]))
+		from = to
+	}
+	return out
+}
+
 // fillGroups returns copies of server groups with their members. It scans the instances of
 // the project once.
 func (s *workBook) fillGroups(p api.ProjectID, groups []*api.ServerGroup) []*api.ServerGroup {
