@@ -348,7 +348,19 @@ func TestRefusalsNameFlags(t *testing.T) {
 		`traits.required must`:                                             `traits.required must`,
 		`there is no "flavorRef: a"`:                                       `there is no "flavorRef: a"`,
 		"":                                                                 "",
-		`this call needs a valid token: send Authorization: Bearer berth_...`: `this call needs a valid token`,
+		`plan_ttl must be 1s to 1h0m0s`:                                    `--plan-ttl must be 1s to 1h0m0s`,
+		`leases.extension_window needs leases.max_duration`:                `--lease-extension-window needs --lease-max-duration`,
+		`leases.check.url: it is not allowed`:                              `--lease-check-url: it is not allowed`,
+		`scheduler_hints.force_hosts and ignore_hosts need the role admin`:  `--force-host and --ignore-host need the role admin`,
+		`host_prefix, hosts_max, host_capacity and disabled are for agents`: `--host-prefix, --hosts-max, --host-capacity and disabled are for agents`,
+		`ttl must be more than 0s`:               `--ttl must be more than 0s`,
+		`roles must name at least one of reader`: `--role must name at least one of reader`,
+		`scheduler_hints.group: there is no server group "nope" in this project; see GET /server-groups`:     `--group: there is no server group "nope" in this project; see: berth server-group list`,
+		`groups[1].scheduler_hints.reservation: there is no reservation "x"; see GET /reservation/v1/leases`: `groups[1].scheduler_hints.reservation: there is no reservation "x"; see: berth lease list`,
+		`reservation r-1 is not decided yet; see GET /zones/boot/r-1`:                                        `reservation r-1 is not decided yet; see: berth reservation show r-1`,
+		`a zone is admitted by POST /zones`:                                                                  `a zone is admitted by berth zone link-token`,
+		`there is no "plan_ttl; see GET /flavors"`:                                                           `there is no "plan_ttl; see GET /flavors"`,
+		`this call needs a valid token: send Authorization: Bearer berth_...`:                                `this call needs a valid token`,
 	} {
 		assert.Equal(t, want, inFlags(sentence))
 	}
