@@ -73,6 +73,8 @@ func TestContexts(t *testing.T) {
 	assert.Equal(t, "berth_id_env", last(east), "the environment names both")
 	s.done("", "zone list --context west")
 	assert.Equal(t, "berth_id_west", last(west), "it may be the token of another zone")
+	s.vars["BERTH_TOKEN"], s.vars["BERTH_TOKEN_FILE"] = "", "/nowhere"
+	s.done("", "zone list --context west")
 	s.vars = map[string]string{}
 	s.done("", "context use east")
 	s.done("", "zone list --token berth_id_flag")

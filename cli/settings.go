@@ -24,6 +24,8 @@ that has it, from left to right:
   --token-file   BERTH_TOKEN    token             none
   --cacert       BERTH_CACERT   cacert            the system's certificates
 
+In place of BERTH_TOKEN, BERTH_TOKEN_FILE names a file with the token, as --token-file does.
+
 The file is $XDG_CONFIG_HOME/berth/config.yaml, or ~/.config/berth/config.yaml:
 
   addr: https://zone.example:7600
@@ -130,8 +132,12 @@ func configOf(s map[string]string) (client.Config, error) {
 	return cfg, nil
 }
 
-// envContext is the variable that names a context.
-const envContext = "BERTH_CONTEXT"
+// Variables beside those of the settings.
+const (
+	envContext   = "BERTH_CONTEXT"    // names a context
+	envToken     = "BERTH_TOKEN"      //nolint:gosec // the name of a variable
+	envTokenFile = "BERTH_TOKEN_FILE" //nolint:gosec // the name of a variable
+)
 
 // seeSettings is the hint of errors about settings.
 const seeSettings = "see: berth help settings"
@@ -155,6 +161,9 @@ func (e *env) readSettings() (map[string]string, error) {
 		}
 	}
 	token, err := e.tokenFlag()
+	if err == nil && token == "" {
+		token, err = e.environToken(environ)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +200,18 @@ func (e *env) tokenFlag() (string, error) {
 		return e.readSecret(e.conn.tokenFile)
 	}
 	return e.conn.token, nil
+}
+
+// environToken returns the token that the environment gives, "" for none.
+func (e *env) environToken(environ func(string) string) (string, error) {
+	token, file := environ(envToken), environ(envTokenFile)
+	switch {
+	case token != "" && file != "":
+		return "", exitError(exitUsage, seeSettings, "set %s or %s, not both", envToken, envTokenFile)
+	case file != "":
+		return e.readSecret(file)
+	}
+	return token, nil
 }
 
 // secretMaxBytes bounds a file with one token.

@@ -227,6 +227,9 @@ func TestSettingsTakeTheFirstThatIsGiven(t *testing.T) {
 		{map[string]string{"BERTH_TOKEN": "berth_id_env"}, "", nil, "berth_id_env"},
 		{map[string]string{"BERTH_TOKEN": "berth_id_env"}, "", []string{"--token", "berth_id_flag"}, "berth_id_flag"},
 		{map[string]string{"BERTH_TOKEN": "berth_id_env"}, "", []string{"--token-file", tokenFile}, "berth_id_tokenfile"},
+		{map[string]string{"BERTH_TOKEN_FILE": tokenFile}, "", nil, "berth_id_tokenfile"},
+		{map[string]string{"BERTH_TOKEN_FILE": "-"}, "berth_id_stdin\n", nil, "berth_id_stdin"},
+		{map[string]string{"BERTH_TOKEN_FILE": "/nowhere"}, "", []string{"--token", "berth_id_flag"}, "berth_id_flag"},
 		{nil, "berth_id_stdin\n", []string{"--token-file", "-"}, "berth_id_stdin"},
 	} {
 		environ := map[string]string{"XDG_CONFIG_HOME": dir}
@@ -262,6 +265,11 @@ func TestSettingsThatAreWrong(t *testing.T) {
 		r = berth(t.Context(), nil, in, "zone", "list", "--token-file", "-")
 		assert.Equal(t, exitUsage, r.exit)
 		assert.NotContains(t, r.errOut, "two", "what a secret may be is not printed")
+		r = berth(t.Context(), map[string]string{"BERTH_TOKEN_FILE": "-"}, in, "zone", "list")
+		assert.Equal(t, exitUsage, r.exit)
+	}
+	for _, environ := range []map[string]string{{"BERTH_TOKEN_FILE": "/nowhere"}, {"BERTH_TOKEN_FILE": "a", "BERTH_TOKEN": "b"}} {
+		assert.Equal(t, exitUsage, berth(t.Context(), environ, "", "zone", "list").exit)
 	}
 }
 
