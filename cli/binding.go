@@ -32,7 +32,7 @@ func (e *env) addBindingFilters(c *cobra.Command, q *client.BindingQuery) {
 	f.StringVar(&q.Zone, "zone", "", "only bindings to this child `ZONE`")
 	f.StringVar(&q.AZ, "az", "", "only bindings for work that asks for this availability zone")
 	f.StringVar(&q.Tag, "tag", "", "only bindings with this affinity tag, as `KEY=VALUE`")
-	e.flagNames(c, "zone", zoneNames)
+	e.flagNames(c, "zone", childNames)
 	e.flagNames(c, "az", azNames)
 }
 
@@ -154,7 +154,7 @@ specs, or with --az work that asks for that availability zone. What runs stays w
 is. The binding holds only as long as the child fits: see docs/bindings.md.`,
 		Example:           "  berth binding set web west\n  berth binding set web north --tag gpu=cad --az az1",
 		Args:              exactArgs("a PROJECT", "a ZONE"),
-		ValidArgsFunction: e.firstThen(noNames, zoneNames),
+		ValidArgsFunction: e.firstThen(noNames, childNames),
 	}
 	f := c.Flags()
 	f.StringVar(&s.AZ, "az", "", "only work that asks for this availability zone")
@@ -180,7 +180,7 @@ func bindingMove(e *env) *cobra.Command {
 conflict if the binding is not active any more. What runs stays where it is.`,
 		Example:           "  berth binding move 5d9c3f3a-33b1-4f0e-9c0b-0d5f3a5e8a11 east",
 		Args:              exactArgs("an ID", "a ZONE"),
-		ValidArgsFunction: e.firstThen(bindingIDs, zoneNames),
+		ValidArgsFunction: e.firstThen(bindingIDs, childNames),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			return showAnswer(ctx, e, func(ctx context.Context) (rest.Binding, error) {
 				return c.MoveBinding(ctx, api.BindingID(args[0]), args[1])

@@ -35,7 +35,7 @@ table.`,
 	}
 	c.Flags().StringVar(&at, "at", "", "show also what is free at this `TIME`, such as 2030-01-31T12:00:00Z")
 	c.Flags().StringVar(&zone, "zone", "", "only this zone: the zone itself or a direct child")
-	e.flagNames(c, "zone", zoneNames)
+	e.flagNames(c, "zone", ownZoneNames)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, _ []string) error {
 		var when time.Time
 		if at != "" {

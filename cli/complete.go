@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
 )
@@ -119,14 +120,33 @@ func ignoreLate(err error, found []string) error {
 	return err
 }
 
-// ownZoneNames returns the names of the zone itself and of those next to it.
+// ownZoneNames returns the names of the zone itself and of its direct children, which are what work can name.
 func ownZoneNames(ctx context.Context, c *client.Client, start string) ([]string, error) {
 	own, err := c.ZoneInfo(ctx)
 	if err != nil {
 		return nil, err
 	}
-	others, err := zoneNames(ctx, c, start)
-	return append([]string{own.Name}, others...), err
+	children, err := childNames(ctx, c, start)
+	return append([]string{own.Name}, children...), err
+}
+
+// childNames returns the names of direct children.
+func childNames(ctx context.Context, c *client.Client, _ string) ([]string, error) {
+	var out []string
+	for o := (client.ListOptions{}); ; {
+		p, err := c.Zones(ctx, o)
+		if err != nil {
+			return out, ignoreLate(err, out)
+		}
+		for _, l := range p.Items {
+			if l.Role == api.LinkChild {
+				out = append(out, l.Name)
+			}
+		}
+		if o.Marker = p.Next; o.Marker == "" {
+			return out, nil
+		}
+	}
 }
 
 // The names that can be completed.
@@ -139,14 +159,14 @@ var (
 		func(c *client.Client, ctx context.Context, o client.ListOptions) (client.Page[rest.Server], error) {
 			return c.Servers(ctx, client.ServerQuery{}, o)
 		},
-		func(s rest.Server) string { return string(s.ID) + "\t" + s.Name },
-		func(s rest.Server) string { return s.Name + "\t" + string(s.ID) })
+		func(s rest.Server) string { return s.Name + "\t" + string(s.ID) },
+		func(s rest.Server) string { return string(s.ID) + "\t" + s.Name })
 	volumeNames = namesOf(
 		func(c *client.Client, ctx context.Context, o client.ListOptions) (client.Page[rest.Volume], error) {
 			return c.Volumes(ctx, client.VolumeQuery{}, o)
 		},
-		func(v rest.Volume) string { return string(v.ID) + "\t" + v.Name },
-		func(v rest.Volume) string { return v.Name + "\t" + string(v.ID) })
+		func(v rest.Volume) string { return v.Name + "\t" + string(v.ID) },
+		func(v rest.Volume) string { return string(v.ID) + "\t" + v.Name })
 	aggregateNames   = namesOf((*client.Client).Aggregates, func(a rest.Aggregate) string { return a.Name })
 	azNames          = namesOf((*client.Client).AvailabilityZones, func(a rest.AvailabilityZone) string { return a.Name })
 	serverGroupNames = namesOf((*client.Client).ServerGroups, func(g rest.ServerGroup) string { return g.Name + "\t" + string(g.Policy) })

@@ -83,7 +83,7 @@ func (w *roomWish) addFlags(e *env, c *cobra.Command) {
 	f.StringArrayVar(&w.reservations, "reservation", nil, "one kind of room as `KEY=VALUE,...`; may be repeated")
 	f.StringArrayVar(&w.zones, "zone", nil, "only in this `ZONE`: the zone itself, or a direct child with all below it; may be repeated")
 	e.flagNames(c, "flavor", flavorNames)
-	e.flagNames(c, "zone", zoneNames)
+	e.flagNames(c, "zone", ownZoneNames)
 }
 
 // leaseCreate returns the wish in the form of the API.

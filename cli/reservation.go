@@ -42,7 +42,19 @@ func reservationList(e *env) *cobra.Command {
 	w.addListFlags(cmd, "reservations")
 	f := cmd.Flags()
 	f.StringVar(&in, "state", "", "only reservations in this state, such as ACTIVE or FAILED")
+	mustFlag(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(bootStates(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
+}
+
+// bootStates returns the states that reservations may have.
+func bootStates() []string {
+	var out []string
+	for _, s := range []api.BootState{
+		api.BootAccepted, api.BootHolding, api.BootBuilding, api.BootActive, api.BootDegraded, api.BootError, api.BootReleasing, api.BootReleased, api.BootFailed,
+	} {
+		out = append(out, string(s))
+	}
+	return out
 }
 
 // reservationRows returns the table of reservations, with their projects if there are several.

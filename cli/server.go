@@ -72,6 +72,7 @@ func serverList(e *env) *cobra.Command {
 	e.flagNames(c, "reservation", reservationNames)
 	e.flagNames(c, "flavor", flavorNames)
 	e.flagNames(c, "host", hostNames)
+	e.flagNames(c, "zone", ownZoneNames)
 	return c
 }
 

@@ -282,9 +282,13 @@ func TestSecretAtItsLimit(t *testing.T) {
 
 func TestNamesAreCompleted(t *testing.T) {
 	z := newFakeZone(t)
+	z.on("GET /zones", answer{status: http.StatusOK, body: `{"zones": [` + cannedZone + `, ` + cannedParent + `]}`})
 	for line, want := range map[string]string{
-		"zone show": "west\n", "host show": "h1\n", "flavor show": "small\n", "boot --flavor": "small\n", "reservation show": "r-1\tweb\n",
-		"explain": "r-1\tweb\n", "server delete": "i-1\tweb-1\n", "server-group show": "apart\tanti-affinity\n", "aggregate add-host": "rack1\n", "aggregate add-host rack1": "h1\n",
+		"zone show": "west\neurope\n", "host show": "h1\n", "flavor show": "small\n", "boot --flavor": "small\n", "reservation show": "r-1\tweb\n",
+		"explain": "r-1\tweb\n", "server delete": "web-1\ti-1\n", "server show": "web-1\ti-1\n", "volume show": "data\tv-1\n",
+		"reservation list --state": "ACCEPTED\nHOLDING\nBUILDING\nACTIVE\nDEGRADED\nERROR\nRELEASING\nRELEASED\nFAILED\n",
+		"boot --zone":              "home\nwest\n", "boot --exclude-zone": "home\nwest\n", "server list --zone": "home\nwest\n", "volume list --zone": "home\nwest\n",
+		"volume create --zone": "home\nwest\n", "lease create --zone": "home\nwest\n", "capacity --zone": "home\nwest\n", "binding list --zone": "west\n", "server-group show": "apart\tanti-affinity\n", "aggregate add-host": "rack1\n", "aggregate add-host rack1": "h1\n",
 		"boot --az": "az1\naz2\n", "boot --group": "apart\tanti-affinity\n", "host drain h1 --policy": "wait\nend\nmove\n",
 		"scheduler set --filter": "pool\tthe pool takes the class\ninstances\tfew instances\nquery\tthe query is true\n", "hold resolve": "r-2.1\n", "host set h1 --pool": "on_demand\nreservable\nshared\n",
 		"lease show":    leaseID + "\tnightly\n11111111-0000-4000-8000-000000000009\tearly\n",

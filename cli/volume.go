@@ -46,7 +46,7 @@ func volumeList(e *env) *cobra.Command {
 	f.StringVar(&q.Type, "type", "", "only volumes of this type")
 	f.StringVar(&q.Zone, "zone", "", "only volumes of this zone: the zone itself, or a direct child with all below it")
 	f.BoolVar(&q.AllProjects, "all-projects", false, "volumes of all projects, including those made for a parent zone (admins)")
-	e.flagNames(c, "zone", zoneNames)
+	e.flagNames(c, "zone", ownZoneNames)
 	return c
 }
 
@@ -173,7 +173,7 @@ servers, give berth boot --groups a group with volume: {size, attach_to}.`,
 	f.StringVar(&key, "key", "", "idempotency `KEY` of your choice; repeating it returns the first volume")
 	e.flagNames(c, "near", serverNames)
 	e.flagNames(c, "availability-zone", azNames)
-	e.flagNames(c, "zone", zoneNames)
+	e.flagNames(c, "zone", ownZoneNames)
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
 		if s.Size < 1 {
 			return usageError(c, "%q needs --size, in GiB", c.CommandPath())
