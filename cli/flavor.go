@@ -227,7 +227,11 @@ the later one wins.`,
 		if err := s.applyFlags(c, &spec, args[1:]); err != nil {
 			return err
 		}
-		return showAnswer(ctx, e, func(ctx context.Context) (rest.Flavor, error) { return cl.UpdateFlavor(ctx, id, spec) }, flavorTables)
+		err = showAnswer(ctx, e, func(ctx context.Context) (rest.Flavor, error) { return cl.UpdateFlavor(ctx, id, spec) }, flavorTables)
+		if err == nil {
+			e.noteMissingClasses(ctx, cl, spec.Resources)
+		}
+		return err
 	})
 	return c
 }

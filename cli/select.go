@@ -24,6 +24,7 @@ func selectCommand(e *env) *cobra.Command {
 		Long: `Show the slots that this zone and all zones below it could offer for a boot now, with
 the weight of each slot. A weight is shown as the memory that it is worth beyond the
 lowest one (see "berth help zone set"); -o json has it in points. Nothing is changed.
+REQUEST is the id that "berth explain" takes.
 "berth boot --plan" shows the same by zone and can save it. If fewer slots than the
 minimum are offered, the exit code is 5.`,
 		Example: "  berth select --flavor small --name web --count 400",
@@ -67,6 +68,9 @@ func selectTables(a rest.SelectAnswer, s rest.ServerCreate) []table {
 	t.addRow("SEALED PLAN", countThings(int64(len(a.Blob)), "byte"))
 	if checkOffer(a, s) == nil { // too small a plan cannot be booted
 		t.addRow("GOOD FOR", time.Duration(a.ExpiresInMS)*time.Millisecond)
+	}
+	if a.Request != "" {
+		t.addRow("REQUEST", a.Request)
 	}
 	return append([]table{t}, explainOffer(a, s)...)
 }
