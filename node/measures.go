@@ -72,6 +72,10 @@ func (n *Node) road() admin.Road {
 		Waiting: n.store.Waiting(), Lag: n.store.Lag(), Role: n.store.Role(), Silent: len(n.store.Silent()), Liveness: map[string]int{},
 	}
 	r.Contact, r.Heard = n.store.Age(now)
+	if stored, ok := n.store.Stored(); ok {
+		r.Stored, r.LogBytes, r.Snapshots = true, stored.LogBytes, stored.SnapshotBytes
+		r.SnapshotAge = max(0, now.Sub(stored.Newest))
+	}
 	for _, m := range n.store.Members() {
 		if m.Voter {
 			r.Voters++

@@ -2,6 +2,8 @@ package raftstore
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -46,6 +48,40 @@ func (m *Measures) noteEntry(commands int, took time.Duration, err error) {
 
 // Measures returns what was measured.
 func (s *Store) Measures() Measures { return s.measures }
+
+// Stored is what the log and the snapshots of a node take on its disk.
+type Stored struct {
+	LogBytes      int64
+	SnapshotBytes int64     // 0 without one
+	Newest        time.Time // when the newest snapshot was written; the zero time without one
+}
+
+// Stored reads the sizes of the files, and reports whether there are any: a store in memory has none.
+func (s *Store) Stored() (Stored, bool) {
+	if s.cfg.Memory != nil {
+		return Stored{}, false
+	}
+	log, err := os.Stat(filepath.Join(s.cfg.Dir, logFile))
+	if err != nil {
+		return Stored{}, false
+	}
+	out := Stored{LogBytes: log.Size()}
+	files, err := os.ReadDir(filepath.Join(s.cfg.Dir, snapshotDir))
+	if err != nil {
+		return Stored{}, false
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil || !strings.HasSuffix(f.Name(), snapshotSuffix) {
+			continue // one that was removed meanwhile, or is being written
+		}
+		out.SnapshotBytes += info.Size()
+		if info.ModTime().After(out.Newest) {
+			out.Newest = info.ModTime()
+		}
+	}
+	return out, true
+}
 
 // Waiting returns how many proposals wait for an entry.
 func (s *Store) Waiting() int {

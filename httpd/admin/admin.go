@@ -173,7 +173,7 @@ var (
 	endsTold  = nodeMetrics.counter("berth_lease_ends_told_total", "Calls by which this process has told the external service of ends of leases.", "outcome")
 	endsOwed  = nodeMetrics.gauge("berth_lease_ends_owed", "Ends of leases that the external service has not confirmed.")
 	endsLag   = nodeMetrics.gauge("berth_lease_ends_lag_seconds", "Age of the oldest of them.")
-	total     = nodeMetrics.counter("berth_capacity_total", "Capacity by resource class, on hosts that are up.", "class")
+	total     = nodeMetrics.gauge("berth_capacity_total", "Capacity by resource class, on hosts that are up.", "class")
 )
 
 // Describe implements prometheus.Collector.

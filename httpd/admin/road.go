@@ -37,6 +37,10 @@ var (
 	logWaiting  = nodeMetrics.gauge("berth_log_waiting", "Proposals that wait for an entry.")
 	logLag      = nodeMetrics.gauge("berth_log_lag", "Entries that this node knows to be committed and has not applied.")
 
+	logBytes      = nodeMetrics.gauge("berth_log_bytes", "Size of the file with the log. It does not shrink: the room of entries that a snapshot has is used again.")
+	snapshotBytes = nodeMetrics.gauge("berth_snapshot_bytes", "Size of the snapshots of Raft that this node keeps, two at most.")
+	snapshotAge   = nodeMetrics.gauge("berth_snapshot_age_seconds", "Age of the newest snapshot of Raft; none before the first.")
+
 	raftRole    = nodeMetrics.gauge("berth_raft_role", "1 for the role of this node in Raft.", "role")
 	raftContact = nodeMetrics.gauge("berth_raft_contact_seconds", "Time since this node has heard its leader, 0 on that; none before the first time.")
 	raftMembers = nodeMetrics.gauge("berth_raft_members", "Members of the zone by whether they vote.", "suffrage")
@@ -62,6 +66,11 @@ type Road struct {
 	Failed                         map[string]uint64
 	Waiting                        int
 	Lag                            uint64
+
+	Stored      bool // the next three are known
+	LogBytes    int64
+	Snapshots   int64         // bytes, 0 before the first
+	SnapshotAge time.Duration // of the newest, if there is one
 
 	Role             string
 	Contact          time.Duration
@@ -137,6 +146,7 @@ func (c *collector) collectRoad(ch chan<- prometheus.Metric, v *state.State) {
 	}
 	e.gauge(logWaiting, float64(r.Waiting))
 	e.gauge(logLag, float64(r.Lag))
+	r.emitStored(e)
 	r.emitMembers(e)
 	if _, self := c.Leader(); self {
 		e.gauge(raftSilent, float64(r.Silent))
@@ -148,6 +158,18 @@ func (c *collector) collectRoad(ch chan<- prometheus.Metric, v *state.State) {
 		if r.AgentsSkew != nil {
 			e.gauge(agentsClock, r.AgentsSkew.Ahead.Seconds())
 		}
+	}
+}
+
+// emitStored emits what the log and the snapshots take on the disk.
+func (r *Road) emitStored(e emit) {
+	if !r.Stored {
+		return
+	}
+	e.gauge(logBytes, float64(r.LogBytes))
+	e.gauge(snapshotBytes, float64(r.Snapshots))
+	if r.Snapshots > 0 {
+		e.gauge(snapshotAge, r.SnapshotAge.Seconds())
 	}
 }
 

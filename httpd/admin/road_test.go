@@ -39,6 +39,7 @@ func wholeRoad() Road {
 		Commands: spread(), Commit: spread(), Write: spread(), Apply: spread(), Failed: map[string]uint64{"leadership": 3}, Waiting: 4, Lag: 7,
 		Role: "leader", Contact: time.Second, Heard: true, Voters: 3, Learners: 1, Silent: 1, Liveness: map[string]int{"alive": 3, "dead": 1},
 		AgentsConnected: 8, AgentsSilent: 2, AgentsEnd: 160_000, AgentsSkew: &skew.Skew{Ahead: -2 * time.Second},
+		Stored: true, LogBytes: 4096, Snapshots: 512, SnapshotAge: time.Minute,
 	}
 }
 
@@ -72,6 +73,7 @@ func TestRoad(t *testing.T) {
 		"berth_log_entry_commands_count 1", "berth_log_commit_seconds_count 1", "berth_log_write_seconds_count 1", "berth_log_apply_seconds_count 1",
 		`berth_log_failed_total{reason="leadership"} 3`, "berth_log_waiting 4", "berth_log_lag 7",
 		`berth_raft_role{role="leader"} 1`, `berth_raft_role{role="follower"} 0`, `berth_raft_role{role="candidate"} 0`, `berth_raft_role{role="shutdown"} 0`,
+		"berth_log_bytes 4096", "berth_snapshot_bytes 512", "berth_snapshot_age_seconds 60",
 		"berth_raft_contact_seconds 1", `berth_raft_members{suffrage="voter"} 3`, `berth_raft_members{suffrage="learner"} 1`,
 		`berth_gossip_members{liveness="alive"} 3`, `berth_gossip_members{liveness="dead"} 1`,
 		`berth_http_requests_total{code="404",listener="api",method="GET",route="/servers/{id}"} 1`,
@@ -86,10 +88,13 @@ func TestRoad(t *testing.T) {
 	assert.NotContains(t, body, `berth_link_gossip_age_seconds{link="region"`, "nothing was heard of it")
 
 	follower := get(t, working(func() *state.State { return busy(t) }, false, func() Road { return Road{} }), "/metrics").Body.String()
-	for _, line := range append(only, "berth_raft_contact_seconds") {
+	for _, line := range append(only, "berth_raft_contact_seconds", "berth_log_bytes", "berth_snapshot_bytes", "berth_snapshot_age_seconds") {
 		name, _, _ := strings.Cut(line, "{")
 		assert.NotContains(t, follower, "\n"+strings.Fields(name)[0], "an unknown figure is left out")
 	}
+	fresh := get(t, working(func() *state.State { return busy(t) }, false, func() Road { return Road{Stored: true, LogBytes: 1} }), "/metrics").Body.String()
+	assert.Contains(t, fresh, "berth_snapshot_bytes 0\n")
+	assert.NotContains(t, fresh, "\nberth_snapshot_age_seconds", "there is none yet")
 }
 
 // TestBootsAndHoldsAreCounted: by their decision and why, from when the process started, and once each.
@@ -121,17 +126,24 @@ func TestBootsAndHoldsAreCounted(t *testing.T) {
 // TestReference: docs/metrics.md has every metric that a process shows, and no other.
 func TestReference(t *testing.T) {
 	golden.Check(t, "../../docs/metrics.md", []byte(Reference()))
-	shown := map[string]bool{}
+	shown, kinds := map[string]bool{}, map[string]string{}
 	for _, h := range []http.Handler{
 		listener(busy(t), "n-1", true), listener(lending(t), "n-1", true), working(func() *state.State { return busy(t) }, true, wholeRoad), agentListener(),
 	} {
-		for _, m := range regexp.MustCompile(`(?m)^# HELP (berth_\w+) `).FindAllStringSubmatch(get(t, h, "/metrics").Body.String(), -1) {
+		body := get(t, h, "/metrics").Body.String()
+		for _, m := range regexp.MustCompile(`(?m)^# HELP (berth_\w+) `).FindAllStringSubmatch(body, -1) {
 			shown[m[1]] = true
+		}
+		for _, m := range regexp.MustCompile(`(?m)^# TYPE (berth_\w+) (\w+)$`).FindAllStringSubmatch(body, -1) {
+			kinds[m[1]] = m[2]
 		}
 	}
 	var defined []string
 	for _, m := range slices.Concat(nodeMetrics.all, agentMetrics.all) {
 		defined = append(defined, m.name)
+		if kind, is := kinds[m.name]; is {
+			assert.Equal(t, kind, m.kind, "%s is shown as another type", m.name)
+		}
 	}
 	for name := range shown {
 		assert.Contains(t, defined, name, "it is in no catalogue")
