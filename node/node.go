@@ -187,6 +187,7 @@ func Open(o Options) (n *Node, err error) {
 		return nil, err
 	}
 	n.measures = newMeasures(n.now)
+	n.measures.traffic.WithLog(n.log)
 	if err = n.openTrace(); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/refusals"
+	"berth/httpd/traffic"
 	"berth/internal/actor"
 )
 
@@ -46,6 +47,7 @@ func (d *Door) Authenticate(next http.Handler) http.Handler {
 		if id := d.tokenID(r); id != "" {
 			d.Uses.Note(api.TokenID(id), api.InstantOf(d.Now()))
 		}
+		traffic.NoteProject(r.Context(), c.Project)
 		ctx := actor.With(context.WithValue(r.Context(), callerKey{}, c), actor.Call{
 			By:   api.AuditActor{Kind: api.ActorToken, ID: d.tokenID(r), User: c.User, Project: c.Project},
 			Path: r.Method + " " + r.URL.EscapedPath(),

@@ -5,11 +5,13 @@ package traffic
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
+	"berth/api"
 	"berth/internal/measure"
 	"berth/internal/requestid"
 	"berth/internal/tracing"
@@ -46,11 +48,18 @@ type Meter struct {
 	took   *measure.Family[Route]
 	counts *measure.Counts[Answer]
 	trace  *tracing.Tracer
+	log    *slog.Logger
 }
 
 // New returns a meter. passed reports whether another node has passed a call on; nil for never.
 func New(now func() time.Time, passed func(*http.Request) bool) *Meter {
-	return &Meter{now: now, passed: passed, took: measure.NewFamily[Route](), counts: measure.NewCounts[Answer]()}
+	return &Meter{now: now, passed: passed, took: measure.NewFamily[Route](), counts: measure.NewCounts[Answer](), log: slog.New(slog.DiscardHandler)}
+}
+
+// WithLog lets each call have a line at level debug once it is answered. It returns m.
+func (m *Meter) WithLog(log *slog.Logger) *Meter {
+	m.log = log
+	return m
 }
 
 // WithTracer lets each call have a span, named by its route. It returns m.
@@ -66,10 +75,11 @@ func (m *Meter) Read() (took map[Route]measure.Distribution, answers map[Answer]
 
 type placeKey struct{}
 
-// place is where the handler of a call says which route it is of. One goroutine uses it.
+// place is where the handler of a call says which route it is of, and for whom. One goroutine uses it.
 type place struct {
-	path string
-	span *tracing.Span
+	path    string
+	project api.ProjectID // "" if the caller is not known
+	span    *tracing.Span
 }
 
 // Watch measures what next answers on a listener.
@@ -91,14 +101,32 @@ func (m *Meter) Watch(listener string) func(next http.Handler) http.Handler {
 				if passed {
 					key.Listener = Passed
 				}
-				m.took.NoteTime(key, m.now().Sub(began))
+				took := m.now().Sub(began)
+				m.took.NoteTime(key, took)
 				m.counts.Add(Answer{key, out.text()})
+				m.logAnswer(r.Context(), Answer{key, out.text()}, took, at, out.Header().Get(api.HeaderRequestID))
 				span.SetName(key.Method + " " + key.Path)
 				span.End(failureOf(out.text()))
 			}()
 			next.ServeHTTP(out, r.WithContext(context.WithValue(ctx, placeKey{}, at)))
 			out.ended = true
 		})
+	}
+}
+
+// logAnswer logs a call that was answered. What callers send is not in the line, but for the id of the call.
+func (m *Meter) logAnswer(ctx context.Context, a Answer, took time.Duration, at *place, request string) {
+	if !m.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	m.log.DebugContext(ctx, "call answered", "listener", a.Listener, "method", a.Method, "route", a.Path, "code", a.Status,
+		"duration", took, "request_id", request, "project", string(at.project))
+}
+
+// NoteProject says whose call it is, once that is known.
+func NoteProject(ctx context.Context, p api.ProjectID) {
+	if at, ok := ctx.Value(placeKey{}).(*place); ok {
+		at.project = p
 	}
 }
 

@@ -1,15 +1,20 @@
 package traffic
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth/api"
 	"berth/internal/measure"
 )
 
@@ -73,6 +78,47 @@ func TestCallsAreMeasured(t *testing.T) {
 	assert.InDelta(t, 6, d.Sum, 0)
 	assert.Equal(t, []uint64{0, 2}, []uint64{d.Below[2.5], d.Below[5]})
 	assert.Len(t, took, 7)
+}
+
+// TestAnswersAreLogged: at level debug, one line each, with the route as its pattern and without anything that the caller sent.
+func TestAnswersAreLogged(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(0, 0)
+	level := new(slog.LevelVar)
+	var out bytes.Buffer
+	m := New(func() time.Time { return now }, nil).WithLog(slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level})))
+	h := m.Watch("api")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(api.HeaderRequestID, "req-1")
+		if r.URL.Path == "/nowhere" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		Name("/servers/{id}")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			NoteProject(r.Context(), "web")
+			now = now.Add(time.Second)
+			w.WriteHeader(http.StatusAccepted)
+		})).ServeHTTP(w, r)
+	}))
+	call := func(path string) string {
+		out.Reset()
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("a body"))
+		r.Header.Set("Authorization", "Bearer berth_id_secret")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		return out.String()
+	}
+	assert.Empty(t, call("/servers/4711?name=x"), "not at level info")
+	level.Set(slog.LevelDebug)
+	var line map[string]any
+	require.NoError(t, json.Unmarshal([]byte(call("/servers/4711?name=x")), &line))
+	delete(line, "time")
+	assert.Equal(t, map[string]any{
+		"level": "DEBUG", "msg": "call answered", "listener": "api", "method": "POST", "route": "/servers/{id}", "code": "202",
+		"duration": float64(time.Second), "request_id": "req-1", "project": "web",
+	}, line)
+	text := call("/nowhere")
+	assert.Contains(t, text, `"route":"unmatched","code":"404"`)
+	assert.NotContains(t, text, "nowhere")
+	NoteProject(t.Context(), "web") // without a meter
 }
 
 // TestWithoutAMeter: nothing is measured, and nothing else changes.

@@ -98,6 +98,9 @@ func (s *Saga) logDecision(ctx context.Context, o owner, d api.Decision, why cau
 	if api.CodeOf(err) == api.CodeConflict { // its caller was faster
 		return nil
 	}
+	if b, is := o.(bootOwner); is && err == nil && d == api.DecisionAbort {
+		s.noteGivenUp(ctx, b, why)
+	}
 	return err
 }
 

@@ -67,6 +67,7 @@ type Saga struct {
 	asks      joint[*ask]  // holds that are asked of a child at the same time
 
 	working *turns.Turns // of boots that are worked on
+	givenUp givenUp
 }
 
 // New returns a saga. Nothing runs until Lead is called.
