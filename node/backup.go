@@ -11,6 +11,7 @@ import (
 	"berth/buildplan/seal"
 	"berth/federation"
 	"berth/httpd/native"
+	"berth/internal/actor"
 )
 
 // authority implements the calls of the public API that concern the node and its zone
@@ -26,10 +27,16 @@ var _ native.Authority = authority{}
 const sealBackup = "backup"
 
 // Snapshot writes a backup of everything acknowledged, sealed with the zone's key-encryption
-// key: nobody without it can read, write or change one.
+// key: nobody without it can read, write or change one. Who gets it is logged, and recorded in the
+// audit log unless the zone can write nothing: then a backup may be needed most.
 func (a authority) Snapshot(ctx context.Context, w io.Writer) error {
 	if _, err := a.n.store.Linearizable(ctx); err != nil {
 		return err
+	}
+	by := actor.Of(ctx).By
+	a.n.log.InfoContext(ctx, "the zone's state is handed out as a backup", "actor", by.Kind, "id", by.ID, "user", by.User, "project", by.Project)
+	if err := a.n.zone.Audit(ctx, "saved backup"); err != nil {
+		a.n.log.WarnContext(ctx, "the audit log does not have that a backup is handed out", "error", err)
 	}
 	return a.n.writeSnapshot(ctx, w)
 }

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +18,8 @@ import (
 	"berth/agent/driver/fake"
 	"berth/api"
 	"berth/identity"
+	"berth/internal/actor"
+	"berth/internal/requestid"
 	"berth/raftstore/state"
 )
 
@@ -62,6 +67,40 @@ func TestRestoreRefuses(t *testing.T) {
 	_, ok := r.view().Flavor("small")
 	assert.True(t, ok, "nothing was changed")
 	assert.Equal(t, r.rec.Zone, r.view().Zone)
+}
+
+// lines keeps what is logged.
+type lines struct {
+	mu  sync.Mutex // guards all
+	all bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(b)
+}
+
+// TestASavedBackupIsRecorded: it has the whole state, so the log and the audit log say who got it.
+func TestASavedBackupIsRecorded(t *testing.T) {
+	t.Parallel()
+	h := newZone(t, "a")
+	var log lines
+	h.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+	r := h.run()
+	by := api.AuditActor{Kind: api.ActorToken, ID: "t-1", User: "ada", Project: "ops"}
+	ctx := requestid.With(actor.With(t.Context(), actor.Call{By: by, Path: "GET /operator/snapshot"}), "req-9")
+	require.NoError(t, r.Snapshot(ctx, io.Discard))
+	records, _ := r.view().Audit()
+	require.NotEmpty(t, records)
+	last := records[len(records)-1]
+	assert.Equal(t, by, last.Actor)
+	assert.Equal(t, api.RequestID("req-9"), last.Request)
+	assert.Equal(t, "GET /operator/snapshot", last.Call)
+	assert.Equal(t, "saved backup", last.Target)
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	assert.Regexp(t, `level=INFO msg="the zone's state is handed out as a backup" zone=a node=node-1 actor=token id=t-1 user=ada project=ops request_id=req-9`, log.all.String())
 }
 
 // TestABackupIsForThoseWithTheKey: what is in a backup cannot be read without the zone's key,
