@@ -365,6 +365,7 @@ func TestWorkIsWaitedFor(t *testing.T) {
 // TestAnAgentOfBeforeGetsNoNotice: it would read none of its lists.
 func TestAnAgentOfBeforeGetsNoNotice(t *testing.T) {
 	d := &agentDoor{Config{
+		Fleet:  newWorld(t).conf.Fleet,
 		Agent:  func(*http.Request) (api.AgentID, bool) { return "a", true },
 		Leader: func() (string, bool) { return "", true },
 		Log:    slog.New(slog.DiscardHandler),
