@@ -82,6 +82,7 @@ type Agent struct {
 	wake    [actions]chan struct{}          // wake[a] signals work in lane a; wake[nothing], pending reports
 	relist  map[driver.Driver]chan struct{} // the driver must be listed again
 	recheck chan struct{}                   // fences must be checked again
+	asks    chan []api.OutputAsk            // for answerAsks
 
 	kept    []string     // addresses last passed to Keep, sorted; only poll uses it
 	strange []api.HostID // hosts last reported to the zone as not served here, sorted; only poll uses it
@@ -120,6 +121,7 @@ func New(conf Config) (*Agent, error) {
 		a.wake[i] = make(chan struct{}, 1)
 	}
 	a.relist, a.recheck = map[driver.Driver]chan struct{}{}, make(chan struct{}, 1)
+	a.asks = make(chan []api.OutputAsk, 1)
 	for _, h := range conf.Hosts {
 		if a.relist[h.Driver] == nil {
 			a.relist[h.Driver] = make(chan struct{}, 1)
@@ -257,6 +259,7 @@ func (a *Agent) serve(ctx context.Context) error {
 	g.Go(func() error { a.watchDue(ctx); return nil })
 	g.Go(func() error { a.reportStates(ctx); return nil })
 	g.Go(func() error { a.pollWork(ctx); return nil })
+	g.Go(func() error { a.answerAsks(ctx); return nil })
 	return g.Wait()
 }
 

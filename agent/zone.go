@@ -172,6 +172,7 @@ func (a *Agent) pollWork(ctx context.Context) {
 			}
 			continue
 		}
+		a.noteAsks(work.Asks)
 		strange := a.applyWork(work, asked)
 		a.keepAddresses(ctx, work.Addresses)
 		if err := a.tellStrange(ctx, strange); err != nil {

@@ -50,6 +50,7 @@ type zone struct {
 	tells      []string     // where it says that its nodes are; nil for where they are
 	beat       time.Duration
 	last       time.Time // when the newest call came that was answered
+	outputs
 }
 
 func newZone() *zone {
@@ -142,6 +143,8 @@ func (z *zone) serve(r *http.Request, body []byte) (*http.Response, error) {
 			return nil, err
 		}
 		return z.work(r.Context(), in)
+	case api.PathAgentOutputs:
+		return z.takeOutputs(body)
 	default:
 		var in api.AgentReport
 		if err := codec.Unmarshal(body, &in); err != nil {
@@ -157,7 +160,7 @@ func (z *zone) work(ctx context.Context, in api.AgentWork) (*http.Response, erro
 	t := time.NewTimer(in.Wait)
 	defer t.Stop()
 	late := z.hasty
-	for z.generation <= in.After && !late {
+	for z.generation <= in.After && !late && len(z.asks) == 0 {
 		moved := z.moved
 		z.mu.Unlock()
 		select {
@@ -170,7 +173,7 @@ func (z *zone) work(ctx context.Context, in api.AgentWork) (*http.Response, erro
 		}
 		z.mu.Lock()
 	}
-	out := api.AgentWorkload{Term: z.term, Generation: z.generation, Addresses: z.addresses}
+	out := api.AgentWorkload{Term: z.term, Generation: z.generation, Addresses: z.addresses, Asks: z.takeAsks()}
 	if z.tells != nil {
 		out.Addresses = z.tells
 	}

@@ -89,6 +89,8 @@ type AgentWorkload struct {
 	Hosts      []HostWorkload `cbor:"3,keyasint"` // only hosts whose list is newer than After
 	Addresses  []string       `cbor:"4,keyasint"` // agent listeners of the zone's nodes, to try next
 	Terms      []WorkTerms    `cbor:"5,keyasint,omitempty" form:"5"`
+	// Asks are questions for what instances have printed, OutputAsksMax at most; each is asked once.
+	Asks []OutputAsk `cbor:"6,keyasint,omitempty" form:"5"`
 }
 
 // HostWorkload is the list of instances that should run on one host. All others

@@ -7,6 +7,7 @@ const (
 	PathAgentReport   = "/agent/report"   // POST AgentReport -> AgentAck
 	PathAgentRenew    = "/agent/renew"    // POST AgentRenew -> AgentRenewed
 	PathAgentTrust    = "/agent/trust"    // POST AgentTrust -> AgentTrusted
+	PathAgentOutputs  = "/agent/outputs"  // POST AgentOutputs -> AgentAck
 )
 
 // Headers of Berth's own.

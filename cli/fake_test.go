@@ -209,6 +209,7 @@ var canned = map[string]string{
 	"GET /servers/i-1":                  `{"server": ` + cannedServer + `}`,
 	"GET /servers/i-2":                  `{"server": ` + cannedPreempted + `}`,
 	"DELETE /servers/i-1":               "",
+	"GET /servers/i-1/output":           `{"output": {"stream": "stdout", "offset": 7, "next": 13, "total": 13, "data": "aGVsbG8K"}}`,
 	"POST /volumes":                     `{"volume": ` + cannedVolume + `, "reservation_id": "r-1"}`,
 	"GET /volumes":                      `{"volumes": [` + cannedVolume + `]}`,
 	"GET /volumes/v-1":                  `{"volume": ` + cannedVolume + `}`,

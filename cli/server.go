@@ -16,7 +16,7 @@ import (
 )
 
 func serverCommand(e *env) *cobra.Command {
-	c := nounCommand("server", "See, create and delete single instances", serverList(e), serverShow(e), serverCreate(e), serverDelete(e))
+	c := nounCommand("server", "See, create and delete single instances", serverList(e), serverShow(e), serverCreate(e), serverDelete(e), serverLogs(e))
 	c.Aliases = []string{"servers"}
 	return c
 }

@@ -55,6 +55,8 @@ var verbs = []string{
 	"server show i-2",
 	"server create web-1 --flavor small --metadata a=1 --metadata b=2",
 	"server delete i-1 web-1 --yes",
+	"server logs web-1",
+	"server logs i-1 --stderr --tail 0 -o json",
 	"volume list",
 	"volume list --name da --status IN-USE --type fast --zone west --all-projects",
 	"volume list -o json",

@@ -3,6 +3,7 @@ package clustertest
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func TestTreeOfRealProcesses(t *testing.T) {
 	w := lab.New(t, lab.Options{})
 	tr := newTree(w)
 	tr.root.Flavor("unit", unitMB)
-	tr.edge.Flavor("unit", unitMB, "/bin/sleep", "1000") // what runs there is the owning operator's to say
+	tr.edge.Flavor("unit", unitMB, "/bin/sh", "-c", `echo "$BERTH_INSTANCE_ID"; exec /bin/sleep 1000`) // what runs there is the owning operator's to say
 	tr.root.FakeAgent("fake", 4, rootFits/4*unitMB)
 	tr.west.FakeAgent("fake", 4, westFits/4*unitMB)
 	tr.east.FakeAgent("fake", 4, eastFits/4*unitMB)
@@ -79,6 +80,7 @@ func TestTreeOfRealProcesses(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, at, wanted, "each instance is on one host of one zone")
 	assertRuns(t, tr.edge, machine)
+	tr.assertReads(t, token, machine)
 
 	// More than fits is refused as a whole.
 	full := free()
@@ -112,6 +114,25 @@ func (tr tree) boot(t *testing.T, token, id string, count int, want api.BootStat
 	b := tr.root.Outcome(token, api.ReservationID(id), 60*time.Second)
 	require.Equal(t, want, b.State, "%s: %s; %v", id, b.Reason, b.Instances)
 	return b
+}
+
+// assertReads checks that what a process on a machine two zones below the root has printed can be read at the root: with the
+// token of its project, and no other, and with the command line.
+func (tr tree) assertReads(t *testing.T, token string, machine *lab.AgentProc) {
+	t.Helper()
+	id := machine.Instances()[0].ID
+	for _, n := range tr.root.Nodes { // whichever is asked
+		lab.Within(t, lab.SettleTimeout, "it has printed", func(ctx context.Context) error {
+			out, err := n.Client(token).ServerOutput(ctx, api.InstanceID(id), client.OutputQuery{})
+			if err == nil && string(out.Data) == id+"\n" {
+				return nil
+			}
+			return lab.OrElse(err, "it is %q", out.Data)
+		})
+	}
+	_, err := tr.root.Nodes[0].Client(tr.root.MemberToken("other", api.RoleMember)).ServerOutput(t.Context(), api.InstanceID(id), client.OutputQuery{})
+	assert.Equal(t, api.CodeNotFound, api.CodeOf(err))
+	assert.Equal(t, id, strings.TrimSpace(tr.root.CLI("server", "logs", id)))
 }
 
 // list returns the servers of a reservation as a caller at the root sees them.

@@ -45,6 +45,7 @@ import (
 	"berth/zone/hooks"
 	"berth/zone/leasecheck"
 	"berth/zone/leases"
+	"berth/zone/output"
 	"berth/zone/saga"
 )
 
@@ -130,6 +131,7 @@ type Node struct {
 	estimator *estimate.Estimator
 	saga      *saga.Saga
 	fleet     *fleet.Fleet
+	outputs   *output.Reader
 	leases    *leases.Leases
 	hooks     *hooks.Hooks
 	checks    *leasecheck.Check
@@ -269,7 +271,7 @@ func (n *Node) buildZone() error {
 	n.zone = zone.New(zone.Config{Store: zone.WithTracer(n.store, n.trace), Now: n.now, Log: n.log, Crash: n.opts.Crash, Trace: n.trace})
 	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys, Phases: n.measures.phases})
 	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p, Share: n.opts.Share})
-	n.fleet = fleet.New(n.zone, n.estimator)
+	n.fleet, n.outputs = fleet.New(n.zone, n.estimator), output.New(n.zone, n.peers)
 	n.buildWatching()
 	n.leases = leases.New(n.zone, n.estimator, n.fleet).WithCheck(n.checks)
 	n.federation = federation.New(federation.Config{
@@ -287,7 +289,7 @@ func (n *Node) buildZone() error {
 	}
 	n.api = n.requireCurrent(doorAPI, splitDialects(
 		native.New(native.Config{
-			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Authority: authority{n.federation, n}, Digests: p, Unconfirmed: n.unconfirmed, Skew: n.peers.Skew, Vitals: n.vitalsOf, Streams: n.streams, Version: n.opts.Version,
+			Door: common, Estimator: n.estimator, Saga: n.saga, Fleet: n.fleet, Outputs: n.outputs, Authority: authority{n.federation, n}, Digests: p, Unconfirmed: n.unconfirmed, Skew: n.peers.Skew, Vitals: n.vitalsOf, Streams: n.streams, Version: n.opts.Version,
 		}),
 		map[string]http.Handler{
 			placement.Mount:   placement.New(placement.Config{Door: common}),
@@ -296,7 +298,7 @@ func (n *Node) buildZone() error {
 		},
 	))
 	gw := gateway.Config{
-		Zone: n.zone, Estimator: n.estimator, Saga: n.saga,
+		Zone: n.zone, Estimator: n.estimator, Saga: n.saga, Outputs: n.outputs,
 		Peer: n.peerZone, Enrol: n.takeEnrolment, Hello: n.takeHello,
 		Above: n.federation.Above, Below: n.federation.LevelsBelow,
 		Leader: leads, Log: n.log, Version: n.opts.Version,
@@ -496,6 +498,7 @@ func (n *Node) runLeader(ctx context.Context) {
 	wg.Go(func() { n.federation.RunAutopilot(ctx) })
 	wg.Go(func() { n.saga.Lead(ctx) })
 	wg.Go(func() { n.fleet.Lead(ctx) })
+	wg.Go(func() { n.outputs.Lead(ctx) })
 	wg.Go(func() { n.leases.Lead(ctx) })
 	wg.Go(func() { n.hooks.Lead(ctx) })
 	wg.Go(func() { n.checks.Lead(ctx) })

@@ -199,6 +199,19 @@ func (p *Peers) Detach(ctx context.Context, l *api.Link, q *api.VolumeCall) erro
 	return err
 }
 
+// Output asks a child for what an instance has printed. It changes nothing and may be repeated. A child of an
+// earlier release is not asked: the answer says so. What it answers is to be checked.
+func (p *Peers) Output(ctx context.Context, l *api.Link, q *api.OutputQuestion) (*api.OutputAnswer, error) {
+	if p.formOf(l) < api.FormFifth {
+		if form, err := p.ReadsForm(ctx, l); err != nil {
+			return nil, err
+		} else if form < api.FormFifth {
+			return &api.OutputAnswer{Lack: api.OutputOlder}, nil
+		}
+	}
+	return peerCall[api.OutputAnswer](ctx, p, l, question{method: http.MethodPost, path: "/zones/output", wait: api.OutputWait / 2}, q)
+}
+
 // Info asks a linked zone to identify itself.
 func (p *Peers) Info(ctx context.Context, l *api.Link) (*api.ZoneInfo, error) {
 	return peerCall[api.ZoneInfo](ctx, p, l, question{method: http.MethodGet, path: "/zones/info"}, nil)

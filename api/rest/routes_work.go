@@ -109,6 +109,7 @@ var servers = []Route{
 		Status: http.StatusNoContent, Since: since,
 		Help: "deletes a server, which is DELETING until its host has ended it",
 	},
+	readOutput,
 	{
 		Method: http.MethodPost, Path: "/servers/{id}/write-off", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Area: api.AreaHosts, // who may delete servers of his may not say that they have ended

@@ -281,6 +281,7 @@ func TestNothingLeavesAZone(t *testing.T) {
 	bound(t, answers, root, west)
 	bound(t, answers, west, edge)
 	volumes(t, answers, root, west, edge)
+	outputs(t, answers, root, west, edge)
 	for child, parent := range map[*place]*place{west: root, edge: west} {
 		up := child.door(parent, api.ALPNHTTP)
 		holds(t, up)

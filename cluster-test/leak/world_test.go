@@ -160,12 +160,12 @@ func (p *place) serveKind(name, prefix string, hosts int, cpus int64, ids func(n
 	require.NoError(t, err)
 	home, wallet, err := node.LoadAgent(dir)
 	require.NoError(t, err)
-	drv := fake.New(fake.Options{FailStart: func(_ api.HostID, w api.Workload) error {
+	drv := printing{fake.New(fake.Options{FailStart: func(_ api.HostID, w api.Workload) error {
 		if strings.HasPrefix(w.Name, "doomed") {
 			return errors.New(wrong)
 		}
 		return nil
-	}})
+	}})}
 	var list []agent.Host
 	for _, h := range agent.FakeHosts(prefix, hosts, agent.Inventory{api.VCPU: {Total: cpus}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 64}}) {
 		list = append(list, agent.Host{AgentHost: h, Driver: drv})

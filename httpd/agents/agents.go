@@ -22,6 +22,7 @@ import (
 	"berth/raftstore/state"
 	"berth/zone"
 	"berth/zone/fleet"
+	"berth/zone/output"
 )
 
 // registerMax bounds a registration: HostsPerAgentMax hosts with room to spare.
@@ -29,12 +30,14 @@ const registerMax = 16 << 20
 
 // Config holds what the handler needs.
 type Config struct {
-	Zone   *zone.Zone
-	Fleet  *fleet.Fleet
-	Renew  func(ctx context.Context, id api.AgentID, q *api.AgentRenew) (*api.AgentRenewed, error)
-	Trust  func(ctx context.Context, id api.AgentID, q *api.AgentTrust) (*api.AgentTrusted, error)
-	Agent  func(r *http.Request) (api.AgentID, bool) // the authenticated agent
-	Leader func() (addr string, self bool)           // agent listener of the leader, "" if there is none
+	Zone  *zone.Zone
+	Fleet *fleet.Fleet
+	// Outputs asks agents for what instances have printed; nil for nothing.
+	Outputs *output.Reader
+	Renew   func(ctx context.Context, id api.AgentID, q *api.AgentRenew) (*api.AgentRenewed, error)
+	Trust   func(ctx context.Context, id api.AgentID, q *api.AgentTrust) (*api.AgentTrusted, error)
+	Agent   func(r *http.Request) (api.AgentID, bool) // the authenticated agent
+	Leader  func() (addr string, self bool)           // agent listener of the leader, "" if there is none
 	// TrustMark returns what changes whenever agents have to ask which authorities to trust.
 	TrustMark func() api.Fingerprint
 	Log       *slog.Logger
@@ -81,6 +84,7 @@ func (d *agentDoor) listRoutes() []route {
 		{post(api.PathAgentReport, api.ReadLog), serveCall(d, api.ZoneBodyMaxBytes, d.Fleet.Report)},
 		{post(api.PathAgentRenew, api.ReadLog), serveCall(d, api.BodyMaxBytes, d.Renew)},
 		{post(api.PathAgentTrust, api.ReadLog), serveCall(d, api.BodyMaxBytes, d.Trust)},
+		{post(api.PathAgentOutputs, api.ReadLocal), serveCall(d, api.AgentOutputsMaxBytes, d.Outputs.Answer)},
 	}
 }
 
@@ -107,7 +111,7 @@ func (d *agentDoor) work(ctx context.Context, id api.AgentID, q *api.AgentWork) 
 	if d.Insecure && slices.ContainsFunc(d.Zone.View().WorkAfter(id, 0), func(h *state.Host) bool { return h.DriverNeeds().Command }) {
 		return nil, errRunsCommands
 	}
-	return d.Fleet.Work(ctx, id, q)
+	return d.workOrAsks(ctx, id, q)
 }
 
 // Routes returns every call of the agent protocol with its kind of read.

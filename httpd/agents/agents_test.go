@@ -27,6 +27,7 @@ import (
 	"berth/raftstore/command"
 	"berth/zone"
 	"berth/zone/fleet"
+	"berth/zone/output"
 )
 
 type agentKey struct{}
@@ -47,7 +48,7 @@ func newWorld(tb testing.TB) *world {
 	log := slog.New(requestid.NewHandler(slog.NewTextHandler(&w.lines, nil)))
 	w.zone = zone.New(zone.Config{Store: w.store, Now: time.Now, Log: log})
 	w.conf = Config{
-		Zone: w.zone, Fleet: fleet.New(w.zone, nil), Log: log,
+		Zone: w.zone, Fleet: fleet.New(w.zone, nil), Outputs: output.New(w.zone, nil), Log: log,
 		Rates: rates.New(rates.Rates{rates.Heartbeats: 1000}), Now: func() time.Time { return time.Unix(0, 0) },
 		Refusals: refusals.New(log, func() time.Time { return time.Unix(1, 0) }),
 		Agent: func(r *http.Request) (api.AgentID, bool) {

@@ -29,6 +29,7 @@ import (
 	"berth/internal/actor"
 	"berth/zone"
 	"berth/zone/estimate"
+	"berth/zone/output"
 	"berth/zone/saga"
 )
 
@@ -37,6 +38,7 @@ type Config struct {
 	Zone      *zone.Zone
 	Estimator *estimate.Estimator
 	Saga      *saga.Saga
+	Outputs   *output.Reader
 
 	Peer  func(r *http.Request) (api.ZoneID, bool) // the authenticated zone at the other end
 	Enrol func(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error)
@@ -138,6 +140,7 @@ func (d *peerDoor) listRoutes() []route {
 		{door.Route{Method: http.MethodGet, Path: "/zones/changes", Read: api.ReadLocal}, true, d.getChanges},
 		{door.Route{Method: http.MethodPost, Path: "/servers", Read: api.ReadLog}, true, d.postHold},
 		{door.Route{Method: http.MethodDelete, Path: "/servers/{id}", Read: api.ReadLog}, true, d.endServer},
+		{door.Route{Method: http.MethodPost, Path: "/zones/output", Read: api.ReadLinearizable}, true, d.readOutput},
 		{door.Route{Method: http.MethodPost, Path: "/volumes/attach", Read: api.ReadLog}, true, d.handleVolume(d.Saga.AttachAbroad)},
 		{door.Route{Method: http.MethodPost, Path: "/volumes/detach", Read: api.ReadLog}, true, d.handleVolume(d.Saga.DetachAbroad)},
 	}

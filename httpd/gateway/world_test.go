@@ -27,6 +27,7 @@ import (
 	"berth/raftstore/state"
 	"berth/zone"
 	"berth/zone/estimate"
+	"berth/zone/output"
 	"berth/zone/saga"
 )
 
@@ -92,6 +93,12 @@ func (*below) Attach(context.Context, *api.Link, *api.VolumeCall) error { return
 
 func (*below) Detach(context.Context, *api.Link, *api.VolumeCall) error { return errAway }
 
+func (b *below) Output(ctx context.Context, _ *api.Link, _ *api.OutputQuestion) (*api.OutputAnswer, error) {
+	b.asked, b.depth, b.request = true, zone.Depth(ctx), requestid.Of(ctx)
+	b.deadline, _ = ctx.Deadline()
+	return nil, errAway
+}
+
 // silence is zone.Digests of a zone that has heard nobody.
 type silence struct{}
 
@@ -146,7 +153,7 @@ func (w *world) config(z *zone.Zone) Config {
 	e := estimate.New(estimate.Config{Zone: z, Peers: w.below, Digests: silence{}, Keys: ring{}})
 	s := saga.New(saga.Config{Zone: z, Estimator: e, Peers: w.below, Digests: silence{}})
 	return Config{
-		Zone: z, Estimator: e, Saga: s, Log: w.log, Version: "v1",
+		Zone: z, Estimator: e, Saga: s, Outputs: output.New(z, w.below), Log: w.log, Version: "v1",
 		Rates: w.rates, Now: w.now, Refusals: refusals.New(w.log, w.now), Address: func(r *http.Request) string { return r.RemoteAddr },
 		Peer: func(r *http.Request) (api.ZoneID, bool) {
 			z, ok := r.Context().Value(peerKey{}).(api.ZoneID)

@@ -29,6 +29,7 @@ import (
 	"berth/zone"
 	"berth/zone/estimate"
 	"berth/zone/fleet"
+	"berth/zone/output"
 	"berth/zone/saga"
 )
 
@@ -67,6 +68,7 @@ type Config struct {
 	Estimator *estimate.Estimator
 	Saga      *saga.Saga
 	Fleet     *fleet.Fleet
+	Outputs   *output.Reader
 	Authority Authority
 	Digests   zone.Digests
 	// Vitals returns what this node knows of the clock and the disk of a node; nil for nothing.
@@ -178,6 +180,7 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"GET /servers/detail":          (*dialect).listServersDetail,
 	"GET /servers/{id}":            (*dialect).showServer,
 	"DELETE /servers/{id}":         (*dialect).deleteServer,
+	"GET /servers/{id}/output":     (*dialect).readOutput,
 	"POST /servers/{id}/write-off": (*dialect).writeOffServer,
 	"POST /volumes/{id}/write-off": (*dialect).writeOffVolume,
 

@@ -34,6 +34,7 @@ import (
 	"berth/zone"
 	"berth/zone/estimate"
 	"berth/zone/fleet"
+	"berth/zone/output"
 	"berth/zone/saga"
 )
 
@@ -257,6 +258,7 @@ type world struct {
 	estimator *estimate.Estimator
 	saga      *saga.Saga
 	fleet     *fleet.Fleet
+	outputs   *output.Reader
 	streams   *httpevents.Streams
 	auth      *authority
 	returned  api.Incarnation // of the zone east, to be confirmed
@@ -289,7 +291,8 @@ func (w *world) serve(store zone.Store) {
 	w.saga = saga.New(saga.Config{Zone: w.zone, Estimator: e, Peers: lonely{}, Digests: digests})
 	w.fleet = fleet.New(w.zone, e)
 	w.streams = httpevents.New(httpevents.Config{Zone: w.zone, Led: func() bool { return true }})
-	w.Handler = New(Config{Estimator: e, Saga: w.saga, Fleet: w.fleet, Authority: w.auth, Digests: digests, Unconfirmed: w.unconfirmed, Skew: skewOf, Streams: w.streams, Version: "v1", Door: door.Config{
+	w.outputs = output.New(w.zone, talkative{})
+	w.Handler = New(Config{Estimator: e, Saga: w.saga, Fleet: w.fleet, Outputs: w.outputs, Authority: w.auth, Digests: digests, Unconfirmed: w.unconfirmed, Skew: skewOf, Streams: w.streams, Version: "v1", Door: door.Config{
 		Zone: w.zone, Tokens: tokens{}, Log: log, Leader: func() bool { return !w.follower },
 		Forward: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.forwarded = append(w.forwarded, r.Method+" "+r.URL.Path)

@@ -21,7 +21,7 @@ var layers = [][]string{
 		"agent/driver/drivertest", "agent/driver/fake", "agent/driver/process",
 	},
 	{"zone/events"},
-	{"zone/estimate", "zone/hooks", "zone/intake", "zone/leasecheck", "zone/resources", "federation"},
+	{"zone/estimate", "zone/hooks", "zone/intake", "zone/leasecheck", "zone/output", "zone/resources", "federation"},
 	{"zone/fleet", "zone/leases", "zone/saga"},
 	{"httpd/wire", "httpd/rates", "httpd/refusals", "httpd/traffic", "agent", "bench/load"},
 	{"httpd/door", "httpd/events"},

@@ -92,27 +92,30 @@ func (d *Driver) trimOutput(id api.InstanceID, name string) error {
 	if err != nil {
 		return err
 	}
-	err = keepEarlier(folder, f, name+earlierPart, s.Size, half)
-	return errors.Join(err, f.Truncate(0), f.Close())
+	seen, err := keepEarlier(folder, f, name+earlierPart, s.Size, half)
+	return errors.Join(err, addBegin(folder, name, seen), f.Truncate(0), f.Close())
 }
 
 // keepEarlier copies the last half of a file with size bytes, and at most as much again that has
-// come meanwhile, to a new one.
-func keepEarlier(folder, f *os.File, name string, size, half int64) (err error) {
+// come meanwhile, to a new one. It returns the size of the file up to where it was copied.
+func keepEarlier(folder, f *os.File, name string, size, half int64) (seen int64, err error) {
 	if err := unix.Unlinkat(int(folder.Fd()), name, 0); err != nil && !isNotExist(err) {
-		return fmt.Errorf("removing the earlier part: %w", err)
+		return size, fmt.Errorf("removing the earlier part: %w", err)
 	}
 	to, err := openIn(folder, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
 	if err != nil {
-		return err
+		return size, err
 	}
-	if _, err = f.Seek(max(0, size-half), io.SeekStart); err == nil {
-		_, err = io.Copy(to, io.LimitReader(f, 2*half))
+	seen = max(0, size-half)
+	if _, err = f.Seek(seen, io.SeekStart); err == nil {
+		var n int64
+		n, err = io.Copy(to, io.LimitReader(f, 2*half))
+		seen += n
 	}
 	if err = errors.Join(err, to.Close()); err != nil {
-		return errors.Join(fmt.Errorf("keeping the earlier part: %w", err), unix.Unlinkat(int(folder.Fd()), name, 0))
+		return size, errors.Join(fmt.Errorf("keeping the earlier part: %w", err), unix.Unlinkat(int(folder.Fd()), name, 0))
 	}
-	return nil
+	return seen, nil
 }
 
 // openIn opens a name in a folder, and follows no link. A new file is for its owner only.

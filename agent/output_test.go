@@ -1,0 +1,155 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/agent/driver/fake"
+	"berth/api"
+	"berth/internal/codec"
+)
+
+// outputs is what a zone asks for and is answered.
+type outputs struct {
+	asks    []api.OutputAsk
+	answers map[string]api.OutputAnswer
+	batches int  // calls with answers
+	older   bool // knows no such call
+}
+
+func (o *outputs) takeAsks() []api.OutputAsk {
+	out := o.asks
+	o.asks = nil
+	return out
+}
+
+func (z *zone) takeOutputs(body []byte) (*http.Response, error) {
+	if z.older {
+		return answer(http.StatusNotFound, api.ErrorBody{Error: api.ErrorDetail{Code: api.CodeNotFound, Message: "no such call"}})
+	}
+	var in api.AgentOutputs
+	if err := codec.Unmarshal(body, &in); err != nil {
+		return nil, err
+	}
+	z.batches++
+	for _, i := range in.Items {
+		z.answers[i.ID] = i.Answer
+	}
+	return answer(http.StatusOK, api.AgentAck{Term: z.term})
+}
+
+// askFor has the zone ask for the newest bytes of an instance.
+func (z *zone) askFor(ids ...string) {
+	z.do(func() {
+		z.answers = map[string]api.OutputAnswer{}
+		for _, id := range ids {
+			z.asks = append(z.asks, api.OutputAsk{ID: "ask-" + id, Host: z.id("host-0001"), Question: api.OutputQuestion{
+				Instance: api.InstanceID(id), Stream: api.Stdout, Limit: 9, Last: true,
+			}})
+		}
+	})
+}
+
+// printing is a fake driver whose instances have printed their ids; that of "stuck" cannot be read, and that of
+// "broken" is none.
+type printing struct{ *fake.Driver }
+
+func (printing) ReadOutput(ctx context.Context, host api.HostID, q *api.OutputQuestion) (*api.OutputAnswer, error) {
+	switch {
+	case host != "id-of-host-0001":
+		return nil, errors.New("another host")
+	case q.Instance == "stuck":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case q.Instance == "broken":
+		return &api.OutputAnswer{Total: 1, Data: []byte("more than one")}, nil
+	}
+	return &api.OutputAnswer{Total: uint64(len(q.Instance)), Data: []byte(q.Instance)}, nil
+}
+
+// TestOutputsAreAnswered in one call for the questions that came together, those that cannot be as what they lack.
+func TestOutputsAreAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZone()
+		defer run(t, config(z, printing{fake.New(fake.Options{})}, 1))()
+		settle()
+		z.askFor("a", "stuck", "broken", "b")
+		began := time.Now()
+		z.do(func() {
+			z.asks = append(z.asks, api.OutputAsk{ID: "elsewhere", Host: "id-of-another", Question: z.asks[0].Question},
+				api.OutputAsk{ID: "none", Host: z.asks[0].Host, Question: api.OutputQuestion{Instance: "a", Stream: "../stdout.log", Limit: 1}})
+		})
+		time.Sleep(readTimeout + time.Second)
+		synctest.Wait()
+		z.do(func() {
+			lack := func(why api.OutputLack) api.OutputAnswer { return api.OutputAnswer{Lack: why} }
+			assert.Equal(t, map[string]api.OutputAnswer{
+				"ask-a": {Total: 1, Data: []byte("a")}, "ask-b": {Total: 1, Data: []byte("b")},
+				"ask-stuck": lack(api.OutputUnreadable), "ask-broken": lack(api.OutputUnreadable),
+				"elsewhere": lack(api.OutputUnstarted), "none": lack(api.OutputUnreadable),
+			}, z.answers)
+			assert.Equal(t, 1, z.batches)
+			assert.Less(t, z.last.Sub(began), readTimeout+time.Second, "one that is stuck holds the others up for readTimeout")
+		})
+	})
+}
+
+// TestNoDriverNoOutput: a driver that keeps none says so.
+func TestNoDriverNoOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZone()
+		defer run(t, config(z, fake.New(fake.Options{}), 1))()
+		settle()
+		z.askFor("a")
+		settle()
+		z.do(func() { assert.Equal(t, api.OutputUnkept, z.answers["ask-a"].Lack) })
+	})
+}
+
+// TestOutputsAreNoOutage: a node that does not know the call, or does not take it, is not called unreachable, and the
+// agent goes on as ever.
+func TestOutputsAreNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		z.older = true
+		c := config(z, printing{d}, 1)
+		var lines bytes.Buffer
+		c.Log = slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		end := run(t, c)
+		settle()
+		z.askFor("a")
+		settle()
+		z.set("host-0001", work("a"))
+		settle()
+		assert.Equal(t, []string{"a"}, running(t, d))
+		end()
+		assert.Empty(t, lines.String())
+	})
+}
+
+// TestADeposedLeaderIsToldNothing that an instance has printed: its questions are not answered.
+func TestADeposedLeaderIsToldNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZone()
+		z.term = 5
+		defer run(t, config(z, printing{fake.New(fake.Options{})}, 1))()
+		settle()
+		z.do(func() { z.term = 4 })
+		z.askFor("a")
+		settle()
+		z.do(func() {
+			assert.Empty(t, z.asks, "they were asked")
+			assert.Empty(t, z.answers)
+			z.term = 5
+		})
+		settle()
+	})
+}
