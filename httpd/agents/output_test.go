@@ -57,8 +57,9 @@ func TestAnAgentIsAskedForOutputs(t *testing.T) {
 		assert.Equal(t, "oops", string((<-got).Data))
 
 		got = read()
-		w.answeredTo(t, api.FormFourth, "a-1", api.PathAgentWork, api.AgentWork{After: poll.After}, &work)
-		assert.Empty(t, work.Asks)
+		var older api.AgentWorkload
+		w.answeredTo(t, api.FormFourth, "a-1", api.PathAgentWork, api.AgentWork{After: poll.After}, &older)
+		assert.Empty(t, older.Asks)
 		assert.Equal(t, api.OutputOlder, (<-got).Lack)
 		w.refused(t, "a-1", api.PathAgentOutputs, api.AgentOutputs{Items: make([]api.AgentOutput, api.OutputAsksMax+1)}, api.CodeInvalid, "at most 16")
 		w.refused(t, "a-1", api.PathAgentOutputs, make([]byte, api.AgentOutputsMaxBytes+1), api.CodeTooLarge, "")

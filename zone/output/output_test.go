@@ -168,7 +168,9 @@ func (w *world) do(c script.Command) (string, error) {
 		}
 		read := w.root.Read
 		if _, abroad := c.Value("from"); abroad {
-			read = func(ctx context.Context, q *api.OutputQuestion) (*api.OutputAnswer, error) { return peers{w}.Output(ctx, nil, q) }
+			read = func(ctx context.Context, q *api.OutputQuestion) (*api.OutputAnswer, error) {
+				return peers{w}.Output(ctx, nil, q)
+			}
 		}
 		w.read(c.Arg(0), q, read)
 	case "poll": // AGENT FORM
