@@ -13,7 +13,7 @@ type Output struct {
 	Offset uint64           `json:"offset"` // of the first byte of the piece
 	Next   uint64           `json:"next"`   // of the byte after it: `after` of the next call
 	Total  uint64           `json:"total"`  // bytes that were printed so far
-	Data   []byte           `json:"data"`   // at most api.OutputMaxBytes
+	Data   []byte           `json:"data"`   // at most 256 KiB
 }
 
 // OutputOf returns the answer to a question that has a piece.

@@ -10,7 +10,6 @@ import (
 
 	"berth/api"
 	"berth/api/rest"
-	"berth/httpd/wire"
 )
 
 // readOutput returns a piece of what a server has printed, to whoever may see the server.

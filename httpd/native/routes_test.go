@@ -73,7 +73,7 @@ var rows = map[string]row{
 	"GET /servers/{id}":    {target: "/servers/id-web", role: api.RoleReader, status: 200},
 	"DELETE /servers/{id}": {target: "/servers/id-web", role: api.RoleMember, status: 204, leader: true},
 
-	"GET /servers/{id}/output": {target: "/servers/id-far/output", role: api.RoleReader, status: 200, leader: true},
+	"GET /servers/{id}/output": {target: "/servers/id-far/output", role: api.RoleReader, status: 200, leader: true, asks: true},
 
 	"POST /servers/{id}/write-off": {target: "/servers/id-web/write-off", body: `{}`, role: api.RoleAdmin, status: 200, leader: true, lost: true},
 
