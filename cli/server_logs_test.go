@@ -36,12 +36,16 @@ func TestServerLogs(t *testing.T) {
 	assert.Equal(t, []string{outputOfI1 + "?after=0&limit=262144&stream=stderr", outputOfI1 + "?after=14&limit=262144&stream=stderr"},
 		[]string{z.asked(outputOfI1)[1].call, z.asked(outputOfI1)[2].call})
 
-	z.on(outputOfI1, pieceOf(999_999, 1_000_000, "x"), pieceOf(700_000, 700_001, "y"))
+	z.on(outputOfI1, pieceOf(999_999, 1_000_000, "x"), pieceOf(737_855, 737_856, "y"))
 	r = z.berth(t.Context(), "server", "logs", "i-1", "--tail", "262145")
 	require.Zero(t, r.exit, r.errOut)
 	assert.Equal(t, "y", r.out)
 	calls := z.asked(outputOfI1)
 	assert.Equal(t, outputOfI1+"?after=737855&limit=262144&stream=stdout", calls[len(calls)-1].call)
+
+	z.on(outputOfI1, pieceOf(0, 9, "one"))
+	r = z.berth(t.Context(), "server", "logs", "web-1", "--tail", "0")
+	assert.Equal(t, result{"one", "", 1}, result{r.out, "", r.exit}, "a zone that returns the same again and again is not asked for ever")
 
 	z.on(outputOfI1, pieceOf(0, 0, ""))
 	r = z.berth(t.Context(), "server", "logs", "web-1")
@@ -84,7 +88,7 @@ func TestServerLogsFollow(t *testing.T) {
 // TestOutputCannotCommandATerminal: what was printed is somebody else's.
 func TestOutputCannotCommandATerminal(t *testing.T) {
 	z := newFakeZone(t)
-	z.on(outputOfI1, pieceOf(0, 20, "a\x1b[2J\r\tb\xe2\x82"), pieceOf(9, 20, "\xac\u202e\xff\n"))
+	z.on(outputOfI1, pieceOf(0, 16, "a\x1b[2J\r\tb\xe2\x82"), pieceOf(10, 16, "\xac\u202e\xff\n"))
 	var out, errOut bytes.Buffer
 	e := newEnv(func(k string) string { return map[string]string{"BERTH_ADDR": z.URL}[k] }, strings.NewReader(""), &out, &errOut)
 	e.outTTY = true

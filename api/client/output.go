@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -27,5 +28,18 @@ func (c *Client) ServerOutput(ctx context.Context, id api.InstanceID, o OutputQu
 		k.query.Set("limit", strconv.Itoa(o.Limit))
 	}
 	k.patience = api.OutputWait
-	return callValue[rest.Output](ctx, c, k)
+	out, err := callValue[rest.Output](ctx, c, k)
+	if err == nil && !o.accepts(&out) { // a reader that goes on behind it would never come to an end
+		err = api.Wrap(api.CodeInternal, k.op, "the zone returned what was not asked for", nil)
+	}
+	return out, err
+}
+
+// accepts reports whether a piece can be what was asked for.
+func (o *OutputQuery) accepts(out *rest.Output) bool {
+	q := api.OutputQuestion{Limit: cmp.Or(o.Limit, api.OutputTailDefault), Last: o.After == nil}
+	if o.After != nil {
+		q.After = *o.After
+	}
+	return out.Next == out.Offset+uint64(len(out.Data)) && q.Accepts(&api.OutputAnswer{Offset: out.Offset, Total: out.Total, Data: out.Data})
 }
