@@ -253,6 +253,7 @@ func (a *Agent) serve(ctx context.Context) error {
 	g.Go(func() error { a.carryOut(ctx, start, a.conf.Calls, a.startInstance); return nil })
 	g.Go(func() error { a.carryOut(ctx, attach, a.conf.Calls, a.attachVolumes); return nil })
 	g.Go(func() error { a.carryOut(ctx, notify, a.conf.Calls, a.notifyInstance); return nil })
+	g.Go(func() error { a.carryOut(ctx, halt, a.conf.Calls, a.haltInstance); return nil })
 	g.Go(func() error { a.carryOut(ctx, stop, a.conf.Calls, a.stopInstance); return nil })
 	// A kill never waits for the confirmation of others.
 	g.Go(func() error { a.carryOut(ctx, kill, CallsMax, a.killInstance); return nil })

@@ -18,7 +18,7 @@ func (e *entry) isFenced() bool {
 	if e.work.Fence <= 0 || e.lapsed {
 		return false
 	}
-	return e.busy || e.have == api.StatusActive || e.isWanted() && e.isGone() && !e.stale
+	return e.busy || e.have == api.StatusActive || e.mustRun() && !e.stale
 }
 
 // lapseFences expires every fence that is not longer than the zone's silence. It returns
@@ -41,7 +41,7 @@ func (b *ledger) lapseFences(silent time.Duration) (struck []*entry, next time.D
 			default:
 				stale = true
 				e.stale, e.lapse = true, b.lapses+1
-				if e.lapsed = e.busy || !e.isGone(); e.lapsed {
+				if e.lapsed = e.busy || e.have == api.StatusActive; e.lapsed {
 					struck = append(struck, e)
 				}
 			}

@@ -34,7 +34,7 @@ type measures struct {
 }
 
 // actionNames are the names of actions in figures.
-var actionNames = [actions]string{nothing: "nothing", start: "start", attach: "attach", notify: "notify", stop: "stop", kill: "kill"}
+var actionNames = [actions]string{nothing: "nothing", start: "start", attach: "attach", notify: "notify", halt: "halt", stop: "stop", kill: "kill"}
 
 // Figures returns what the agent knows and has measured. It may be called at any time.
 func (a *Agent) Figures() Figures {

@@ -34,6 +34,9 @@ const (
 	eventStop    = "stop"    // a stop begins
 	eventGone    = "gone"    // nothing of it is left
 	eventAbsent  = "absent"  // it is to be stopped, and is not here: an earlier agent ended before it ran
+	eventHalt    = "halt"    // its owner has it stopped, or run again: a soft stop that keeps what it has begins
+	eventHalted  = "halted"  // nothing of it runs
+	eventOrdered = "ordered" // its owner has ordered the run that begins, whose number it has
 	eventNotice  = "notice"  // it is told that it must leave
 	eventKilled  = "killed"  // its notice is over: a hard stop begins
 	eventFenced  = "fenced"  // its fence has expired: a hard stop begins, and it may start again

@@ -17,6 +17,7 @@ const (
 	start
 	attach // let it use other volumes
 	notify // give it the notice that it must leave
+	halt   // end it and keep what it has
 	stop
 	kill    // its fence has expired, or its notice
 	actions // number of actions
@@ -31,6 +32,7 @@ type entry struct {
 
 	listed    bool       // in the newest list of its host
 	have      api.Status // "" if nothing of it is here
+	runs      uint64     // Runs of the workload that what is here was started with
 	fault     string
 	told      api.Status // status that the zone surely has; "" if that is not certain
 	toldFault string
@@ -131,7 +133,9 @@ func (b *ledger) decideAction(e *entry) action {
 	switch {
 	case e.isDoomed():
 		return kill
-	case e.isWanted() && e.isGone() && !e.stale && !b.isElsewhere(e):
+	case e.mustEnd():
+		return halt
+	case e.mustRun() && !e.stale && !b.isElsewhere(e):
 		return start
 	case e.isWanted() && e.have == api.StatusActive && !slices.Equal(e.attached, e.work.Volumes):
 		return attach
@@ -171,6 +175,10 @@ func (b *ledger) placeEntry(e *entry) {
 		e.have = api.StatusDeleted
 		b.absent = append(b.absent, e)
 	}
+	// One that is to be stopped and is not here, as after a move, is stopped already.
+	if e.isWanted() && e.work.Halt && e.isGone() && !e.busy && !e.isDoomed() && b.known[h.driver] {
+		e.have, e.fault, e.runs = api.StatusShutoff, "", 0
+	}
 	b.recheck = b.recheck || e.work.Fence > 0 || !e.due.IsZero()
 	for _, o := range b.every[e.work.Instance] { // another host may be waiting for e's change
 		b.queueEntry(o)
@@ -196,7 +204,7 @@ func (b *ledger) forgetEntry(h *hostLedger, e *entry) {
 
 // mustReport reports whether e must be reported to the zone. An instance about to be
 // stopped is reported only once it is gone, and one that is wanted here again, or being
-// started, is no longer reported gone.
+// started, is no longer reported gone. What its owner has ended or started is reported when that is done.
 func (b *ledger) mustReport(e *entry) bool {
 	if e.isDoomed() || e.have == "" || e.have == e.told && e.fault == e.toldFault {
 		return false
@@ -204,7 +212,7 @@ func (b *ledger) mustReport(e *entry) bool {
 	if e.have == api.StatusDeleted {
 		return !e.isWanted() && !e.busy
 	}
-	return e.isWanted()
+	return e.isWanted() && !e.mustRun() && !e.mustEnd()
 }
 
 // nextEntry returns the next entry for action a and marks it busy, or returns nil.
@@ -361,7 +369,7 @@ func (b *ledger) applyStates(d driver.Driver, mark uint64, states []driver.State
 		if e.have != s.Status && s.Status != api.StatusActive && !e.isDoomed() {
 			ended = append(ended, s)
 		}
-		e.have, e.fault, e.attached = s.Status, s.Fault, s.Volumes
+		e.have, e.fault, e.attached, e.runs = s.Status, s.Fault, s.Volumes, s.Runs
 	}
 	for _, host := range slices.Sorted(maps.Keys(b.hosts)) {
 		if h := b.hosts[host]; h.driver == d {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -133,6 +134,7 @@ type task struct {
 	driver driver.Driver
 	host   api.HostID
 	work   api.Workload
+	have   api.Status
 	fails  int
 	due    time.Time // see entry
 	lapsed bool
@@ -147,7 +149,7 @@ func (a *Agent) takeEntry(ctx context.Context, lane action, cut func()) (e *entr
 	for ctx.Err() == nil {
 		a.editLedger(func(b *ledger) {
 			if e = b.nextEntry(lane); e != nil {
-				t = task{driver: b.hosts[e.host].driver, host: e.host, work: e.work, fails: e.fails, due: e.due, lapsed: e.lapsed}
+				t = task{driver: b.hosts[e.host].driver, host: e.host, work: e.work, have: e.have, fails: e.fails, due: e.due, lapsed: e.lapsed}
 				e.cut = cut
 			}
 		})
@@ -169,6 +171,9 @@ func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 	if t.work.Fence > 0 {
 		detail = "fence " + t.work.Fence.String()
 	}
+	if t.work.Runs > 0 && t.have != "" && t.have != api.StatusDeleted {
+		a.writeJournal(eventOrdered, t.host, t.work.Instance, "run "+strconv.FormatUint(t.work.Runs+1, 10))
+	}
 	a.writeJournal(eventStart, t.host, t.work.Instance, detail)
 	a.conf.Crash.At(crash.AgentStarting)
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
@@ -179,7 +184,7 @@ func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 	case err == nil:
 		a.conf.Crash.At(crash.AgentStarted)
 		a.writeJournal(eventRunning, t.host, t.work.Instance, "")
-		a.editLedger(func(*ledger) { e.attached = nil })
+		a.editLedger(func(*ledger) { e.attached, e.runs = nil, t.work.Runs })
 		a.endCall(e, api.StatusActive, "")
 	case late || errors.Is(err, driver.ErrEnded):
 		a.resolveCall(ctx, e, t, err)
@@ -187,6 +192,7 @@ func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 		fault := driver.Reason(err)
 		a.conf.Log.Warn("instance cannot be started", "host", t.host, "instance", t.work.Instance, "err", err)
 		a.writeJournal(eventFailed, t.host, t.work.Instance, fault)
+		a.editLedger(func(*ledger) { e.runs = t.work.Runs })
 		a.endCall(e, api.StatusError, fault)
 	}
 }
@@ -279,6 +285,7 @@ func (a *Agent) resolveCall(ctx context.Context, e *entry, t task, err error) {
 			s = states[i]
 		}
 		a.editLedger(func(b *ledger) {
+			e.runs = s.Runs
 			b.endCall(e, s.Status, s.Fault)
 			e.fails = r.fails
 		})

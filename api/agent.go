@@ -142,6 +142,11 @@ type Workload struct {
 	// Terms, when above 0, is the place in AgentWorkload.Terms, from 1, of what is not set here:
 	// all fields of WorkTerms.
 	Terms int `cbor:"14,keyasint,omitempty" form:"5"`
+	// Halt is set for an instance whose owner has stopped it: it ends, is SHUTOFF, and all that it has is kept.
+	Halt bool `cbor:"15,keyasint,omitempty" form:"5"`
+	// Runs counts the runs that its owner has ordered. What was started with a smaller count, and runs or has
+	// ended, is ended and started again, once.
+	Runs uint64 `cbor:"16,keyasint,omitempty" form:"5"`
 }
 
 // FillTerms sets the fields of WorkTerms in all instances of an answer that names terms. The

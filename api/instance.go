@@ -62,6 +62,10 @@ type InstanceExtras struct {
 	// Volumes are the volumes that are attached to an instance, by id, at most AttachedMax; only
 	// in the zone that owns its host.
 	Volumes []InstanceID `cbor:"43,keyasint,omitempty" form:"4"`
+
+	// Halted and Runs are set only in the zone that owns its host.
+	Halted bool   `cbor:"44,keyasint,omitempty" form:"5"` // its owner has stopped it: it keeps its room, and nothing runs
+	Runs   uint64 `cbor:"45,keyasint,omitempty" form:"5"` // how often its owner has ordered that it runs again
 }
 
 // noExtras are the extras of most instances. Nobody writes to them.
@@ -98,7 +102,7 @@ func (i *Instance) ChangeExtras(change func(*InstanceExtras)) {
 // empty reports whether there are none.
 func (x *InstanceExtras) empty() bool {
 	return x.Fault == "" && x.Target == "" && len(x.Shares) == 0 && len(x.TargetShares) == 0 && x.Moves == 0 && x.Unreachable == 0 &&
-		x.Within == "" && !x.Replaced && x.Eviction == nil && x.Attached == "" && len(x.Volumes) == 0
+		x.Within == "" && !x.Replaced && x.Eviction == nil && x.Attached == "" && len(x.Volumes) == 0 && !x.Halted && x.Runs == 0
 }
 
 // InstanceTerms are what the instances of one hold and group have in common. In memory they are
@@ -154,9 +158,9 @@ func (t *InstanceTerms) Equal(o *InstanceTerms) bool {
 		t.OnPreempt == o.OnPreempt && t.Way == o.Way && t.Grace == o.Grace && t.ShareIdle == o.ShareIdle && t.Volume == o.Volume
 }
 
-// Stay numbers the stays of an instance on hosts, from 1: an agent's report on an earlier
-// one does not apply to this one.
-func (i *Instance) Stay() uint64 { return i.Moves + 1 }
+// Stay numbers the stays of an instance on hosts, from 1, and within a stay the runs that its owner has
+// ordered: an agent's report on an earlier one does not apply to this one.
+func (i *Instance) Stay() uint64 { return i.Moves + i.Run() }
 
 // Kept returns the shares that a moving instance has at both its old and its new host:
 // they are claimed once.

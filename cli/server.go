@@ -17,6 +17,7 @@ import (
 
 func serverCommand(e *env) *cobra.Command {
 	c := nounCommand("server", "See, create and delete single instances", serverList(e), serverShow(e), serverCreate(e), serverDelete(e), serverLogs(e))
+	c.AddCommand(serverPower(e)...)
 	c.Aliases = []string{"servers"}
 	return c
 }

@@ -159,6 +159,12 @@ func (p peers) Attach(ctx context.Context, l *api.Link, q *api.VolumeCall) error
 	return err
 }
 
+func (p peers) Power(ctx context.Context, l *api.Link, q *api.PowerCall) (*api.PowerAnswer, error) {
+	return ask(ctx, p, l, "power", q, func(ctx context.Context, z *conduct, back *api.Link, q *api.PowerCall) (*api.PowerAnswer, error) {
+		return z.PowerAbroad(ctx, back, q)
+	})
+}
+
 func (p peers) Detach(ctx context.Context, l *api.Link, q *api.VolumeCall) error {
 	_, err := ask(ctx, p, l, "detach", q, func(ctx context.Context, z *conduct, back *api.Link, q *api.VolumeCall) (*struct{}, error) {
 		return &struct{}{}, z.DetachAbroad(ctx, back, q)

@@ -55,6 +55,8 @@ type world struct {
 	twists  map[api.LinkID]func(*api.SelectAnswer)         // what a child makes of its answers
 	rooms   map[api.LinkID]func(*api.RoomAnswer)           // and of those about room over time
 	full    map[string]bool                                // zones whose state takes nothing new
+
+	agents api.Form // that agents read; 0 for the first; set before there are any
 }
 
 type heardDigest struct {
@@ -227,7 +229,7 @@ func (w *world) zone(name string, parent *member, hosts ...int64) *member {
 
 // agent adds an agent to a zone, with one host for each number.
 func (m *member) agent(name string, hosts ...int64) *agent {
-	a := &agent{m: m, name: name, cpus: hosts, runs: map[api.InstanceID]fenced{}}
+	a := &agent{m: m, name: name, cpus: hosts, form: m.w.agents, runs: map[api.InstanceID]fenced{}}
 	want := len(m.view().AllHosts()) + len(hosts)
 	m.w.wg.Go(func() { a.run(m.w.ctx) })
 	m.until("hosts are there", func(v *state.State) bool { return len(v.AllHosts()) == want })
@@ -689,6 +691,7 @@ type agent struct {
 	runs  map[api.InstanceID]fenced // what runs, as far as it has a fence
 	quiet bool                      // says nothing; guarded by m.mu
 	deaf  bool                      // stops nothing; guarded by m.mu
+	form  api.Form                  // that it reads; 0 for the first
 }
 
 func (a *agent) id() api.AgentID { return api.AgentID("agent-" + a.m.name + a.name) }
@@ -739,7 +742,10 @@ func (a *agent) serve(ctx context.Context, z *conduct, after, term *uint64) erro
 		}
 		*term, *after = now, 0
 	}
-	work, err := z.Work(ctx, a.id(), &api.AgentWork{After: *after, Wait: fleet.AgentBeat})
+	work, err := z.Work(ctx, a.id(), &api.AgentWork{After: *after, Wait: fleet.AgentBeat, Form: a.form})
+	if err == nil {
+		err = work.FillTerms()
+	}
 	if err != nil {
 		return err
 	}
@@ -755,6 +761,10 @@ func (a *agent) serve(ctx context.Context, z *conduct, after, term *uint64) erro
 			case i.Stop:
 				a.m.w.stopped(i.Instance, where)
 				delete(a.runs, i.Instance)
+			case i.Halt:
+				a.m.w.stopped(i.Instance, where)
+				delete(a.runs, i.Instance)
+				item.Status = api.StatusShutoff
 			default:
 				if i.Fence > 0 {
 					a.runs[i.Instance] = fenced{where, i.Fence}

@@ -23,6 +23,7 @@ type State struct {
 	Status   api.Status // ACTIVE, SHUTOFF (ended with exit code 0) or ERROR
 	Fault    string     // reason, only with ERROR; at most api.FaultMaxBytes
 	Fenced   bool       // it was started with a fence
+	Runs     uint64     // of the workload that it was started with
 
 	Volumes []api.InstanceID // attached to it, by id
 }
@@ -46,7 +47,13 @@ type Driver interface {
 	// until Stop removes it with all that is in it.
 	// A w with a fence does not outlive the driver: nothing of it runs any more when
 	// the next driver of the same instances is ready.
+	// What has ended here, or could not be started, with fewer Runs than w has is started again, in the
+	// files that it has left, and with its outputs after the earlier ones.
 	Start(ctx context.Context, host api.HostID, w api.Workload) error
+
+	// Halt ends the instance as Stop does, but keeps its files and its entry in List, as SHUTOFF if it
+	// ran. It returns nil when nothing of it runs, and for an instance that is not known.
+	Halt(ctx context.Context, id api.InstanceID) error
 
 	// Attach lets an instance use volumes on this machine, and no others; they are listed by id.
 	// It returns nil for an instance that does not run, and an error if one of the volumes could

@@ -104,6 +104,9 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		},
 		func() error { return do(c.Server(ctx, "i-1")) },
 		func() error { return c.DeleteServer(ctx, "i-1") },
+		func() error { return do(c.OrderServer(ctx, "i-1", api.PowerStop)) },
+		func() error { return do(c.OrderServer(ctx, "i-1", api.PowerStart)) },
+		func() error { return do(c.OrderServer(ctx, "i-1", api.PowerRestart)) },
 		func() error {
 			s := rest.VolumeCreate{Name: "data", Metadata: map[string]string{"a": "b"}, VolumeSpec: rest.VolumeSpec{Size: 10, Type: "fast", Class: "CUSTOM_SSD"}}
 			return do(c.CreateVolume(ctx, s, "my-key"))

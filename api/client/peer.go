@@ -212,6 +212,11 @@ func (p *Peers) Output(ctx context.Context, l *api.Link, q *api.OutputQuestion) 
 	return peerCall[api.OutputAnswer](ctx, p, l, question{method: http.MethodPost, path: "/zones/output", wait: api.OutputWait / 2}, q)
 }
 
+// Power asks a child for the run of an instance, or gives it an order. It may be repeated.
+func (p *Peers) Power(ctx context.Context, l *api.Link, q *api.PowerCall) (*api.PowerAnswer, error) {
+	return peerCall[api.PowerAnswer](ctx, p, l, question{method: http.MethodPost, path: "/servers/power"}, q)
+}
+
 // Info asks a linked zone to identify itself.
 func (p *Peers) Info(ctx context.Context, l *api.Link) (*api.ZoneInfo, error) {
 	return peerCall[api.ZoneInfo](ctx, p, l, question{method: http.MethodGet, path: "/zones/info"}, nil)

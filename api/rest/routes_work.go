@@ -111,6 +111,21 @@ var servers = []Route{
 	},
 	readOutput,
 	{
+		Method: http.MethodPost, Path: "/servers/{id}/stop", ID: "id", Role: api.RoleMember, Read: api.ReadLog,
+		Status: http.StatusAccepted, Answer: one("server", Server{}), Since: since,
+		Help: "stops a server, here or in a zone below: it is SHUTOFF when its host has ended it, and keeps its room, its files and its volumes; 409 while it is being deleted, 503 if its zone cannot be reached",
+	},
+	{
+		Method: http.MethodPost, Path: "/servers/{id}/start", ID: "id", Role: api.RoleMember, Read: api.ReadLog,
+		Status: http.StatusAccepted, Answer: one("server", Server{}), Since: since,
+		Help: "starts a server that was stopped, has ended or is in ERROR: it is BUILD until it runs; one that runs is left alone; refused like `stop`",
+	},
+	{
+		Method: http.MethodPost, Path: "/servers/{id}/restart", ID: "id", Role: api.RoleMember, Read: api.ReadLog,
+		Status: http.StatusAccepted, Answer: one("server", Server{}), Since: since,
+		Help: "ends a server, if it runs, and starts it again, once for each call: it is BUILD until it runs; refused like `stop`",
+	},
+	{
 		Method: http.MethodPost, Path: "/servers/{id}/write-off", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
 		Area: api.AreaHosts, // who may delete servers of his may not say that they have ended
 		Body: LoseBody{}, Status: http.StatusOK, Answer: one("lost", LostHost{}), Since: since,

@@ -34,6 +34,8 @@ const (
 	lineGone    = "gone"
 	lineAbsent  = "absent"
 	lineFenced  = "fenced"
+	lineHalted  = "halted"
+	lineOrdered = "ordered"
 	lineRefused = "refused"
 )
 
@@ -110,6 +112,8 @@ type run struct {
 	dead  bool                // it ended there with its agent
 	been  map[api.HostID]bool // where it was started before
 	back  int                 // number of starts on a host where it had been before
+
+	ordered uint64 // the latest run that its owner has ordered and an agent has begun
 }
 
 // severed is the text that an agent writes for a fence that expired when an earlier agent
@@ -228,8 +232,10 @@ func (r *run) followLine(l *list, e event, o JournalOptions) {
 		r.asked = false
 	case lineFenced:
 		r.cut = r.cut || r.host == e.line.Host && r.agent == e.agent
-	case lineEnded:
-		r.ran, r.over = max(r.ran, 1), true
+	case lineEnded, lineHalted:
+		r.ran, r.over, r.asked = max(r.ran, 1), true, false
+	case lineOrdered:
+		r.takeOrder(e, o, once)
 	case lineGone:
 		if r.asked { // the start succeeded
 			r.ran = max(r.ran, 1)
@@ -240,6 +246,27 @@ func (r *run) followLine(l *list, e event, o JournalOptions) {
 			r.asked, r.over, r.gone = false, true, true
 		}
 	}
+}
+
+// takeOrder lets an instance run again where it has ended, for an order of its owner. Each order is for a
+// run of its own: it is carried out once.
+func (r *run) takeOrder(e event, o JournalOptions, once func(format string, args ...any)) {
+	var n uint64
+	if _, err := fmt.Sscanf(e.line.Detail, "run %d", &n); err != nil {
+		once("is to run again, and the order has no number: %q", e.line.Detail)
+	}
+	here := r.host == e.line.Host && r.agent == e.agent
+	if !o.Restored && (n < r.ordered || n == r.ordered && here && r.ran > 0) {
+		once("is started twice for the order to begin run %d", n)
+	}
+	r.ordered = n
+	if !here {
+		return
+	}
+	if r.ran > 0 && !r.over {
+		once("is to begin run %d, and still runs", n)
+	}
+	r.ran, r.asked, r.over, r.gone = 0, false, false, false
 }
 
 // goOn handles a new start of an instance, or a start on another host.
@@ -257,7 +284,7 @@ func (r *run) goOn(e event, o JournalOptions, once func(format string, args ...a
 
 // startAnew resets r as if the instance had never run, if that is allowed.
 func (r *run) startAnew(e event, o JournalOptions) {
-	next := run{agent: e.agent, host: e.line.Host, left: r.host, been: r.been, back: r.back}
+	next := run{agent: e.agent, host: e.line.Host, left: r.host, been: r.been, back: r.back, ordered: r.ordered}
 	switch elsewhere := r.host != e.line.Host; {
 	case r.mayStartAnew(e, o):
 		if elsewhere && r.been[next.host] {
@@ -280,7 +307,7 @@ func (r *run) startAnew(e event, o JournalOptions) {
 // there until then. An instance that an agent finds dead from an earlier one was not.
 func (r *run) wasThere(l Line) bool {
 	r.dead = r.dead || l.Event == lineFenced && l.Detail == severed
-	return !r.dead && (l.Event == lineFenced || l.Event == lineGone || l.Event == lineEnded)
+	return !r.dead && (l.Event == lineFenced || l.Event == lineGone || l.Event == lineEnded || l.Event == lineHalted)
 }
 
 // mayStartAnew reports whether an instance may start as if it had never run: a backup

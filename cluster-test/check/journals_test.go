@@ -28,7 +28,7 @@ func journal(agent string, after time.Duration, lines ...string) Journal {
 			term = uint64(f[1][0] - '0')
 			l.Term = term
 		case len(f) > 2:
-			l.Host, l.Instance = api.HostID(f[1]), api.InstanceID(f[2])
+			l.Host, l.Instance, l.Detail = api.HostID(f[1]), api.InstanceID(f[2]), strings.Join(f[3:], " ")
 		}
 		j.Lines = append(j.Lines, l)
 	}
@@ -77,6 +77,17 @@ func TestJournals(t *testing.T) {
 		{"moved back, and runs twice there", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i", "running h i")}, returns},
 		{"moved back, and runs elsewhere as well", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "gone h i", "start h i", "running h i", "start g i")}, returns},
 		{"another agent starts it where it was gone", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "gone h i"), journal("b", 9*time.Second, "start h i")}, returns},
+		{"stopped and started", "", []Journal{journal("a", 0, "start h i", "running h i", "halted h i", "ordered h i run 2", "start h i", "running h i")}, active},
+		{"run again after it ended", "", []Journal{journal("a", 0, "start h i", "running h i", "ended h i", "ordered h i run 2", "start h i", "running h i", "halted h i", "ordered h i run 4", "start h i")}, active},
+		{"run again after it could not be started", "", []Journal{journal("a", 0, "start h i", "failed h i", "ordered h i run 2", "start h i", "running h i")}, active},
+		{"its agent was killed as it ran it again", "", []Journal{journal("a", 0, "start h i", "halted h i", "ordered h i run 2", "start h i", "ordered h i run 2", "start h i", "running h i")}, active},
+		{"stopped, moved and started", "", []Journal{journal("a", 0, "start h i", "running h i", "halted h i", "gone h i", "ordered g i run 2", "start g i", "running g i")}, moves},
+		{"started without an order", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "halted h i", "start h i")}, JournalOptions{}},
+		{"run again while it runs", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "ordered h i run 2", "start h i", "running h i")}, JournalOptions{}},
+		{"run again twice for one order", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "halted h i", "ordered h i run 2", "start h i", "running h i", "halted h i", "ordered h i run 2", "start h i")}, JournalOptions{}},
+		{"run again for an older order", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "halted h i", "ordered h i run 3", "start h i", "running h i", "halted h i", "ordered h i run 2", "start h i")}, JournalOptions{}},
+		{"run again for no order", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "halted h i", "ordered h i", "start h i")}, JournalOptions{}},
+		{"run again by another agent", promise.Once, []Journal{journal("a", 0, "start h i", "running h i", "halted h i"), journal("b", 9*time.Second, "ordered g i run 2", "start g i")}, JournalOptions{}},
 		{"another one moved", promise.Once, []Journal{journal("a", 0, "start h j", "running h j", "gone h j", "start g j")}, moves},
 		{"evacuated", "", []Journal{journal("a", 0, "start h i", "running h i"), journal("b", 9*time.Second, "start g i", "running g i")}, JournalOptions{Evacuated: moves.Moved}},
 		{"its fence has struck, and it starts again", "", []Journal{journal("a", 0, "start h i", "running h i", "fenced h i", "gone h i", "start h i", "running h i")}, JournalOptions{}},

@@ -102,6 +102,9 @@ func (w *world) step() {
 	if w.roll(30) == 0 {
 		cmds = append(cmds, w.parties()...)
 	}
+	if w.roll(6) == 0 {
+		cmds = append(cmds, w.power())
+	}
 	if w.roll(40) == 0 { // an entry of Raft's own
 		w.entries = append(w.entries, Entry{Index: uint64(len(w.entries) + 1), Term: 1, Type: 1})
 	}
@@ -383,6 +386,19 @@ func (w *world) move() command.InstanceMove {
 	return c
 }
 
+// power draws what the owner of an instance wants of its process, mostly of one on a host of the zone and at
+// its present run.
+func (w *world) power() command.InstancePower {
+	c := command.InstancePower{Stamp: w.stamp(), ID: w.instance(), Order: pick(w, api.PowerStop, api.PowerStop, api.PowerStart, api.PowerRestart, "sleep"), Run: 1}
+	if on := w.s.OnHost(w.hostID()); len(on) > 0 {
+		c.ID = pick(w, on...).ID
+	}
+	if i, ok := w.s.Instance(c.ID); ok {
+		c.Run = i.Run() + uint64(w.roll(9)/8) - min(i.Runs, uint64(w.roll(9)/8))
+	}
+	return c
+}
+
 // operator draws what an operator says.
 func (w *world) operator() command.Command {
 	at, id := w.stamp(), pick(w, "x", "y", "z")
@@ -613,7 +629,7 @@ func (w *world) reports() command.InstanceReport {
 		if i.Target != "" && w.roll(2) == 0 {
 			r.Status = api.StatusDeleted
 		}
-		r.Stay = i.Stay() - min(i.Moves, uint64(w.n)%3/2) // of this one, or of the one before
+		r.Stay = i.Stay() - min(i.Moves+i.Runs, uint64(w.n)%3/2) // of this one, or of the one before
 		if w.n%4 == 0 {
 			r.Stay = 0 // of any
 		}

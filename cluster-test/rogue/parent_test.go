@@ -225,6 +225,11 @@ func (c *parentCalls) endOthers(ctx context.Context, r *record) error {
 				return fmt.Errorf("%s of others: %d %x", path, status, b)
 			}
 		}
+		for _, q := range []api.PowerCall{{Instance: i}, {Instance: i, Order: api.PowerStop, Run: 1}, {Instance: i, Order: api.PowerRestart, Run: 1}} {
+			if status, b := c.down.call(ctx, r, "POST", "/servers/power", q); !refused(status) {
+				return fmt.Errorf("a parent orders %+v of others: %d %x", q, status, b)
+			}
+		}
 		stolen := holdOf(request("p", 1), nil, "x")
 		stolen.Instances[0][0].ID = i
 		if a := c.plan(ctx, r, stolen.Request); a != nil {
@@ -316,7 +321,7 @@ func (c *parentCalls) moveGateways(ctx context.Context, r *record) error {
 
 func (c *parentCalls) sendGarbage(ctx context.Context, r *record) error {
 	for _, body := range [][]byte{nil, {0xff}, {0xa1, 0x18, 0x63, 5}, bytes.Repeat([]byte{0x81}, 1<<16), bytes.Repeat([]byte{0xa1, 1}, 1<<15), {0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, []byte(`{"a":1}`)} {
-		for _, path := range []string{"/zones/select", "/zones/room", "/zones/holds", "/zones/holds/many", "/servers", "/zones/decisions", "/volumes/attach"} {
+		for _, path := range []string{"/zones/select", "/zones/room", "/zones/holds", "/zones/holds/many", "/servers", "/zones/decisions", "/volumes/attach", "/servers/power"} {
 			if status, b := c.down.call(ctx, r, "POST", path, body); !refused(status) {
 				return fmt.Errorf("POST %s of %.20x: %d %x", path, body, status, b)
 			}

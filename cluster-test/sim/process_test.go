@@ -241,6 +241,14 @@ func (g *gate) Stop(ctx context.Context, id api.InstanceID) error {
 	return g.Driver.Stop(ctx, id)
 }
 
+// Halt implements driver.Driver.
+func (g *gate) Halt(ctx context.Context, id api.InstanceID) error {
+	if g.shut.Load() {
+		return errShut
+	}
+	return g.Driver.Halt(ctx, id)
+}
+
 // Notify implements driver.Driver.
 func (g *gate) Notify(ctx context.Context, id api.InstanceID, n driver.Notice) error {
 	if g.shut.Load() {

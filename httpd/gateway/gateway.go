@@ -141,6 +141,7 @@ func (d *peerDoor) listRoutes() []route {
 		{door.Route{Method: http.MethodPost, Path: "/servers", Read: api.ReadLog}, true, d.postHold},
 		{door.Route{Method: http.MethodDelete, Path: "/servers/{id}", Read: api.ReadLog}, true, d.endServer},
 		{door.Route{Method: http.MethodPost, Path: "/zones/output", Read: api.ReadLinearizable}, true, d.readOutput},
+		{door.Route{Method: http.MethodPost, Path: "/servers/power", Read: api.ReadLog}, true, d.postPower},
 		{door.Route{Method: http.MethodPost, Path: "/volumes/attach", Read: api.ReadLog}, true, d.handleVolume(d.Saga.AttachAbroad)},
 		{door.Route{Method: http.MethodPost, Path: "/volumes/detach", Read: api.ReadLog}, true, d.handleVolume(d.Saga.DetachAbroad)},
 	}

@@ -51,6 +51,7 @@ var rows = map[string]row{
 	"POST /servers":                  {target: "/servers", body: api.HoldRequest{}, parent: true, leader: true, code: api.CodeInvalid},
 	"DELETE /servers/{id}":           {target: "/servers/i", parent: true, leader: true, code: api.CodeNotFound},
 	"POST /zones/output":             {target: "/zones/output", body: api.OutputQuestion{Instance: "i", Stream: api.Stdout, Limit: 1}, parent: true, leader: true, code: api.CodeNotFound},
+	"POST /servers/power":            {target: "/servers/power", body: api.PowerCall{Instance: "i"}, parent: true, leader: true, code: api.CodeNotFound},
 	"POST /volumes/attach":           {target: "/volumes/attach", body: api.VolumeCall{Volume: "v", Instance: "i"}, parent: true, leader: true, code: api.CodeNotFound},
 	"POST /volumes/detach":           {target: "/volumes/detach", body: api.VolumeCall{Volume: "v"}, parent: true, leader: true, code: api.CodeNotFound},
 }

@@ -182,6 +182,9 @@ var handlers = map[string]func(d *dialect, w http.ResponseWriter, r *http.Reques
 	"DELETE /servers/{id}":         (*dialect).deleteServer,
 	"GET /servers/{id}/output":     (*dialect).readOutput,
 	"POST /servers/{id}/write-off": (*dialect).writeOffServer,
+	"POST /servers/{id}/stop":      orderPower(api.PowerStop),
+	"POST /servers/{id}/start":     orderPower(api.PowerStart),
+	"POST /servers/{id}/restart":   orderPower(api.PowerRestart),
 	"POST /volumes/{id}/write-off": (*dialect).writeOffVolume,
 
 	"POST /volumes":             (*dialect).createVolume,

@@ -74,6 +74,9 @@ var rows = map[string]row{
 	"DELETE /servers/{id}": {target: "/servers/id-web", role: api.RoleMember, status: 204, leader: true},
 
 	"GET /servers/{id}/output": {target: "/servers/id-far/output", role: api.RoleReader, status: 200, leader: true, asks: true},
+	"POST /servers/{id}/stop":    {target: "/servers/id-web/stop", role: api.RoleMember, status: 202, leader: true},
+	"POST /servers/{id}/start":   {target: "/servers/id-web/start", role: api.RoleMember, status: 202, leader: true},
+	"POST /servers/{id}/restart": {target: "/servers/id-web/restart", role: api.RoleMember, status: 202, leader: true},
 
 	"POST /servers/{id}/write-off": {target: "/servers/id-web/write-off", body: `{}`, role: api.RoleAdmin, status: 200, leader: true, lost: true},
 
@@ -410,6 +413,9 @@ var unaudited = map[string]string{
 
 	"POST /servers":              ownWork,
 	"DELETE /servers/{id}":       ownWork,
+	"POST /servers/{id}/stop":    ownWork,
+	"POST /servers/{id}/start":   ownWork,
+	"POST /servers/{id}/restart": ownWork,
 	"POST /volumes":              ownWork,
 	"DELETE /volumes/{id}":       ownWork,
 	"POST /volumes/{id}/attach":  ownWork,

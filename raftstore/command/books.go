@@ -145,6 +145,7 @@ func (HostsSilent) forWork()    {}
 func (Restored) forWork()       {}
 func (VolumeAttach) forWork()   {}
 func (VolumeDetach) forWork()   {}
+func (InstancePower) forWork()  {}
 
 func (HoldParts) forSaga()       {}
 func (HoldDecide) forSaga()      {}

@@ -104,6 +104,7 @@ const (
 	KindLinkRelink      Kind = 82
 	KindLinkReconciled  Kind = 83
 	KindFormRaise       Kind = 84
+	KindInstancePower   Kind = 85
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -145,6 +146,7 @@ var since = map[Kind]api.Form{
 	KindLinkRelink:     api.FormFifth,
 	KindLinkReconciled: api.FormFifth,
 	KindFormRaise:      api.FormFifth,
+	KindInstancePower:  api.FormFifth,
 }
 
 // Command is one change to the state of a zone. The set is closed.
@@ -338,6 +340,7 @@ var readers = map[Kind]func(b []byte, form api.Form, after Command) (Command, er
 	KindLinkRelink:      reader[LinkRelink],
 	KindLinkReconciled:  reader[LinkReconciled],
 	KindFormRaise:       reader[FormRaise],
+	KindInstancePower:   reader[InstancePower],
 	KindAgentRenew:      reader[AgentRenew],
 	KindCAAdd:           reader[CAAdd],
 	KindCAUse:           reader[CAUse],

@@ -106,10 +106,11 @@ var kinds = []command.Command{
 	command.LinkRelink{},
 	command.LinkReconciled{},
 	command.FormRaise{},
+	command.InstancePower{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindFormRaise)
+const kindMax = int(command.KindInstancePower)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

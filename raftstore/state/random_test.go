@@ -84,6 +84,9 @@ func (d dice) command() command.Command {
 	if d.chance(25) {
 		return d.unlink(at)
 	}
+	if d.chance(16) {
+		return d.power(at)
+	}
 	project := api.ProjectID("p")
 	switch d.n(28) {
 	case 23, 24, 25, 26, 27, 28:

@@ -72,6 +72,8 @@ func (s *workBook) apply(c command.ForWork) Result {
 		return s.volumeAttach(c)
 	case command.VolumeDetach:
 		return s.volumeDetach(c)
+	case command.InstancePower:
+		return s.instancePower(c)
 	case command.Restored:
 		s.markRestored()
 	}

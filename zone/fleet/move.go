@@ -91,10 +91,10 @@ func (f *Fleet) moveJobs(all []*api.Instance, evacuate bool) []zone.Job {
 // isVolume reports whether i is a volume, which only its owner ends, and which stays on its host.
 func isVolume(i *api.Instance) bool { return i.Volume != "" }
 
-// isRunning reports whether an instance runs or is being started. An instance that has
-// ended by itself is not started again.
+// isRunning reports whether an instance runs or is being started, or was stopped by its owner, who may
+// start it again. An instance that has ended by itself is not started again.
 func isRunning(i *api.Instance) bool {
-	return i.Status == api.StatusBuild || i.Status == api.StatusActive
+	return i.Status == api.StatusBuild || i.Status == api.StatusActive || i.Halted && i.Status == api.StatusShutoff
 }
 
 // moveInstance plans an instance as if it were booted now, and proposes the move to the

@@ -78,8 +78,11 @@ func (w *workload) addChanges(hw *api.HostWorkload, changed []api.InstanceID) {
 }
 
 // isShown reports whether an agent is shown an instance of its host: nothing runs before its window,
-// nor before its room is free.
-func (w *workload) isShown(i *api.Instance) bool { return i.Window.Start <= w.view.Now() && !i.Waits }
+// nor before its room is free. An agent that does not read api.FormFifth would run what its owner has
+// stopped: it ends what it is not shown.
+func (w *workload) isShown(i *api.Instance) bool {
+	return i.Window.Start <= w.view.Now() && !i.Waits && (!i.Halted || w.terms != nil)
+}
 
 // workOf returns one instance for a list.
 func (w *workload) workOf(i *api.Instance) api.Workload {
@@ -94,6 +97,7 @@ func (w *workload) workOf(i *api.Instance) api.Workload {
 		t.Fence = FenceAfter
 	}
 	if w.terms != nil {
+		out.Halt, out.Runs = i.Halted, i.Runs
 		out.Terms = w.placeOf(i, t)
 		return out
 	}

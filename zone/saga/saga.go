@@ -40,6 +40,7 @@ type Peers interface {
 	EndInstance(ctx context.Context, l *api.Link, id api.InstanceID) error
 	Attach(ctx context.Context, l *api.Link, q *api.VolumeCall) error
 	Detach(ctx context.Context, l *api.Link, q *api.VolumeCall) error
+	Power(ctx context.Context, l *api.Link, q *api.PowerCall) (*api.PowerAnswer, error)
 }
 
 // Config is what a saga is made of.

@@ -29,6 +29,8 @@ type Rig struct {
 	Broken func() api.Workload
 	// End lets a running instance end by itself with an exit code.
 	End func(t *testing.T, id api.InstanceID, code int)
+	// Rewind takes back what End has left for an instance, so that it can run again.
+	Rewind func(t *testing.T, id api.InstanceID)
 	// Notice returns the deadline that an instance can read in its notice, and whether it
 	// has one.
 	Notice func(t *testing.T, id api.InstanceID) (deadline time.Time, ok bool)
@@ -71,6 +73,10 @@ var cases = []struct {
 	{"a stop", false, testStop},
 	{"a stop whose context has ended", false, stopsTooLate},
 	{"a kill", false, testKill},
+	{"a halt", false, testHalt},
+	{"a halt whose context has ended", false, haltsTooLate},
+	{"a run after an end", false, runsAgain},
+	{"a run after a start that fails", false, runsAtLast},
 	{"a notice", false, testNotice},
 	{"a quiet notice", false, testQuietNotice},
 	{"a notice that comes too late", false, noticesTooLate},
@@ -85,6 +91,7 @@ var cases = []struct {
 	{"a restart", true, testRestart},
 	{"a restart after an end", true, testRemember},
 	{"a restart with a fence", true, testSever},
+	{"a restart after a halt", true, testHalted},
 	{"a restart with volumes", true, keepsVolumes},
 }
 

@@ -62,7 +62,7 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 		return err
 	}
 	defer leave()
-	if known, outcome := d.isKnown(host, w.Instance); known {
+	if known, outcome := d.isKnown(host, w); known {
 		return outcome
 	}
 	if err = pause(ctx, d.opts.StartDelay); err != nil {
@@ -77,7 +77,7 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 	if err == nil && d.opts.FailEvery > 0 && d.starts%d.opts.FailEvery == 0 {
 		err = ErrInjected
 	}
-	s := driver.State{Host: host, Instance: w.Instance, Status: api.StatusActive, Fenced: w.Fence > 0}
+	s := driver.State{Host: host, Instance: w.Instance, Status: api.StatusActive, Fenced: w.Fence > 0, Runs: w.Runs}
 	if err != nil {
 		s.Status, s.Fault = api.StatusError, driver.Reason(err)
 	}
@@ -86,12 +86,12 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 }
 
 // isKnown reports whether the instance has a state, and the result of Start for it.
-func (d *Driver) isKnown(host api.HostID, id api.InstanceID) (bool, error) {
+func (d *Driver) isKnown(host api.HostID, w api.Workload) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s, ok := d.states[id]
+	s, ok := d.states[w.Instance]
 	switch {
-	case !ok:
+	case !ok || s.Host == host && s.Status != api.StatusActive && s.Runs < w.Runs:
 		return false, nil
 	case s.Host != host:
 		return true, fmt.Errorf("the instance is on host %s", s.Host)
@@ -157,6 +157,37 @@ func (d *Driver) Notice(id api.InstanceID) (driver.Notice, bool) {
 	defer d.mu.Unlock()
 	n, ok := d.told[id]
 	return n, ok
+}
+
+// Halt ends the instance and remembers it. See driver.Driver.
+func (d *Driver) Halt(ctx context.Context, id api.InstanceID) error {
+	leave, err := d.turns.Take(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	d.mu.Lock()
+	runs := d.states[id].Status == api.StatusActive
+	d.mu.Unlock()
+	if !runs {
+		return nil
+	}
+	if err := pause(ctx, d.opts.StopDelay); err != nil {
+		return err
+	}
+	if d.opts.FailStop != nil {
+		if err := d.opts.FailStop(id); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.states[id]; s.Status == api.StatusActive {
+		s.Status, s.Volumes = api.StatusShutoff, nil
+		d.states[id] = s
+	}
+	delete(d.told, id)
+	return nil
 }
 
 // Stop forgets the instance. See driver.Driver.

@@ -43,6 +43,7 @@ func TestConduct(t *testing.T) {
 				t.Helper()
 				require.True(t, d.Exit(id, code))
 			},
+			Rewind: func(*testing.T, api.InstanceID) {},
 			Notice: func(_ *testing.T, id api.InstanceID) (time.Time, bool) {
 				n, ok := d.Notice(id)
 				return n.Deadline, ok

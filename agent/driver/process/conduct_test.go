@@ -45,6 +45,10 @@ func runConduct(t *testing.T, user *Identity) {
 				require.NoError(t, os.WriteFile(filepath.Join(folder, "part"), []byte(strconv.Itoa(code)), 0o644)) //nolint:gosec // the command reads it
 				require.NoError(t, os.Rename(filepath.Join(folder, "part"), filepath.Join(folder, "code")))
 			},
+			Rewind: func(t *testing.T, id api.InstanceID) {
+				t.Helper()
+				require.NoError(t, os.Remove(filepath.Join(dir, string(id), workFolder, "code")), "its files are kept")
+			},
 			Notice: func(t *testing.T, id api.InstanceID) (time.Time, bool) {
 				t.Helper()
 				n, ok := readNotice(t, d, id)

@@ -268,6 +268,9 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 	}
 	defer leave()
 	i, outcome := d.findKnown(host, w.Instance)
+	if ended := d.findEnded(host, w); ended != nil {
+		return d.startAgain(ctx, ended, w)
+	}
 	switch {
 	case outcome != nil:
 		return outcome
@@ -398,7 +401,7 @@ func (d *Driver) List(context.Context) ([]driver.State, error) {
 
 // stateOf returns the state of a record for List.
 func (r record) stateOf() driver.State {
-	return driver.State{Host: r.Host, Instance: r.Instance, Status: r.Status, Fault: r.Fault, Fenced: r.Fenced}
+	return driver.State{Host: r.Host, Instance: r.Instance, Status: r.Status, Fault: r.Fault, Fenced: r.Fenced, Runs: r.Runs}
 }
 
 // Changed gets a value after a process has ended by itself.

@@ -115,7 +115,7 @@ func checkCommand(command []string) error {
 func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Workload) (*instance, error) {
 	i := &instance{gone: make(chan struct{}), record: record{
 		Instance: w.Instance, Host: host, Name: w.Name, Flavor: w.Flavor, Boot: d.boot, Status: api.StatusActive,
-		Fenced: w.Fence > 0, DiskGB: w.Resources[api.DiskGB],
+		Fenced: w.Fence > 0, DiskGB: w.Resources[api.DiskGB], Runs: w.Runs,
 	}}
 	if err := checkCommand(w.Command); err != nil {
 		return i, err
@@ -127,6 +127,11 @@ func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Work
 	if err == nil {
 		err = d.handOver(w.Instance, user)
 	}
+	return i, d.launchIn(ctx, i, w, user, err)
+}
+
+// launchIn starts w's command as i in its folder, unless that could not be prepared, and err says why.
+func (d *Driver) launchIn(ctx context.Context, i *instance, w api.Workload, user *Identity, err error) error {
 	if err == nil {
 		err = d.groups.createGroups(w.Instance, w.Resources)
 	}
@@ -137,9 +142,9 @@ func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Work
 		err = d.beginProcess(ctx, i, w, user)
 	}
 	if err != nil {
-		return i, errors.Join(err, d.groups.removeGroups(w.Instance))
+		return errors.Join(err, d.groups.removeGroups(w.Instance))
 	}
-	return i, nil
+	return nil
 }
 
 // beginProcess starts i's process and lets it become the command, of a user if it has one.

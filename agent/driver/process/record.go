@@ -35,6 +35,9 @@ type record struct {
 	Fenced   bool           `json:"fenced,omitempty"`  // it must not outlive its driver
 	DiskGB   int64          `json:"disk_gb,omitempty"` // what its work folder may hold; 0 for any amount
 	Volume   bool           `json:"volume,omitempty"`  // it is a volume: its work folder, and no process
+	Runs     uint64         `json:"runs,omitempty"`    // of the workload that it was started with
+	Again    bool           `json:"again,omitempty"`   // an earlier run of it has left its files here
+	Halted   bool           `json:"halted,omitempty"`  // its end was ordered
 }
 
 // loadRecord reads the record of an instance; fs.ErrNotExist if it has none.

@@ -23,6 +23,9 @@ func (d *Driver) watchProcess(i *instance) {
 	r := i.record
 	d.mu.Unlock()
 	r.Status, r.Fault = d.outcomeOf(i, r)
+	if r.Halted {
+		r.Status, r.Fault = api.StatusShutoff, ""
+	}
 	d.mu.Lock()
 	if i.verdict != "" {
 		r.Status, r.Fault = api.StatusError, i.verdict
@@ -150,7 +153,12 @@ func (d *Driver) adoptInstance(ctx context.Context, id api.InstanceID) error {
 	if err := d.killAll(ctx, r); err != nil {
 		return err
 	}
-	if !d.isReleased(id) { // checked after its gate is gone
+	switch released := d.isReleased(id); { // checked after its gate is gone
+	case released && r.Halted:
+		status, fault = api.StatusShutoff, ""
+	case !released && r.Again: // this run has not begun: the one before it has ended
+		status, fault, r.Runs = api.StatusShutoff, "", r.Runs-1
+	case !released:
 		return d.forgetInstance(id)
 	}
 	r.Status, r.Fault = status, fault

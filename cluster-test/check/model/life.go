@@ -27,6 +27,9 @@ type Instance struct {
 	Closed   bool          // a slot whose room is closed to preemptibles
 
 	Attached api.InstanceID // of a volume
+
+	Halted bool   // its owner has stopped it
+	Orders uint64 // how often its owner has ordered that it runs again
 }
 
 // Live reports whether an instance is not DELETED.
@@ -185,8 +188,8 @@ func (m *Model) instanceReport(c command.InstanceReport) {
 		if !known || h.Agent != c.Agent {
 			continue
 		}
-		if r.Stay > 0 && r.Stay != i.Stays+1 {
-			continue // of an earlier stay
+		if r.Stay > 0 && r.Stay != i.Stays+i.Orders+1 {
+			continue // of an earlier stay or run
 		}
 		if i.Waits && !i.isSlot() {
 			continue // no agent knows of it

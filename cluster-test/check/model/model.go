@@ -360,6 +360,8 @@ func (m *Model) applyWork(c command.ForWork) *Refusal {
 		return m.volumeAttach(c)
 	case command.VolumeDetach:
 		return m.volumeDetach(c)
+	case command.InstancePower:
+		return m.instancePower(c)
 	case command.Restored:
 	}
 	return nil

@@ -33,6 +33,7 @@ const (
 	Volume     Name = "I32 volumes"      // a volume is attached to what may not have it, or goes while it is
 	Share      Name = "I33 shares"       // a parent has more than its share, or is counted wrongly
 	Authority  Name = "I34 authorities"  // an authority is trusted, used or dropped before or after it should be
+	Power      Name = "I35 power"        // an instance is stopped or run again without an order of its owner, or not with one
 	Model      Name = "model"            // the state differs from the model in a way that no other rule names
 	Input      Name = "input"            // the evidence has a gap or cannot be read
 	Undecided  Name = "undecided"        // a checker ran out of time
