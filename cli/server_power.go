@@ -36,7 +36,7 @@ runs is left alone.`,
 	{api.PowerRestart, "Restart servers, also those in ERROR", `Restart servers, by id or name: each is asked to end, if it runs, and is started again on its host,
 with its files and volumes. That is also how a server of a reservation that is in ERROR is brought
 back.`,
-		"  berth server restart web-1\n  berth server restart $(berth server list --status ERROR -o name)"},
+		"  berth server restart web-1\n  berth server restart web-1 web-2 --timeout 5m"},
 }
 
 func serverPower(e *env) []*cobra.Command {

@@ -174,7 +174,7 @@ func TestOnlyWhatMayBeRepeatedIs(t *testing.T) {
 				"POST /placement/resource_providers", "PUT /placement/resource_providers/p-1/inventories", // with a generation, and so the rest
 				"PUT /placement/resource_providers/p-1/inventories/VCPU", "PUT /placement/resource_providers/p-1/traits",
 				"PUT /placement/resource_providers/p-1/aggregates", "PUT /placement/allocations/c-1", "POST /placement/allocations",
-				"POST /placement/reshaper", "POST /webhooks", "POST /bindings/b-1/move", "PUT /reservation/v1/leases/l-1":
+				"POST /placement/reshaper", "POST /webhooks", "POST /bindings/b-1/move", "PUT /reservation/v1/leases/l-1", "POST /servers/i-1/restart":
 				assert.True(t, isOnce, name)
 			default:
 				assert.False(t, isOnce, name)

@@ -60,7 +60,7 @@ func TestCleanLogs(t *testing.T) {
 		"HoldDecide ok", "HoldParts ok", "HostDelete conflict", "HostDelete has_children", "HostDelete ok", "HostSet invalid", "HostSet ok",
 		"BindingEnd not_found", "BindingEnd ok", "BindingSet conflict", "BindingSet ok", "Hold contended",
 		"HostSet stale_generation", "HostsPut ok", "HostsSilent ok", "HostsState ok", "InstanceChanges conflict", "InstanceChanges ok", "InstanceDelete ok",
-		"InstanceMove conflict", "InstanceMove no_capacity", "InstanceMove ok", "InstanceReport ok", "InstanceTold ok", "LinkSet ok", "PartAck ok",
+		"InstanceMove conflict", "InstanceMove no_capacity", "InstanceMove ok", "InstancePower conflict", "InstancePower invalid", "InstancePower not_found", "InstancePower ok", "InstanceReport ok", "InstanceTold ok", "LinkSet ok", "PartAck ok",
 		"ProviderCreate ok", "ProviderDelete in_use", "ProviderDelete ok", "ProviderSet conflict", "ProviderSet ok", "ProviderSet stale_generation",
 		"Prune ok", "Requeue conflict", "Requeue ok", "SchedulerSet ok", "TraitDelete in_use", "TraitDelete ok", "TraitPut ok", "instance evacuated", "slot on a spare", "slot refused",
 		"VolumeAttach conflict", "VolumeAttach not_found", "VolumeAttach ok", "VolumeDetach ok", "WebhookDelete ok", "WebhookPut ok", "WebhooksTold ok",

@@ -92,6 +92,9 @@ func (*below) EndInstance(context.Context, *api.Link, api.InstanceID) error { re
 func (*below) Attach(context.Context, *api.Link, *api.VolumeCall) error { return errAway }
 
 func (*below) Detach(context.Context, *api.Link, *api.VolumeCall) error { return errAway }
+func (*below) Power(context.Context, *api.Link, *api.PowerCall) (*api.PowerAnswer, error) {
+	return nil, errAway
+}
 
 func (b *below) Output(ctx context.Context, _ *api.Link, _ *api.OutputQuestion) (*api.OutputAnswer, error) {
 	b.asked, b.depth, b.request = true, zone.Depth(ctx), requestid.Of(ctx)

@@ -84,6 +84,9 @@ func (lonely) Changes(context.Context, *api.Link, uint64, time.Duration) (*api.C
 func (lonely) EndInstance(context.Context, *api.Link, api.InstanceID) error { return errAway }
 func (lonely) Attach(context.Context, *api.Link, *api.VolumeCall) error     { return errAway }
 func (lonely) Detach(context.Context, *api.Link, *api.VolumeCall) error     { return errAway }
+func (lonely) Power(context.Context, *api.Link, *api.PowerCall) (*api.PowerAnswer, error) {
+	return nil, errAway
+}
 
 // gossip is what was heard of zones, and how long ago.
 type gossip map[api.ZoneID]time.Duration
