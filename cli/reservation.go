@@ -15,6 +15,7 @@ import (
 
 func reservationCommand(e *env) *cobra.Command {
 	c := nounCommand("reservation", "See and delete the reservations of boots, and see those of leases", reservationList(e), reservationShow(e), reservationDelete(e))
+	c.AddCommand(reservationRestart(e))
 	c.Aliases = []string{"reservations"}
 	return c
 }

@@ -65,3 +65,24 @@ func TestOrdersToServersThatAreNotThere(t *testing.T) {
 	r = z.berth(t.Context(), "server", "start")
 	assert.Equal(t, exitUsage, r.exit)
 }
+
+// TestReservationsAreRestarted: its servers in ERROR, or all that are to stay.
+func TestReservationsAreRestarted(t *testing.T) {
+	z := newFakeZone(t)
+	failed := strings.Replace(cannedServer, `"ACTIVE"`, `"ERROR"`, 1)
+	z.on("GET /servers/detail", answer{status: http.StatusOK, body: `{"servers": [` + failed + `, ` + strings.Replace(cannedPreempted, `"ACTIVE"`, `"DELETING"`, 1) + `]}`})
+	r := z.berth(t.Context(), "reservation", "restart", "r-1")
+	require.Zero(t, r.exit, r.errOut)
+	require.Len(t, z.asked("GET /servers/detail"), 1)
+	assert.Contains(t, z.asked("GET /servers/detail")[0].call, "status=ERROR")
+	assert.Contains(t, z.asked("GET /servers/detail")[0].call, "reservation_id=r-1")
+	assert.Len(t, z.asked("POST /servers/"), 1)
+	r = z.berth(t.Context(), "reservation", "restart", "r-1", "--all")
+	require.Zero(t, r.exit, r.errOut)
+	assert.NotContains(t, z.asked("GET /servers/detail")[1].call, "status=")
+	z.on("GET /servers/detail", answer{status: http.StatusOK, body: `{"servers": []}`})
+	r = z.berth(t.Context(), "reservation", "restart", "r-1")
+	require.Zero(t, r.exit, r.errOut)
+	assert.Contains(t, r.errOut, "nothing to restart")
+	assert.Equal(t, exitNotFound, z.berth(t.Context(), "reservation", "restart", "r-none").exit)
+}

@@ -60,6 +60,8 @@ var verbs = []string{
 	"server stop i-1 web-1 --no-wait",
 	"server start web-1",
 	"server restart i-1 -o json",
+	"reservation restart r-1",
+	"reservation restart r-1 --all --no-wait",
 	"volume list",
 	"volume list --name da --status IN-USE --type fast --zone west --all-projects",
 	"volume list -o json",

@@ -35,10 +35,11 @@ type running struct {
 	since api.Instant
 }
 
-// begun is where an instance was started, after so many moves.
+// begun is where an instance was started, after so many moves and orders to run again.
 type begun struct {
 	host  api.HostID
 	moves int
+	runs  uint64
 }
 
 func newBooks(fail func(string, ...any)) *books {
@@ -49,20 +50,21 @@ func newBooks(fail func(string, ...any)) *books {
 }
 
 // started is asked before each real start of an instance. One that has run is
-// started again only on another host, where its fence has struck, or where it was moved
-// away from and back to before it was started elsewhere.
+// started again only on another host, where its fence has struck, where it was moved
+// away from and back to before it was started elsewhere, or once for each order of its owner.
 func (b *books) started(host api.HostID, w api.Workload) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if at, ok := b.runs[w.Instance]; ok {
 		b.fail("instance %s starts on host %s and runs on %s", w.Instance, host, at.host)
 	}
-	now := begun{host, b.left(w.Instance)}
+	now := begun{host, b.left(w.Instance), w.Runs}
 	switch last, ran := b.last[w.Instance]; {
 	case ran && w.Volume != "":
 		b.fail("volume %s was on host %s, and is made on %s", w.Instance, last.host, host)
 	case ran && last.host != host:
 		b.moved++
+	case ran && w.Runs > last.runs: // ordered
 	case ran && w.Fence > 0:
 		b.again++
 	case ran && now.moves >= last.moves+2:
@@ -108,6 +110,9 @@ func (b *books) stopped(id api.InstanceID) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r, ok := b.runs[id]
+	if _, ran := b.last[id]; !ok && ran {
+		return nil // its owner has stopped it
+	}
 	if !ok {
 		return fmt.Errorf("instance %s does not run", id)
 	}
