@@ -2,6 +2,9 @@ package agent
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -9,7 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
+	"berth/agent/driver"
 	"berth/agent/driver/fake"
 	"berth/api"
 )
@@ -180,5 +185,120 @@ func TestStoppedElsewhere(t *testing.T) {
 		settle()
 		assert.Equal(t, []string{"a"}, running(t, d))
 		assert.Equal(t, api.InstanceReport{Host: "id-of-host-0002", Instance: "a", Status: api.StatusActive, Stay: 4}, z.report("a"))
+	})
+}
+
+// TestOrdersInTheLedger plays random orders, driver calls that succeed or come to nothing, exits, restarts of
+// the agent and lost acknowledgements: nothing runs twice, each run is started at most once, and in the end
+// all is as it was ordered, and the zone was told of it under the stay of that run.
+func TestOrdersInTheLedger(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := fake.New(fake.Options{})
+		there := map[api.InstanceID]driver.State{} // what the driver holds
+		told := map[api.InstanceID]api.InstanceReport{}
+		wanted := map[api.InstanceID]api.Workload{}
+		tried := map[string]int{} // starts with an outcome, of each run
+		var b *ledger
+		gen := uint64(0)
+		observe := func() { b.applyStates(d, b.seq, slices.Collect(maps.Values(there))) }
+		list := func() {
+			gen++
+			hw := api.HostWorkload{Host: "h", Generation: gen, Instances: slices.Collect(maps.Values(wanted))}
+			b.applyLists(api.AgentWorkload{Generation: gen, Hosts: []api.HostWorkload{hw}}, b.nextQuestion(), time.Time{})
+		}
+		begin := func() {
+			b = newLedger([]api.HostID{"h"}, []driver.Driver{d})
+			if rapid.Bool().Draw(t, "listed first") {
+				list()
+				observe()
+			} else {
+				observe()
+				list()
+			}
+		}
+		carry := func(a action, works bool) bool {
+			e := b.nextEntry(a)
+			if e == nil {
+				return false
+			}
+			id := e.work.Instance
+			s, known := there[id]
+			require.Equal(t, a == halt, known && s.Status == api.StatusActive, "only what runs is ended, and only what does not is started")
+			switch {
+			case !works:
+			case a == halt:
+				s.Status = api.StatusShutoff
+				there[id] = s
+			default:
+				require.True(t, !known || s.Runs < e.work.Runs, "%s: run %d is over", id, s.Runs)
+				run := fmt.Sprint(id, e.work.Runs)
+				tried[run]++
+				require.Equal(t, 1, tried[run], "%s is started twice", run)
+				there[id] = driver.State{Host: "h", Instance: id, Status: rapid.SampledFrom([]api.Status{api.StatusActive, api.StatusActive, api.StatusError}).Draw(t, "comes"), Runs: e.work.Runs}
+			}
+			e.runs = there[id].Runs
+			b.endCall(e, there[id].Status, there[id].Fault)
+			return true
+		}
+		tell := func(lost bool) bool {
+			items := b.pendingReports(3)
+			for _, r := range items {
+				w := wanted[r.Instance]
+				if r.Status == api.StatusActive && r.Stay == w.Stay {
+					require.Equal(t, w.Runs, there[r.Instance].Runs, "it runs in the run before")
+				}
+				told[r.Instance] = r
+			}
+			if !lost {
+				b.noteAcked(items)
+			}
+			return len(items) > 0
+		}
+		for _, id := range []api.InstanceID{"a", "b"} {
+			wanted[id] = powered(string(id), false, 0)
+		}
+		begin()
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			id := rapid.SampledFrom([]api.InstanceID{"a", "b"}).Draw(t, "id")
+			switch rapid.IntRange(0, 6).Draw(t, "step") {
+			case 0:
+				w := wanted[id]
+				wanted[id] = powered(string(id), true, w.Runs)
+				list()
+			case 1:
+				w := wanted[id]
+				wanted[id] = powered(string(id), false, w.Runs+1)
+				list()
+			case 2, 3:
+				carry(rapid.SampledFrom([]action{start, halt}).Draw(t, "lane"), rapid.Bool().Draw(t, "works"))
+			case 4:
+				if s, ok := there[id]; ok && s.Status == api.StatusActive {
+					s.Status = rapid.SampledFrom([]api.Status{api.StatusShutoff, api.StatusError}).Draw(t, "ends")
+					there[id] = s
+				}
+				observe()
+			case 5:
+				begin() // another agent
+			case 6:
+				tell(rapid.Bool().Draw(t, "lost"))
+			}
+		}
+		observe()
+		for carry(halt, true) || carry(start, true) || tell(false) {
+		}
+		for id, w := range wanted {
+			s, ran := there[id]
+			if w.Halt {
+				require.NotEqual(t, api.StatusActive, s.Status)
+			} else {
+				require.True(t, ran)
+				require.Equal(t, w.Runs, s.Runs)
+			}
+			if !ran {
+				s.Status = api.StatusShutoff
+			}
+			require.Equal(t, s.Status, told[id].Status)
+			require.Equal(t, w.Stay, told[id].Stay)
+		}
 	})
 }

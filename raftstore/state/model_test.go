@@ -84,6 +84,7 @@ func TestOracle(t *testing.T) {
 		"HostSet invalid": 10, "HostSet not_found": 2, "HostSet ok": 21, "HostSet stale_generation": 18, "HostsPut ok": 47, "HostsSilent ok": 2, "HostsState ok": 23,
 		"InstanceChanges conflict": 2, "InstanceChanges ok": 18, "InstanceDelete not_found": 3, "InstanceDelete ok": 11,
 		"InstanceMove conflict": 8, "InstanceMove invalid": 9, "InstanceMove no_capacity": 4, "InstanceMove not_found": 5, "InstanceMove ok": 5,
+		"InstancePower conflict": 3, "InstancePower invalid": 10, "InstancePower not_found": 40, "InstancePower ok": 10,
 		"InstanceReport ok": 42, "InstanceTold ok": 7, "LinkSet ok": 28, "LinkWriteOff conflict": 3, "LinkWriteOff ok": 3, "PartAck ok": 28, "Prune ok": 8,
 		"ProviderCreate exists": 6, "ProviderCreate invalid": 1, "ProviderCreate ok": 202, "ProviderDelete has_children": 1,
 		"ProviderDelete in_use": 2, "ProviderDelete not_found": 1, "ProviderDelete ok": 1,
