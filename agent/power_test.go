@@ -223,6 +223,7 @@ func TestOrdersInTheLedger(t *testing.T) {
 			}
 			id := e.work.Instance
 			s, known := there[id]
+			require.True(t, a == halt || !e.work.Halt, "what its owner has stopped is not started")
 			require.Equal(t, a == halt, known && s.Status == api.StatusActive, "only what runs is ended, and only what does not is started")
 			switch {
 			case !works:

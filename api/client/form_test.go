@@ -69,6 +69,25 @@ func TestAZoneGetsNoBodyThatItDoesNotRead(t *testing.T) {
 	assert.Equal(t, api.FormNewest.String(), to.heads[0].Get(api.HeaderForm))
 }
 
+// TestAnOlderZoneIsGivenNoOrder: it is named, and is not asked.
+func TestAnOlderZoneIsGivenNoOrder(t *testing.T) {
+	to := &formedZone{form: api.FormFourth}
+	p := NewPeers(PeerConfig{
+		Transport: func(*api.Link) http.RoundTripper { return to },
+		Depth:     func(context.Context) int { return 0 }, Request: func(context.Context) api.RequestID { return "" }, Now: time.Now,
+	})
+	l := &api.Link{ID: "l", Name: "east", Endpoints: []string{"a"}}
+	for _, q := range []api.PowerCall{{Instance: "i"}, {Instance: "i", Order: api.PowerStop, Run: 1}} {
+		_, err := p.Power(t.Context(), l, &q)
+		require.Equal(t, api.CodeUnavailable, api.CodeOf(err))
+		require.ErrorContains(t, err, `zone "east" reads forms up to 4; upgrade that zone first`)
+	}
+	assert.NotContains(t, to.paths, "/servers/power")
+	to.form = api.FormFifth
+	_, _ = p.Power(t.Context(), l, &api.PowerCall{Instance: "i"}) // it is answered with something else here
+	assert.Contains(t, to.paths, "/servers/power")
+}
+
 // decidedZone is a transport to a zone that reads forms up to a number, and refuses some
 // decisions.
 type decidedZone struct {
