@@ -34,20 +34,20 @@ restart.`,
 		if _, err := cl.Reservation(ctx, id, 0); err != nil {
 			return err
 		}
-		ids, err := membersToRestart(ctx, cl, id, every)
+		all, err := membersToRestart(ctx, cl, id, every)
 		if err != nil {
 			return err
 		}
-		if len(ids) == 0 {
+		if len(all) == 0 {
 			e.printNote("nothing to restart: no server of reservation %s is in ERROR", id)
 		}
-		return e.orderServers(ctx, cl, api.PowerRestart, p, ids)
+		return e.orderServers(ctx, cl, api.PowerRestart, p, all)
 	})
 	return c
 }
 
 // membersToRestart returns the servers of a reservation that are in ERROR, or all that are to stay.
-func membersToRestart(ctx context.Context, cl *client.Client, id api.ReservationID, every bool) (ids []string, err error) {
+func membersToRestart(ctx context.Context, cl *client.Client, id api.ReservationID, every bool) (all []ordered, err error) {
 	q := client.ServerQuery{Reservation: id, Status: api.StatusError}
 	if every {
 		q.Status = ""
@@ -59,11 +59,11 @@ func membersToRestart(ctx context.Context, cl *client.Client, id api.Reservation
 		}
 		for _, s := range page.Items {
 			if s.Status != api.StatusDeleting {
-				ids = append(ids, string(s.ID))
+				all = append(all, ordered{server: s, ref: string(s.ID)})
 			}
 		}
 		if o.Marker = page.Next; o.Marker == "" {
-			return ids, nil
+			return all, nil
 		}
 	}
 }

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,8 +19,10 @@ import (
 	"berth/internal/backoff"
 )
 
-// powerGap is the time between two looks at a server that is being stopped or started.
-const powerGap = 200 * time.Millisecond
+const (
+	powerGap     = 200 * time.Millisecond // between two looks at a server that is being stopped or started
+	ordersAtOnce = 8                      // orders that are given at the same time
+)
 
 // powerVerb is one order as a verb.
 type powerVerb struct {
@@ -60,7 +65,11 @@ func serverPower(e *env) []*cobra.Command {
 			}
 			ctx, stop := context.WithTimeout(ctx, p.timeout)
 			defer stop()
-			return e.orderServers(ctx, cl, v.order, p, args)
+			all, err := findOrdered(ctx, cl, args)
+			if err != nil {
+				return err
+			}
+			return e.orderServers(ctx, cl, v.order, p, all)
 		})
 		out = append(out, c)
 	}
@@ -88,22 +97,27 @@ func (o *ordered) look(ctx context.Context, call func(context.Context) (rest.Ser
 	return nil
 }
 
-// orderServers gives all servers an order, then waits until it is carried out, and shows them.
-func (e *env) orderServers(ctx context.Context, cl *client.Client, order api.PowerOrder, p patience, refs []string) error {
+// findOrdered returns the servers with ids or names, which are to be given an order.
+func findOrdered(ctx context.Context, cl *client.Client, refs []string) ([]ordered, error) {
 	all := make([]ordered, len(refs))
-	answered := e.noteWaiting()
 	for n, ref := range refs {
 		found, err := findServer(ctx, cl, ref)
-		if err == nil {
-			all[n].ref = ref
-			err = all[n].look(ctx, func(ctx context.Context) (rest.Server, error) { return cl.OrderServer(ctx, found.ID, order) })
-		}
 		if err != nil {
-			answered()
-			return nameSubject("server "+ref, err)
+			return nil, nameSubject("server "+ref, err)
 		}
+		all[n] = ordered{server: found, ref: ref}
 	}
+	return all, nil
+}
+
+// orderServers gives all servers an order, then waits until it is carried out, and shows them.
+func (e *env) orderServers(ctx context.Context, cl *client.Client, order api.PowerOrder, p patience, all []ordered) error {
+	answered := e.noteWaiting()
+	err := giveOrders(ctx, cl, order, all)
 	answered()
+	if err != nil {
+		return err
+	}
 	if p.isWaiting() {
 		for n := range all {
 			if err := awaitOrder(ctx, cl, order, &all[n], p.timeout); err != nil {
@@ -112,6 +126,31 @@ func (e *env) orderServers(ctx context.Context, cl *client.Client, order api.Pow
 		}
 	}
 	return e.showOrdered(all, order, p.isWaiting())
+}
+
+// giveOrders gives all servers an order, some at a time, and returns the first refusal. After one no
+// further ones are given.
+func giveOrders(ctx context.Context, cl *client.Client, order api.PowerOrder, all []ordered) error {
+	var wg sync.WaitGroup
+	slots, refusals := make(chan struct{}, ordersAtOnce), make([]error, len(all))
+	var refused atomic.Bool
+	for n := range all {
+		slots <- struct{}{}
+		if refused.Load() {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			o := &all[n]
+			err := o.look(ctx, func(ctx context.Context) (rest.Server, error) { return cl.OrderServer(ctx, o.server.ID, order) })
+			if err != nil {
+				refused.Store(true)
+				refusals[n] = nameSubject("server "+o.ref, err)
+			}
+		})
+	}
+	wg.Wait()
+	return cmp.Or(refusals...)
 }
 
 // awaitOrder waits until a server is as an order wants it, or cannot be.
