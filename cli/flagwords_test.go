@@ -21,7 +21,7 @@ import (
 // noFlags are words of refusals that look like fields and have no flag, with what they are for a user of the command line.
 var noFlags = map[string]string{
 	"name": "an argument, or --name", "hosts": "arguments, or --host", "groups": "of a file", "rules": "of a file", "count": "of a group", "class": "no user gives it",
-	"active": "the command line always gives one that is allowed", "marker": "the client gives it", "level": "an argument", "limits": "arguments",
+	"active": "the command line always gives one that is allowed", "marker": "the client gives it", "after": "the client gives it", "limit": "the client gives it", "level": "an argument", "limits": "arguments",
 	"scheduler": "the whole body", "command": "what is behind --", "leases": "no field", "servers": "no field", "volumes": "no field",
 	"server_id": "an argument", "zone.name": "an argument", "project": "an argument",
 	"os": "os:scheduler_hints, which the command line never gives", "scheduler_hints": "its fields have flags, see TestFieldsHaveFlags", "attach_to": "of a file", "volume.attach_to": "of a file", "allocation_ratio": "an option of an inventory",

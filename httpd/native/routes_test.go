@@ -73,7 +73,7 @@ var rows = map[string]row{
 	"GET /servers/{id}":    {target: "/servers/id-web", role: api.RoleReader, status: 200},
 	"DELETE /servers/{id}": {target: "/servers/id-web", role: api.RoleMember, status: 204, leader: true},
 
-	"GET /servers/{id}/output": {target: "/servers/id-far/output", role: api.RoleReader, status: 200, leader: true, asks: true},
+	"GET /servers/{id}/output":   {target: "/servers/id-far/output", role: api.RoleReader, status: 200, leader: true, asks: true},
 	"POST /servers/{id}/stop":    {target: "/servers/id-web/stop", role: api.RoleMember, status: 202, leader: true},
 	"POST /servers/{id}/start":   {target: "/servers/id-web/start", role: api.RoleMember, status: 202, leader: true},
 	"POST /servers/{id}/restart": {target: "/servers/id-web/restart", role: api.RoleMember, status: 202, leader: true},
