@@ -108,6 +108,9 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.OrderServer(ctx, "i-1", api.PowerStart)) },
 		func() error { return do(c.OrderServer(ctx, "i-1", api.PowerRestart)) },
 		func() error {
+			return do(c.ServerOutput(ctx, "i-1", client.OutputQuery{Stream: api.Stderr, After: new(uint64(0)), Limit: 9}))
+		},
+		func() error {
 			s := rest.VolumeCreate{Name: "data", Metadata: map[string]string{"a": "b"}, VolumeSpec: rest.VolumeSpec{Size: 10, Type: "fast", Class: "CUSTOM_SSD"}}
 			return do(c.CreateVolume(ctx, s, "my-key"))
 		},
@@ -268,7 +271,7 @@ const echo = `{
   "flavor": {"name": "small"}, "flavors": [], "zone": {"name": "west"}, "zones": [], "host": {"name": "h1"}, "hosts": [],
   "members": [], "token": "text", "tokens": [], "roles": [], "role": {"name": "deployer"}, "agents": [], "config": {"plan_ttl": "1m0s", "host_grace": "10s"}, "holds": [],
   "scheduler": {"filters": [], "costs": []}, "known": {"filters": [], "costs": []}, "evacuation": {"movable": 1}, "plan": {"hosts": []}, "losses": {"zone": "west"}, "lost": {"host": "h1"}, "relinked": {"zone": "west"},
-  "authority": {"phase": "stable"}, "upgrade": {"phase": "finished"}, "binding": {"id": "b-1"}, "bindings": [], "audit": [],
+  "authority": {"phase": "stable"}, "upgrade": {"phase": "finished"}, "binding": {"id": "b-1"}, "bindings": [], "audit": [], "output": {"stream": "stderr", "data": ""},
   "aggregate": {"name": "rack1"}, "aggregates": [], "availability_zones": [], "server_group": {"name": "apart"}, "server_groups": [],
   "explanation": {"reservation_id": "r-1"}, "webhook": {"name": "pager"}, "webhooks": [], "quota": {"project_id": "shop"}, "quotas": [{"project_id": "shop"}], "capacity": {"zones": []}, "resource_providers": [], "resource_classes": [], "traits": [],
   "resource_provider_generation": 3, "inventories": {}, "allocations": {}, "usages": {}, "allocation_requests": []
