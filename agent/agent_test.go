@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -150,6 +151,64 @@ func TestAStopOfWhatIsNotHereIsInTheJournal(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 1, strings.Count(string(journal), `"event":"`+eventAbsent+`","host":"id-of-host-0001","instance":"a"`), "%s", journal)
 	})
+}
+
+// haunted is a driver on whose machine another agent has started an instance, until a call ends that.
+type haunted struct {
+	*fake.Driver
+	mu    sync.Mutex // guards what follows
+	stray api.InstanceID
+	calls []string
+}
+
+func (d *haunted) HasStray(id api.InstanceID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stray == id
+}
+
+func (d *haunted) end(call string, id api.InstanceID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls = append(d.calls, call+" "+string(id))
+	if d.stray == id {
+		d.stray = ""
+	}
+}
+
+func (d *haunted) Stop(ctx context.Context, id api.InstanceID) error {
+	d.end("stop", id)
+	return d.Driver.Stop(ctx, id)
+}
+
+func (d *haunted) Halt(ctx context.Context, id api.InstanceID) error {
+	d.end("halt", id)
+	return d.Driver.Halt(ctx, id)
+}
+
+// TestWhatAnotherAgentHasStartedIsEnded: what is to end and is not in the driver's list is ended by the driver if it runs all the same;
+// only then is it said to be gone.
+func TestWhatAnotherAgentHasStartedIsEnded(t *testing.T) {
+	for _, c := range []struct {
+		work api.Workload
+		call string
+		is   api.Status
+	}{
+		{stopping("a"), "stop a", api.StatusDeleted},
+		{api.Workload{Instance: "a", Halt: true}, "halt a", api.StatusShutoff},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			z, d := newZone(), &haunted{Driver: fake.New(fake.Options{}), stray: "a"}
+			defer run(t, config(z, d, 1))()
+			z.set("host-0001", c.work, stopping("b"))
+			settle()
+			assert.Equal(t, c.is, z.of("a"))
+			assert.Equal(t, api.StatusDeleted, z.of("b"))
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			assert.Equal(t, []string{c.call}, d.calls, "b is not here at all")
+		})
+	}
 }
 
 func TestSlowStartIsLookedUp(t *testing.T) {

@@ -61,6 +61,15 @@ func (e *entry) isDoomed() bool { return e.lapsed || e.overdue }
 // isGone reports whether e is known to be absent.
 func (e *entry) isGone() bool { return e.have == "" || e.have == api.StatusDeleted }
 
+// isStray reports whether e is to end, and something of it runs that another agent of this machine has started.
+func (e *entry) isStray(d driver.Driver) bool {
+	if e.have != "" || !e.listed || e.busy || !e.work.Stop && !e.work.Halt {
+		return false
+	}
+	strays, ok := d.(driver.StrayFinder)
+	return ok && strays.HasStray(e.work.Instance)
+}
+
 // isWanted reports whether e should run according to the zone's newest list.
 func (e *entry) isWanted() bool { return e.listed && !e.work.Stop }
 
@@ -169,6 +178,9 @@ func (b *ledger) placeEntry(e *entry) {
 	h := b.hosts[e.host]
 	if h == nil || h.entries[e.work.Instance] != e {
 		return // from an earlier ledger
+	}
+	if e.isStray(h.driver) && b.known[h.driver] {
+		e.have = api.StatusActive
 	}
 	// A stop of an instance that is not here is already done.
 	if e.listed && e.work.Stop && e.have == "" && !e.busy && !e.isDoomed() && b.known[h.driver] {

@@ -99,6 +99,12 @@ type Driver interface {
 	Describe() string
 }
 
+// StrayFinder is a driver that may find what runs of an instance and is not in its List, because another agent of this machine has started it.
+// Start and Stop of the instance end that.
+type StrayFinder interface {
+	HasStray(id api.InstanceID) bool
+}
+
 // Reason returns err's text as a fault to report: valid UTF-8 on one line, of
 // at most api.FaultMaxBytes bytes, cut where a character begins.
 func Reason(err error) string {

@@ -252,3 +252,11 @@ func (s *Saga) WaitDecision(ctx context.Context, b *state.Boot, wait time.Durati
 		return b.Decision != api.DecisionPending
 	})
 }
+
+// newsTopic returns what is touched when an instance changes, of a boot here or of a parent.
+func newsTopic(i *api.Instance) state.Topic {
+	if i.Origin != "" {
+		return state.ChangesTopic(i.Origin)
+	}
+	return state.BootTopic(i.Project, i.Reservation)
+}

@@ -90,13 +90,9 @@ func (s *Saga) powerBelow(ctx context.Context, i *api.Instance, q *api.PowerCall
 
 // awaitNews waits until the child of an instance has reported a change of it; for powerSeenMax at most.
 func (s *Saga) awaitNews(ctx context.Context, i *api.Instance) {
-	topic := state.BootTopic(i.Project, i.Reservation)
-	if i.Origin != "" {
-		topic = state.ChangesTopic(i.Origin)
-	}
 	ctx, cancel := context.WithTimeout(ctx, powerSeenMax)
 	defer cancel()
-	_, _ = s.zone.Store().WaitFor(ctx, topic, func(v *state.State) bool { // what is not seen in time comes later
+	_, _ = s.zone.Store().WaitFor(ctx, newsTopic(i), func(v *state.State) bool { // what is not seen in time comes later
 		now, ok := v.Instance(i.ID)
 		return !ok || now.ModIndex != i.ModIndex
 	})

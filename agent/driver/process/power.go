@@ -15,8 +15,11 @@ import (
 // driver.Driver.
 func (d *Driver) Halt(ctx context.Context, id api.InstanceID) error {
 	i, r, leave, err := d.takeTurn(ctx, id)
-	if err != nil || i == nil {
+	if err != nil {
 		return err
+	}
+	if i == nil {
+		return d.endStrays(ctx, id)
 	}
 	defer leave()
 	if r.Volume || r.Status != api.StatusActive {

@@ -58,8 +58,11 @@ func (d *Driver) takeTurn(ctx context.Context, id api.InstanceID) (i *instance, 
 
 func (d *Driver) stopInstance(ctx context.Context, id api.InstanceID, first unix.Signal, grace time.Duration) error {
 	i, r, leave, err := d.takeTurn(ctx, id)
-	if err != nil || i == nil {
+	if err != nil {
 		return err
+	}
+	if i == nil {
+		return d.endStrays(ctx, id)
 	}
 	defer leave()
 	if !r.Volume {

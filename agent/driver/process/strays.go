@@ -28,6 +28,9 @@ func (d *Driver) findStrays() error {
 		}
 		d.strays[id] = append(d.strays[id], owner)
 	}
+	if len(d.strays) > 0 {
+		d.conf.Log.Warn("instances of agents with other folders run on this machine; those that the zone lists here are ended first", "instances", len(d.strays))
+	}
 	return nil
 }
 
@@ -49,14 +52,21 @@ func readMark(pid int) (owner string, id api.InstanceID, ok bool) {
 	return "", "", false
 }
 
-// endStrays ends what findStrays has found of an instance, before it is started here: the zone wants it once. A process that names an
-// instance which is not its own is ended too, and nothing else.
+// HasStray implements driver.StrayFinder.
+func (d *Driver) HasStray(id api.InstanceID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.strays[id]) > 0
+}
+
+// endStrays ends what findStrays has found of an instance that is to be started here, because the zone wants it once, or to be stopped.
+// A process that names an instance which is not its own is ended too, and nothing else.
 func (d *Driver) endStrays(ctx context.Context, id api.InstanceID) error {
 	d.mu.Lock()
 	owners := d.strays[id]
 	d.mu.Unlock()
 	for _, owner := range owners {
-		d.conf.Log.WarnContext(ctx, "the instance runs already, started by an agent with another folder; that is ended before it is started here", "instance", id)
+		d.conf.Log.WarnContext(ctx, "what runs of the instance for an agent with another folder is ended", "instance", id)
 		other := &Driver{conf: d.conf, groups: d.groups, boot: d.boot}
 		other.groups.owner = owner
 		if err := other.killAll(ctx, record{Instance: id}); err != nil {

@@ -57,6 +57,24 @@ func TestAnInstanceOfAnotherFolderRunsOnce(t *testing.T) {
 	}
 }
 
+// TestAStrayIsStopped: an agent that joined again is told to stop what it does not know.
+func TestAStrayIsStopped(t *testing.T) {
+	dir := t.TempDir()
+	first, err := Open(t.Context(), Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	w, other := sleeper(), sleeper()
+	require.NoError(t, first.Start(t.Context(), "h", w))
+	require.NoError(t, first.Start(t.Context(), "h", other))
+	require.NoError(t, first.Close())
+	t.Cleanup(func() { sweep(t, dir) })
+	second := open(t, t.TempDir(), "")
+	assert.True(t, second.HasStray(w.Instance))
+	require.NoError(t, second.Stop(t.Context(), w.Instance))
+	assert.Zero(t, living(t, w.Instance))
+	assert.False(t, second.HasStray(w.Instance))
+	assert.Equal(t, 1, living(t, other.Instance))
+}
+
 // TestOwnInstancesAreNoStrays: those that a driver finds again are its own.
 func TestOwnInstancesAreNoStrays(t *testing.T) {
 	dir := t.TempDir()
