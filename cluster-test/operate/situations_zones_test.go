@@ -109,7 +109,7 @@ func aboutLostHosts() []situation {
 				delete(w.watched, "h1")
 			},
 			alert: "BerthHostsDown",
-			sign:  symptom{place{at: "node-1", line: "berth agent list --no-headers"}, `(?m)^agent-h1 .*Z +yes `},
+			sign:  symptom{place{at: "node-1", line: "berth agent list --no-headers"}, `(?m)^agent-h1 .*Z .*ms +yes `},
 			books: []book{down, {section: "BerthHostsDown", step: host("systemctl stop berth-agent", "h1"), fill: map[string]string{"AGENT": "agent-h1", "HOST": "h1"}}},
 		},
 	}
