@@ -224,7 +224,7 @@ func BenchmarkPrune(b *testing.B) {
 			prune := command.Prune{Stamp: at(start), Before: start + 1, Limit: 10_000}
 			b.ReportAllocs()
 			for b.Loop() {
-				c := s.Clone() // a prune makes no claims, so that it can be applied to a view
+				c := NewDraft(s.Clone()).s
 				c.Apply(c.Index()+1, prune)
 				if c.instances.Len() != s.instances.Len()-benchInstances {
 					b.Fatal("pruned another number of instances")

@@ -30,7 +30,7 @@ type chosen struct {
 }
 
 func (s *bindingsBook) tables(into []table.Table) []table.Table {
-	return append(s.quotasBook.tables(into), &s.bindings, &s.active, &s.past, &s.chosen)
+	return append(s.quotasBook.tables(into), table.Of(&s.bindings), table.Of(&s.active), &s.past, table.Of(&s.chosen))
 }
 
 func (s *bindingsBook) sections() []section {

@@ -77,7 +77,7 @@ var changers = []string{
 	"Set", "Insert", "Delete", "Place", "Restore", "Lend", "Return", "Release", "Put", "Remove", "Bump", "Advance", "SetGeneration",
 }
 
-// changed returns the fields of s that a method changes: s.x.Set and its like, &s.x as an
+// changed returns the fields of s that a method changes: s.x.Set and its like, s.x as an
 // argument of addTally, and s.x on the left of an assignment.
 func changed(f *ast.FuncDecl) (fields []string) {
 	field := func(e ast.Expr) {
@@ -98,7 +98,7 @@ func changed(f *ast.FuncDecl) (fields []string) {
 				field(sel.X)
 			}
 			if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "addTally" {
-				field(n.Args[0].(*ast.UnaryExpr).X) //nolint:forcetypeassert // the address of a table
+				field(n.Args[0])
 			}
 		}
 		return true

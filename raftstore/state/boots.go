@@ -27,7 +27,7 @@ type bootsBook struct {
 }
 
 func (s *bootsBook) tables(into []table.Table) []table.Table {
-	return append(s.sagaBook.tables(into), &s.boots, &s.keys, &s.queue, &s.endedBoots)
+	return append(s.sagaBook.tables(into), table.Of(&s.boots), table.Of(&s.keys), table.Of(&s.queue), &s.endedBoots)
 }
 
 func (s *bootsBook) sections() []section {

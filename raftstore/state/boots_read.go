@@ -63,11 +63,11 @@ func (s *bootsBook) FindBoot(ok func(*Boot) bool) *Boot {
 }
 
 // UndecidedBoots returns the boots without a decision, by key.
-func (s *bootsBook) UndecidedBoots() []*Boot { return pickRecords(&s.undecided, &s.boots) }
+func (s *bootsBook) UndecidedBoots() []*Boot { return pickRecords(&s.undecided, s.boots) }
 
 // UndecidedBoot returns the boot with a key, if it has no decision.
 func (s *bootsBook) UndecidedBoot(key string) (*Boot, bool) {
-	return pickRecord(&s.undecided, &s.boots, key)
+	return pickRecord(&s.undecided, s.boots, key)
 }
 
 // AllBootsPage returns boots of all projects, by project and reservation id. The marker is those of the last one, with

@@ -2,6 +2,7 @@ package state
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,18 +48,15 @@ func shared(t *testing.T, was, is reflect.Value) (count int) {
 
 // treeOf returns the tree in a table, the zero Value if v is none.
 func treeOf(v reflect.Value) reflect.Value {
-	for v.Kind() == reflect.Struct && !v.FieldByName("isoid").IsValid() {
-		if v.NumField() == 0 {
+	for v.Kind() != reflect.Struct || !v.FieldByName("isoid").IsValid() {
+		switch {
+		case v.Kind() == reflect.Interface && !v.IsNil(): // a Map, or the tree in a Set
+			v = v.Elem().Elem()
+		case v.Kind() == reflect.Struct && v.NumField() > 0 && slices.Contains([]string{"BTreeG", "keys", "tree"}, v.Type().Field(0).Name):
+			v = reflect.Indirect(v.Field(0))
+		default:
 			return reflect.Value{}
 		}
-		next := v.Field(0)
-		if name := v.Type().Field(0).Name; name != "Map" && name != "keys" && name != "tree" {
-			return reflect.Value{}
-		}
-		v = next
-	}
-	if v.Kind() != reflect.Struct {
-		return reflect.Value{}
 	}
 	return v
 }

@@ -21,7 +21,7 @@ func NewDraft(v *State) *Draft {
 	var mine, theirs [tablesMax]table.Table
 	from := v.tables(mine[:0])
 	for i, t := range c.tables(theirs[:0]) {
-		t.CopyFinal(from[i])
+		t.SetCopy(from[i])
 	}
 	c.hostTable, c.view = v.Hosts().Copy(), capacity.View{}
 	c.limits = limitsAt(api.FormNewest)

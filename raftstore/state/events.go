@@ -18,7 +18,7 @@ type eventsBook struct {
 }
 
 func (s *eventsBook) tables(into []table.Table) []table.Table {
-	return append(s.leasesBook.tables(into), &s.events, &s.webhooks)
+	return append(s.leasesBook.tables(into), &s.events, table.Of(&s.webhooks))
 }
 
 func (s *eventsBook) sections() []section {

@@ -328,17 +328,17 @@ func checkBuilt(tb require.TestingT, s *State) {
 	require.Equal(tb, fresh.held.Values(), s.held.Values(), "held")
 	require.Equal(tb, fresh.keys.Keys(), s.keys.Keys(), "keys")
 	require.Equal(tb, fresh.seriesKeys.Keys(), s.seriesKeys.Keys(), "seriesKeys")
-	for name, pair := range map[string][2]*table.Map[api.LeaseID]{
-		"leaseOf": {&s.leaseOf, &fresh.leaseOf}, "reservedBy": {&s.reservedBy, &fresh.reservedBy}, "leaseKeys": {&s.leaseKeys, &fresh.leaseKeys},
+	for name, pair := range map[string][2]table.Map[api.LeaseID]{
+		"leaseOf": {s.leaseOf, fresh.leaseOf}, "reservedBy": {s.reservedBy, fresh.reservedBy}, "leaseKeys": {s.leaseKeys, fresh.leaseKeys},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)
 	}
 	require.Equal(tb, fresh.byName.Keys(), s.byName.Keys(), "byName")
 	require.Equal(tb, fresh.byName.Values(), s.byName.Values(), "byName")
-	for name, pair := range map[string][2]*table.Map[int]{
-		"members": {&s.members, &fresh.members}, "tenants": {&s.tenants, &fresh.tenants},
-		"tombstones": {&s.tombstones, &fresh.tombstones}, "promised": {&s.promised, &fresh.promised}, "leased": {&s.leased, &fresh.leased},
+	for name, pair := range map[string][2]table.Map[int]{
+		"members": {s.members, fresh.members}, "tenants": {s.tenants, fresh.tenants},
+		"tombstones": {s.tombstones, fresh.tombstones}, "promised": {s.promised, fresh.promised}, "leased": {s.leased, fresh.leased},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)

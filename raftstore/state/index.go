@@ -18,7 +18,7 @@ type Page struct {
 func joinKey[A, B ~string](a A, b B) string { return string(a) + "\x00" + string(b) }
 
 // addTally adds n to a count. A count of 0 is not kept.
-func addTally(t *table.Map[int], k string, n int) {
+func addTally(t table.Map[int], k string, n int) {
 	old, _ := t.Get(k)
 	if old+n == 0 {
 		t.Delete(k)
@@ -38,7 +38,7 @@ func eachOn(index *table.Set, id api.HostID, visit func(api.InstanceID)) {
 	})
 }
 
-func pickRecords[V any](index *table.Set, from *table.Map[V]) []V {
+func pickRecords[V any](index *table.Set, from table.Map[V]) []V {
 	out := make([]V, 0, index.Len())
 	index.Scan(func(k string) bool {
 		if v, ok := from.Get(k); ok {
@@ -49,14 +49,14 @@ func pickRecords[V any](index *table.Set, from *table.Map[V]) []V {
 	return out
 }
 
-func pickRecord[V any](index *table.Set, from *table.Map[V], k string) (v V, ok bool) {
+func pickRecord[V any](index *table.Set, from table.Map[V], k string) (v V, ok bool) {
 	if index.Contains(k) {
 		v, ok = from.Get(k)
 	}
 	return v, ok
 }
 
-func firstKeys[V any](t *table.Map[V], limit int, ok func(V) bool) []string {
+func firstKeys[V any](t table.Map[V], limit int, ok func(V) bool) []string {
 	var out []string
 	t.Scan(func(k string, v V) bool {
 		if ok(v) && len(out) < limit {

@@ -37,8 +37,8 @@ type leasesBook struct {
 }
 
 func (s *leasesBook) tables(into []table.Table) []table.Table {
-	return append(s.bootsBook.tables(into), &s.leases, &s.byProject, &s.sharedWith, &s.leaseOf, &s.reservedBy, &s.leaseKeys, &s.due, &s.endedLeases,
-		&s.series, &s.seriesKeys, &s.bySeries, &s.leaseEnds)
+	return append(s.bootsBook.tables(into), table.Of(&s.leases), &s.byProject, &s.sharedWith, table.Of(&s.leaseOf), table.Of(&s.reservedBy), table.Of(&s.leaseKeys), &s.due, &s.endedLeases,
+		table.Of(&s.series), table.Of(&s.seriesKeys), &s.bySeries, table.Of(&s.leaseEnds))
 }
 
 func (s *leasesBook) sections() []section {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/raftstore/state/table"
 )
 
 // What is due happens in the order of time, whatever entry moves the zone's time past it. At
@@ -81,29 +82,32 @@ func (s *leasesBook) nextStep() step {
 	if i := s.nextEnd(); i != nil {
 		next = step{i.Window.End, rankWindowEnd, func() { s.endWindow(i) }}
 	}
-	s.closings.Scan(func(k string) bool {
-		if i, ok := s.instances.Get(k[8:]); ok {
-			if p := (step{closingOf(i), rankClosing, func() { s.closeRoom(i) }}); p.before(next) {
-				next = p
-			}
+	if i := s.firstOf(&s.closings); i != nil {
+		if p := (step{closingOf(i), rankClosing, func() { s.closeRoom(i) }}); p.before(next) {
+			next = p
 		}
-		return false
-	})
-	s.begins.Scan(func(k string) bool {
-		if i, ok := s.instances.Get(k[8:]); ok {
-			if p := (step{i.Window.Start, rankSlotStart, func() { s.beginSlot(i) }}); p.before(next) {
-				next = p
-			}
+	}
+	if i := s.firstOf(&s.begins); i != nil {
+		if p := (step{i.Window.Start, rankSlotStart, func() { s.beginSlot(i) }}); p.before(next) {
+			next = p
 		}
-		return false
-	})
-	s.due.Scan(func(k string) bool {
+	}
+	if k, ok := s.due.Min(); ok {
 		if p, ok := s.stepOf(k); ok && p.before(next) {
 			next = p
 		}
-		return false
-	})
+	}
 	return next
+}
+
+// firstOf returns the first instance of an index of times and instances; nil for none.
+func (s *leasesBook) firstOf(index *table.Set) *api.Instance {
+	k, _ := index.Min()
+	if k == "" {
+		return nil
+	}
+	i, _ := s.instances.Get(k[8:])
+	return i
 }
 
 // stepOf returns the step of an event of a lease.

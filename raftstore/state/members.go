@@ -37,7 +37,7 @@ type membersBook struct {
 }
 
 func (s *membersBook) tables(into []table.Table) []table.Table {
-	return append(into, &s.nodes, &s.tokens, &s.joins, &s.agents, &s.roles, &s.flavors, &s.links)
+	return append(into, table.Of(&s.nodes), table.Of(&s.tokens), table.Of(&s.joins), table.Of(&s.agents), table.Of(&s.roles), table.Of(&s.flavors), table.Of(&s.links))
 }
 
 func (s *membersBook) sections() []section {
@@ -172,7 +172,7 @@ func (s *membersBook) nodeRemove(c command.NodeRemove) {
 	if knew {
 		s.touchTopic(Everything)
 	}
-	for _, k := range firstKeys(&s.joins, s.joins.Len(), func(t *api.JoinToken) bool {
+	for _, k := range firstKeys(s.joins, s.joins.Len(), func(t *api.JoinToken) bool {
 		return t.Kind == api.JoinNode && t.Name == string(c.ID)
 	}) {
 		t, _ := s.joins.Delete(k)
@@ -323,13 +323,13 @@ func (s *membersBook) Flavors() []*api.Flavor { return s.flavors.Values() }
 // pruneTokens deletes expired tokens and join tokens, and agents whose certificate has expired.
 // It scans these tables, which have at most limits.tokens or limits.agents rows each.
 func (s *membersBook) pruneTokens(c command.Prune) {
-	for _, k := range firstKeys(&s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before }) {
+	for _, k := range firstKeys(s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before }) {
 		s.joins.Delete(k)
 	}
-	for _, k := range firstKeys(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before }) {
+	for _, k := range firstKeys(s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before }) {
 		s.tokens.Delete(k)
 	}
-	for _, k := range firstKeys(&s.agents, c.Limit, func(a *api.Agent) bool { return max(a.Issued(), a.Revoked).Add(s.limits.agentAge) < c.Before }) {
+	for _, k := range firstKeys(s.agents, c.Limit, func(a *api.Agent) bool { return max(a.Issued(), a.Revoked).Add(s.limits.agentAge) < c.Before }) {
 		s.agents.Delete(k)
 	}
 }

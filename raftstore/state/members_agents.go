@@ -61,7 +61,7 @@ func (s *membersBook) revokeAgent(id api.AgentID) Result {
 	a := *old
 	a.Revoked = s.now
 	s.agents.Set(string(id), &a)
-	for _, k := range firstKeys(&s.joins, s.joins.Len(), func(t *api.JoinToken) bool {
+	for _, k := range firstKeys(s.joins, s.joins.Len(), func(t *api.JoinToken) bool {
 		return t.Kind == api.JoinAgent && t.Name == string(id)
 	}) {
 		s.joins.Delete(k)

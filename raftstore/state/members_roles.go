@@ -35,7 +35,7 @@ func (s *membersBook) roleDelete(c command.RoleDelete) Result {
 	if _, ok := s.roles.Get(string(c.Name)); !ok {
 		return refuseWith(api.CodeNotFound, "no role %q", string(c.Name))
 	}
-	n := len(firstKeys(&s.tokens, s.tokens.Len(), func(t *api.Token) bool { return slices.Contains(t.Roles, c.Name) }))
+	n := len(firstKeys(s.tokens, s.tokens.Len(), func(t *api.Token) bool { return slices.Contains(t.Roles, c.Name) }))
 	if n > 0 {
 		return refuseWith(api.CodeConflict, "%d tokens have the role %q; delete them first", n, string(c.Name))
 	}

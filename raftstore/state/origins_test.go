@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -149,24 +150,26 @@ type entries map[string]any
 
 // tablesByName returns the entries of each keyed table of a state.
 func tablesByName(s *State) map[string]entries {
-	names := map[uintptr]string{}
-	var name func(v reflect.Value)
-	name = func(v reflect.Value) {
-		for i := range v.NumField() {
-			if v.Type().Field(i).Anonymous { // the book below
-				name(v.Field(i))
-				continue
-			}
-			names[v.Field(i).UnsafeAddr()] = v.Type().Field(i).Name
-		}
-	}
-	name(reflect.ValueOf(s).Elem())
 	out := map[string]entries{}
-	for _, t := range s.tables(nil) {
-		v := reflect.ValueOf(t)
-		keyed, ok := t.(interface{ Keys() []string })
+	addTables(reflect.ValueOf(s).Elem(), out)
+	return out
+}
+
+// addTables adds the entries of the keyed tables among the fields of a book.
+func addTables(book reflect.Value, out map[string]entries) {
+	for i := range book.NumField() {
+		field := book.Type().Field(i)
+		if field.Anonymous { // the book below
+			addTables(book.Field(i), out)
+			continue
+		}
+		v := reflect.NewAt(field.Type, unsafe.Pointer(book.Field(i).UnsafeAddr())) // it may be read
+		if v.Elem().Kind() == reflect.Interface {
+			v = v.Elem()
+		}
+		keyed, ok := v.Interface().(interface{ Keys() []string })
 		if !ok {
-			continue // it has an order, and no keys
+			continue // no table, or one that has an order and no keys
 		}
 		in := entries{}
 		for i, k := range keyed.Keys() {
@@ -180,9 +183,8 @@ func tablesByName(s *State) map[string]entries {
 				in[k] = &copied
 			}
 		}
-		out[names[v.Pointer()]] = in
+		out[field.Name] = in
 	}
-	return out
 }
 
 // since returns the entries that are not, or not the same, in an earlier state.

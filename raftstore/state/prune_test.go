@@ -15,15 +15,15 @@ import (
 // checkPruned compares what a prune has deleted with what a scan of all records
 // finds.
 func checkPruned(tb require.TestingT, before, after *State, c command.Prune) {
-	s := before.Clone() // only records are deleted from it
+	s := NewDraft(before).s // only records are deleted from it
 	cut := func(origin api.LinkID) api.Instant {
 		if origin != "" {
 			return c.BeforeAbroad
 		}
 		return c.Before
 	}
-	deleteFirst(&s.instances, c.Limit, func(i *api.Instance) bool { return !i.Live() && i.Updated < cut(i.Origin) })
-	deleteFirst(&s.holds, c.Limit, func(h *Hold) bool {
+	deleteFirst(s.instances, c.Limit, func(i *api.Instance) bool { return !i.Live() && i.Updated < cut(i.Origin) })
+	deleteFirst(s.holds, c.Limit, func(h *Hold) bool {
 		before := cut(h.Origin)
 		if h.neverArrived() {
 			before = max(before, c.BeforeDead)
@@ -31,10 +31,10 @@ func checkPruned(tb require.TestingT, before, after *State, c command.Prune) {
 		open := h.Origin == "" && s.undecided.Contains(joinKey(h.Request.Project, h.Request.Reservation))
 		return h.Decision != api.DecisionPending && h.Updated < before && h.isSettled() && !open && !s.anyLeft(h)
 	})
-	deleteFirst(&s.boots, c.Limit, func(b *Boot) bool { return b.Final() && b.Updated < c.Before && !s.anyHold(b) && !s.isRequeued(b) })
-	deleteFirst(&s.plans, c.Limit, func(p planUse) bool { return p.Expires < c.Before })
-	deleteFirst(&s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before })
-	deleteFirst(&s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before })
+	deleteFirst(s.boots, c.Limit, func(b *Boot) bool { return b.Final() && b.Updated < c.Before && !s.anyHold(b) && !s.isRequeued(b) })
+	deleteFirst(s.plans, c.Limit, func(p planUse) bool { return p.Expires < c.Before })
+	deleteFirst(s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before })
+	deleteFirst(s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before })
 	for name, pair := range map[string][2][]string{
 		"instances": {s.instances.Keys(), after.instances.Keys()}, "holds": {s.holds.Keys(), after.holds.Keys()},
 		"boots": {s.boots.Keys(), after.boots.Keys()}, "plans": {s.plans.Keys(), after.plans.Keys()},
@@ -45,7 +45,7 @@ func checkPruned(tb require.TestingT, before, after *State, c command.Prune) {
 }
 
 // deleteFirst deletes the first records, by key and at most limit, that ok picks.
-func deleteFirst[V any](t *table.Map[V], limit int, ok func(V) bool) {
+func deleteFirst[V any](t table.Map[V], limit int, ok func(V) bool) {
 	for _, k := range firstKeys(t, limit, ok) {
 		t.Delete(k)
 	}
@@ -54,6 +54,7 @@ func deleteFirst[V any](t *table.Map[V], limit int, ok func(V) bool) {
 // TestPrunable compares it with a sort of all keys, at each limit.
 func TestPrunable(t *testing.T) {
 	var index table.Set
+	index.Init()
 	for n := range 200 {
 		index.Insert(prunableKey(endClass(n%3), api.Instant(n*7919%50-20), fmt.Sprintf("k%03d", n*37%200)))
 	}

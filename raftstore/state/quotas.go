@@ -20,7 +20,7 @@ type quotasBook struct {
 }
 
 func (s *quotasBook) tables(into []table.Table) []table.Table {
-	return append(s.stockBook.tables(into), &s.quotas, &s.usage, &s.lentTo)
+	return append(s.stockBook.tables(into), table.Of(&s.quotas), table.Of(&s.usage), table.Of(&s.lentTo))
 }
 
 func (s *quotasBook) sections() []section {

@@ -29,7 +29,7 @@ type sagaBook struct {
 
 func (s *sagaBook) tables(into []table.Table) []table.Table {
 	return append(s.workBook.tables(into),
-		&s.holds, &s.held, &s.plans, &s.undecided, &s.open, &s.prepared, &s.untold, &s.tombstones, &s.endedHolds, &s.expiringPlans)
+		table.Of(&s.holds), table.Of(&s.held), table.Of(&s.plans), &s.undecided, &s.open, &s.prepared, &s.untold, table.Of(&s.tombstones), &s.endedHolds, &s.expiringPlans)
 }
 
 func (s *sagaBook) sections() []section {

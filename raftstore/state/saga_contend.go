@@ -9,7 +9,7 @@ import (
 // OpenHolds returns the undecided holds with slots on own hosts, which other requests may
 // be waiting for: first those of parents, then this zone's own, each by key.
 func (s *sagaBook) OpenHolds() []*Hold {
-	all := append(pickRecords(&s.prepared, &s.holds), pickRecords(&s.open, &s.holds)...)
+	all := append(pickRecords(&s.prepared, s.holds), pickRecords(&s.open, s.holds)...)
 	return slices.DeleteFunc(all, func(h *Hold) bool { return len(h.Slots) == 0 })
 }
 

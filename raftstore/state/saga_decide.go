@@ -36,7 +36,7 @@ func (s *sagaBook) rememberAbort(c command.HoldDecide) Result {
 	}
 	h := &Hold{ID: c.ID, Origin: c.Origin, State: api.HoldReleased, Decision: api.DecisionAbort, Created: s.now, Updated: s.now}
 	s.putHold(h)
-	addTally(&s.tombstones, string(c.Origin), +1)
+	addTally(s.tombstones, string(c.Origin), +1)
 	return Result{Hold: h}
 }
 

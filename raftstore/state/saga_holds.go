@@ -162,7 +162,7 @@ func (s *sagaBook) loadHold(h *Hold) {
 	s.holds.Set(h.Key(), h)
 	s.holdTexts += h.textsOf()
 	if h.neverArrived() {
-		addTally(&s.tombstones, string(h.Origin), +1)
+		addTally(s.tombstones, string(h.Origin), +1)
 	}
 	if h.Decision != api.DecisionPending {
 		if !h.isSettled() {
@@ -220,13 +220,13 @@ func (s *sagaBook) HoldsFor(id api.HoldID) []*Hold {
 func (s *sagaBook) Holds() []*Hold { return s.holds.Values() }
 
 // UntoldHolds returns decided holds that some child has not confirmed, by key.
-func (s *sagaBook) UntoldHolds() []*Hold { return pickRecords(&s.untold, &s.holds) }
+func (s *sagaBook) UntoldHolds() []*Hold { return pickRecords(&s.untold, s.holds) }
 
 // UntoldHold returns the hold with a key, if it is decided and some child has not confirmed that.
-func (s *sagaBook) UntoldHold(key string) (*Hold, bool) { return pickRecord(&s.untold, &s.holds, key) }
+func (s *sagaBook) UntoldHold(key string) (*Hold, bool) { return pickRecord(&s.untold, s.holds, key) }
 
 // PreparedHolds returns holds that a parent has not decided, by key.
-func (s *sagaBook) PreparedHolds() []*Hold { return pickRecords(&s.prepared, &s.holds) }
+func (s *sagaBook) PreparedHolds() []*Hold { return pickRecords(&s.prepared, s.holds) }
 
 // giveBack releases the claims of a hold in a table.
 func (s *sagaBook) giveBack(t *capacity.Table, h *Hold) {

@@ -62,7 +62,7 @@ func (s *sagaBook) pruneHolds(c command.Prune) (owners []owner) {
 		s.holdTexts -= h.textsOf()
 		s.endedHolds.Delete(prunableKey(h.endClass(), h.Updated, k))
 		if h.neverArrived() {
-			addTally(&s.tombstones, string(h.Origin), -1)
+			addTally(s.tombstones, string(h.Origin), -1)
 		}
 		owners = append(owners, h.owner())
 	}

@@ -179,9 +179,9 @@ func (s *sagaBook) shortenHolds(slot api.InstanceID, end api.Instant) {
 // it.
 func (s *sagaBook) moveHolds(old, now api.InstanceID) {
 	for _, c := range []api.Class{api.Firm, api.Preemptible} {
-		promised := &s.promised
+		promised := s.promised
 		if c == api.Preemptible {
-			promised = &s.lent
+			promised = s.lent
 		}
 		if n, ok := promised.Get(string(old)); ok {
 			s.promiseWithin(now, c, n)

@@ -169,7 +169,7 @@ func TestSnapshotOfBeforePlacement(t *testing.T) {
 	w := newWorld(t)
 	w.ok(saying(w, "h1", []string{"CUSTOM_GPU"}, []string{"SSD"}))
 	old := w.s.Clone()
-	old.classes, old.traits = table.Map[api.Instant]{}, table.Map[api.Instant]{}
+	old.classes, old.traits = table.NewMap[api.Instant](), table.NewMap[api.Instant]()
 	twin := loaded(t, saved(t, old))
 	assert.Equal(t, saved(t, w.s), saved(t, twin))
 }

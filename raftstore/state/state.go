@@ -68,7 +68,7 @@ func (s *State) Clone() *State {
 	var mine, theirs [tablesMax]table.Table
 	from := s.tables(mine[:0])
 	for i, t := range c.tables(theirs[:0]) {
-		t.CopyFrom(from[i])
+		t.SetView(from[i])
 	}
 	c.hostTable, c.bumped, c.recheck, c.alike, c.touched, c.facts = nil, nil, nil, nil, nil, nil // a clone is for reading
 	c.view = s.Hosts()

@@ -46,7 +46,7 @@ type stockBook struct {
 
 func (s *stockBook) tables(into []table.Table) []table.Table {
 	return append(s.membersBook.tables(into),
-		&s.hosts, &s.work, &s.workLog, &s.byName, &s.providers, &s.children, &s.classes, &s.traits, &s.consumers, &s.byOwner, &s.draws, &s.properties, &s.aggregates,
+		table.Of(&s.hosts), &s.work, &s.workLog, table.Of(&s.byName), table.Of(&s.providers), &s.children, table.Of(&s.classes), table.Of(&s.traits), table.Of(&s.consumers), &s.byOwner, &s.draws, table.Of(&s.properties), table.Of(&s.aggregates),
 		&s.inAggregate)
 }
 
@@ -55,8 +55,8 @@ func (s *stockBook) sections() []section {
 	properties.form = api.FormFourth
 	return append(s.membersBook.sections(),
 		sectionOf("aggregates", s.aggregates.Values, s.loadAggregate),
-		sectionOf("classes", func() []Named { return namedList(&s.classes) }, func(n *Named) { s.classes.Set(n.Name, n.Created) }),
-		sectionOf("traits", func() []Named { return namedList(&s.traits) }, func(n *Named) { s.traits.Set(n.Name, n.Created) }),
+		sectionOf("classes", func() []Named { return namedList(s.classes) }, func(n *Named) { s.classes.Set(n.Name, n.Created) }),
+		sectionOf("traits", func() []Named { return namedList(s.traits) }, func(n *Named) { s.traits.Set(n.Name, n.Created) }),
 		sectionOf("hosts", s.savedHosts, s.loadHost),
 		sectionOf("providers", s.savedProviders, func(p *api.Provider) { s.storeProvider(nil, p) }),
 		sectionOf("consumers", s.consumers.Values, s.loadConsumer),

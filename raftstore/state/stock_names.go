@@ -23,7 +23,7 @@ func (s *stockBook) ResourceClasses() []Named {
 	for _, c := range api.StandardClasses() {
 		out = append(out, Named{Name: string(c)})
 	}
-	return append(out, namedList(&s.classes)...)
+	return append(out, namedList(s.classes)...)
 }
 
 // ResourceClass returns one class that the zone knows.
@@ -37,7 +37,7 @@ func (s *stockBook) ResourceClass(name api.ResourceClass) (Named, bool) {
 
 // Traits returns the traits that the zone knows, by name.
 func (s *stockBook) Traits() []Named {
-	out := namedList(&s.traits)
+	out := namedList(s.traits)
 	for _, t := range api.StandardTraits() {
 		out = append(out, Named{Name: t})
 	}
@@ -54,7 +54,7 @@ func (s *stockBook) Trait(name string) (Named, bool) {
 	return Named{Name: name, Created: created}, ok
 }
 
-func namedList(t *table.Map[api.Instant]) []Named {
+func namedList(t table.Map[api.Instant]) []Named {
 	out := make([]Named, 0, t.Len())
 	t.Scan(func(name string, created api.Instant) bool {
 		out = append(out, Named{Name: name, Created: created})

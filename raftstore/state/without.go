@@ -1,6 +1,9 @@
 package state
 
-import "berth/capacity"
+import (
+	"berth/capacity"
+	"berth/raftstore/state/table"
+)
 
 // Without returns a view of the zone in which the slots of some undecided holds are free. It
 // is for planning: records of holds and boots stay as they are.
@@ -12,7 +15,7 @@ func (s *State) Without(holds []*Hold) *State {
 			s.giveBack(t, h)
 		}
 	})
-	c.lentTo.CopyFinal(&s.lentTo)
+	table.Of(&c.lentTo).SetCopy(table.Of(&s.lentTo))
 	for _, h := range holds {
 		c.countLentBy(h, false)
 		for _, sl := range h.Slots {

@@ -44,7 +44,7 @@ type workBook struct {
 
 func (s *workBook) tables(into []table.Table) []table.Table {
 	return append(s.bindingsBook.tables(into),
-		&s.instances, &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.begins, &s.closings, &s.waiting, &s.within, &s.promised, &s.lent, &s.lending, &s.leased, &s.keeping, &s.reserved, &s.unended, &s.members, &s.tenants, &s.groups,
+		table.Of(&s.instances), &s.byTenant, &s.byRes, &s.byHost, &s.byTarget, &s.changes, &s.ends, &s.begins, &s.closings, &s.waiting, &s.within, table.Of(&s.promised), table.Of(&s.lent), &s.lending, table.Of(&s.leased), &s.keeping, &s.reserved, &s.unended, table.Of(&s.members), table.Of(&s.tenants), table.Of(&s.groups),
 		&s.endedInstances)
 }
 

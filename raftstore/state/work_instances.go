@@ -376,7 +376,7 @@ func (s *workBook) listSlot(i *api.Instance) {
 	}
 	if i.Reserved && i.Live() {
 		s.reserved.Insert(reservedKey(i))
-		addTally(&s.leased, string(i.Origin), +1)
+		addTally(s.leased, string(i.Origin), +1)
 	}
 	if i.Within != "" && i.Host != "" && i.Live() {
 		s.within.Insert(joinKey(i.Within, i.ID))
@@ -391,7 +391,7 @@ func (s *workBook) unlistSlot(i *api.Instance) {
 	s.unlistWaiting(i)
 	if s.reserved.Contains(reservedKey(i)) {
 		s.reserved.Delete(reservedKey(i))
-		addTally(&s.leased, string(i.Origin), -1)
+		addTally(s.leased, string(i.Origin), -1)
 	}
 	s.within.Delete(joinKey(i.Within, i.ID))
 }

@@ -152,11 +152,11 @@ func (s *workBook) inReservation(t api.Tenant, r api.ReservationID) []*api.Insta
 
 // UnendedInstances returns the instances abroad whose zone must still be told to end them,
 // by id.
-func (s *workBook) UnendedInstances() []*api.Instance { return pickRecords(&s.unended, &s.instances) }
+func (s *workBook) UnendedInstances() []*api.Instance { return pickRecords(&s.unended, s.instances) }
 
 // UnendedInstance returns the instance with an id, if its zone must still be told to end it.
 func (s *workBook) UnendedInstance(id string) (*api.Instance, bool) {
-	return pickRecord(&s.unended, &s.instances, id)
+	return pickRecord(&s.unended, s.instances, id)
 }
 
 // RoomUse is how one resource class is used on own hosts, as far as leases and preemptibles have it.

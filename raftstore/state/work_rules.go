@@ -30,10 +30,10 @@ func memberKey(t api.Tenant, rule string, at place) string {
 // countMembers adds n to the members of some rules at a place, and to those of the tenant.
 func (s *workBook) countMembers(t api.Tenant, rules []string, at place, n int) {
 	for _, rule := range rules {
-		addTally(&s.members, memberKey(t, rule, at), n)
+		addTally(s.members, memberKey(t, rule, at), n)
 	}
 	if id, own := at.host(); own {
-		addTally(&s.tenants, joinKey(tenantKey(t), id), n)
+		addTally(s.tenants, joinKey(tenantKey(t), id), n)
 	}
 }
 

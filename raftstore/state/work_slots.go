@@ -254,7 +254,7 @@ func (s *workBook) UsableSlots(origin api.LinkID, reservation api.ReservationID,
 // LentSlots returns the slots on own hosts, by id, in which preemptibles may run while their
 // owners do not use them.
 func (s *workBook) LentSlots() []*api.Instance {
-	return slices.DeleteFunc(pickRecords(&s.lending, &s.instances), func(i *api.Instance) bool { return s.isKept(i.ID) })
+	return slices.DeleteFunc(pickRecords(&s.lending, s.instances), func(i *api.Instance) bool { return s.isKept(i.ID) })
 }
 
 // mayUse reports whether a project of the zone with a lease may use a slot of it.
@@ -287,9 +287,9 @@ func (s *workBook) SlotsOf(origin api.LinkID, reservation api.ReservationID) []*
 // promiseWithin counts n more slots of a class within a slot that undecided holds have.
 func (s *workBook) promiseWithin(slot api.InstanceID, c api.Class, n int) {
 	if c == api.Preemptible {
-		addTally(&s.lent, string(slot), n)
+		addTally(s.lent, string(slot), n)
 	} else {
-		addTally(&s.promised, string(slot), n)
+		addTally(s.promised, string(slot), n)
 	}
 	if n < 0 {
 		s.endEmptySlot(slot)

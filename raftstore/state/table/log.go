@@ -4,21 +4,21 @@ import "slices"
 
 // Log is a table of values in order of arrival. They are appended at the end and dropped at
 // the beginning without copying the others. The zero value is empty. One goroutine may
-// change it; its copies may be read by any number.
+// change it; its views may be read by any number.
 type Log[V any] struct{ values []V }
 
 // Init implements Table.
 func (l *Log[V]) Init() { l.values = nil }
 
-// CopyFrom implements Table. The copies share memory: of may go on to append behind the end
-// of l, where l does not look, and an append to l moves it elsewhere.
-func (l *Log[V]) CopyFrom(of Table) {
+// SetView implements Table. The two share memory: of may go on to append behind the end of l,
+// where l does not look.
+func (l *Log[V]) SetView(of Table) {
 	all := of.(*Log[V]).values //nolint:forcetypeassert // as it says
 	l.values = all[:len(all):len(all)]
 }
 
-// CopyFinal implements Table.
-func (l *Log[V]) CopyFinal(of Table) { l.CopyFrom(of) }
+// SetCopy implements Table. The two share memory: an append to l moves it elsewhere.
+func (l *Log[V]) SetCopy(view Table) { l.SetView(view) }
 
 // Append adds a value at the end.
 func (l *Log[V]) Append(v V) { l.values = append(l.values, v) }

@@ -1,34 +1,30 @@
 package table
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 )
 
-// TestLog plays random changes of a log and of its copies: each is a list of its own.
 func TestLog(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		logs, want := []*Log[int]{{}}, [][]int{{}}
-		for n := range rapid.IntRange(1, 200).Draw(t, "steps") {
-			i := rapid.IntRange(0, len(logs)-1).Draw(t, "which")
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
-			case 0:
-				c := &Log[int]{}
-				c.CopyFrom(logs[i])
-				logs, want = append(logs, c), append(want, append([]int{}, want[i]...))
-			case 1, 2:
-				drop := rapid.IntRange(0, len(want[i])).Draw(t, "drop")
-				logs[i].DropFirst(drop)
-				want[i] = want[i][drop:]
-			default:
-				logs[i].Append(n)
-				want[i] = append(want[i], n)
+	kind[*Log[int], []int]{
+		empty: func() *Log[int] { return &Log[int]{} },
+		same:  slices.Clone[[]int],
+		change: func(t *rapid.T, l *Log[int], want []int) []int {
+			if rapid.IntRange(0, 9).Draw(t, "change") < 2 {
+				drop := rapid.IntRange(0, len(want)).Draw(t, "drop")
+				l.DropFirst(drop)
+				return want[drop:]
 			}
-			for k := range logs {
-				assert.Equal(t, want[k], append([]int{}, logs[k].Values()...))
-			}
-		}
-	})
+			n := rapid.Int().Draw(t, "value")
+			l.Append(n)
+			return append(want, n)
+		},
+		check: func(t *rapid.T, l *Log[int], want []int) {
+			assert.Equal(t, append([]int{}, want...), append([]int{}, l.Values()...))
+			assert.Equal(t, len(want), l.Len())
+		},
+	}.play(t)
 }

@@ -4,13 +4,56 @@ import "github.com/tidwall/btree"
 
 // Pairs is a table of pairs of keys, in the order of the first and then of the second. Other than
 // keys that are joined, pairs share their texts with whatever has them already. One goroutine
-// may change it; its copies may be read by any number.
+// may change it; its views may be read by any number.
 type Pairs struct {
-	tree btree.BTreeG[pair]
+	tree pairTree
 	last string // first key of the pair that was inserted last: the next one often has the same
 }
 
 type pair struct{ first, second string }
+
+// pairTree hides the type of the tree; see the package.
+type pairTree interface {
+	insert(k pair)
+	remove(k pair)
+	Len() int
+	Scan(visit func(k pair) bool)
+	Ascend(first pair, visit func(k pair) bool)
+	view() pairTree
+	copyView() pairTree
+}
+
+type pairBTree struct {
+	*btree.BTreeG[pair]
+	guard[*pairBTree]
+}
+
+func newPairTree() pairTree {
+	return &pairBTree{BTreeG: btree.NewBTreeGOptions(pair.before, btree.Options{NoLocks: true, Degree: degree})}
+}
+
+func (t *pairBTree) insert(k pair) {
+	t.change()
+	t.Set(k)
+}
+
+func (t *pairBTree) remove(k pair) {
+	t.change()
+	t.Delete(k)
+}
+
+func (t *pairBTree) view() pairTree {
+	if t.shown == nil {
+		t.shown = &pairBTree{BTreeG: t.Copy()}
+		t.shown.keep(t.shown)
+	}
+	return t.shown
+}
+
+func (t *pairBTree) copyView() pairTree {
+	of := *t.BTreeG // Copy marks what it copies
+	return &pairBTree{BTreeG: of.Copy()}
+}
 
 func (a pair) before(b pair) bool {
 	if a.first != b.first {
@@ -20,29 +63,24 @@ func (a pair) before(b pair) bool {
 }
 
 // Init implements Table.
-func (p *Pairs) Init() {
-	*p = Pairs{tree: *btree.NewBTreeGOptions(pair.before, btree.Options{NoLocks: true, Degree: degree})}
-}
+func (p *Pairs) Init() { *p = Pairs{tree: newPairTree()} }
 
-// CopyFrom implements Table.
-func (p *Pairs) CopyFrom(of Table) { *p = Pairs{tree: *of.(*Pairs).tree.Copy()} } //nolint:forcetypeassert // as it says
+// SetView implements Table.
+func (p *Pairs) SetView(of Table) { *p = Pairs{tree: of.(*Pairs).tree.view()} } //nolint:forcetypeassert // as it says
 
-// CopyFinal implements Table.
-func (p *Pairs) CopyFinal(of Table) {
-	c := Pairs{tree: of.(*Pairs).tree} //nolint:forcetypeassert // as it says
-	p.CopyFrom(&c)                     // this marks what is copied: not of
-}
+// SetCopy implements Table.
+func (p *Pairs) SetCopy(view Table) { *p = Pairs{tree: view.(*Pairs).tree.copyView()} } //nolint:forcetypeassert // as it says
 
 // Insert adds a pair.
 func (p *Pairs) Insert(first, second string) {
 	if first != p.last {
 		p.last = first
 	}
-	p.tree.Set(pair{p.last, second})
+	p.tree.insert(pair{p.last, second})
 }
 
 // Delete removes a pair.
-func (p *Pairs) Delete(first, second string) { p.tree.Delete(pair{first, second}) }
+func (p *Pairs) Delete(first, second string) { p.tree.remove(pair{first, second}) }
 
 // Len returns the number of pairs.
 func (p *Pairs) Len() int { return p.tree.Len() }

@@ -9,39 +9,30 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPairs plays random changes of a table and of its copies against sets of pairs.
 func TestPairs(t *testing.T) {
-	key := rapid.StringMatching("[ab]{0,2}")
-	rapid.Check(t, func(t *rapid.T) {
-		first := &Pairs{}
-		first.Init()
-		tables, want := []*Pairs{first}, []map[[2]string]bool{{}}
-		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			i := rapid.IntRange(0, len(tables)-1).Draw(t, "which")
-			k := [2]string{key.Draw(t, "first"), key.Draw(t, "second")}
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
-			case 0:
-				c := &Pairs{}
-				if rapid.Bool().Draw(t, "final") {
-					c.CopyFinal(tables[i])
-					tables[i] = c // the other is not changed any more
-					continue
-				}
-				c.CopyFrom(tables[i])
-				tables, want = append(tables, c), append(want, maps.Clone(want[i]))
-			case 1, 2, 3:
-				tables[i].Delete(k[0], k[1])
-				delete(want[i], k)
-			default:
-				tables[i].Insert(k[0], k[1])
-				want[i][k] = true
+	kind[*Pairs, map[[2]string]bool]{
+		empty: func() *Pairs { return &Pairs{} },
+		same: func(of map[[2]string]bool) map[[2]string]bool {
+			out := map[[2]string]bool{}
+			maps.Copy(out, of)
+			return out
+		},
+		change: func(t *rapid.T, p *Pairs, want map[[2]string]bool) map[[2]string]bool {
+			k := [2]string{pairKey.Draw(t, "first"), pairKey.Draw(t, "second")}
+			if rapid.IntRange(0, 9).Draw(t, "change") < 3 {
+				p.Delete(k[0], k[1])
+				delete(want, k)
+			} else {
+				p.Insert(k[0], k[1])
+				want[k] = true
 			}
-		}
-		for i, p := range tables {
-			checkPairs(t, p, want[i])
-		}
-	})
+			return want
+		},
+		check: checkPairs,
+	}.play(t)
 }
+
+var pairKey = rapid.StringMatching("[ab]{0,2}")
 
 func checkPairs(t *rapid.T, p *Pairs, want map[[2]string]bool) {
 	sorted := slices.SortedFunc(maps.Keys(want), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })

@@ -4,11 +4,44 @@ import "github.com/tidwall/btree"
 
 // Tallies is a table of counts by a pair of keys, in the order of the first and then of the second.
 // As in Pairs, the keys share their texts with whatever has them already. One goroutine may change
-// it; its copies may be read by any number.
+// it; its views may be read by any number.
 type Tallies struct {
-	tree btree.BTreeG[tally]
-	last string         // first key that was counted last
-	hint btree.PathHint // where its pair was found
+	tree tallyTree
+	last string // first key that was counted last
+}
+
+// tallyTree hides the type of the tree; see the package.
+type tallyTree interface {
+	// add adds n to the count of the pair of k, which is 0 if it is not there.
+	add(k pair, n int)
+	Len() int
+	Scan(func(tally) bool)
+	Ascend(tally, func(tally) bool)
+	view() tallyTree
+	copyView() tallyTree
+}
+
+type tallyBTree struct {
+	*btree.BTreeG[tally]
+	hint btree.PathHint // where the last pair was found
+	guard[*tallyBTree]
+}
+
+func newTallyTree() tallyTree {
+	return &tallyBTree{BTreeG: btree.NewBTreeGOptions(tally.before, btree.Options{NoLocks: true, Degree: degree})}
+}
+
+func (t *tallyBTree) view() tallyTree {
+	if t.shown == nil {
+		t.shown = &tallyBTree{BTreeG: t.Copy()}
+		t.shown.keep(t.shown)
+	}
+	return t.shown
+}
+
+func (t *tallyBTree) copyView() tallyTree {
+	of := *t.BTreeG // Copy marks what it copies
+	return &tallyBTree{BTreeG: of.Copy()}
 }
 
 type tally struct {
@@ -19,34 +52,34 @@ type tally struct {
 func (a tally) before(b tally) bool { return a.pair.before(b.pair) }
 
 // Init implements Table.
-func (t *Tallies) Init() {
-	*t = Tallies{tree: *btree.NewBTreeGOptions(tally.before, btree.Options{NoLocks: true, Degree: degree})}
-}
+func (t *Tallies) Init() { *t = Tallies{tree: newTallyTree()} }
 
-// CopyFrom implements Table.
-func (t *Tallies) CopyFrom(of Table) { *t = Tallies{tree: *of.(*Tallies).tree.Copy()} } //nolint:forcetypeassert // as it says
+// SetView implements Table.
+func (t *Tallies) SetView(of Table) { *t = Tallies{tree: of.(*Tallies).tree.view()} } //nolint:forcetypeassert // as it says
 
-// CopyFinal implements Table.
-func (t *Tallies) CopyFinal(of Table) {
-	c := Tallies{tree: of.(*Tallies).tree} //nolint:forcetypeassert // as it says
-	t.CopyFrom(&c)                         // this marks what is copied: not of
-}
+// SetCopy implements Table.
+func (t *Tallies) SetCopy(view Table) { *t = Tallies{tree: view.(*Tallies).tree.copyView()} } //nolint:forcetypeassert // as it says
 
 // Add adds n to the count of a pair. A pair with a count of 0 is not in the table.
 func (t *Tallies) Add(first, second string, n int) {
 	if first != t.last {
 		t.last = first
 	}
-	k := tally{pair: pair{t.last, second}}
-	old, _ := t.tree.GetHint(k, &t.hint)
+	t.tree.add(pair{t.last, second}, n)
+}
+
+func (t *tallyBTree) add(p pair, n int) {
+	t.change()
+	k := tally{pair: p}
+	old, _ := t.GetHint(k, &t.hint)
 	if k.n = old.n + n; k.n == 0 {
-		t.tree.Delete(k)
+		t.Delete(k)
 		return
 	}
 	if old.n != 0 {
 		k.pair = old.pair // the texts that are there already
 	}
-	t.tree.SetHint(k, &t.hint)
+	t.SetHint(k, &t.hint)
 }
 
 // Len returns the number of pairs.

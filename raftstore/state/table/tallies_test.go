@@ -9,38 +9,25 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTallies plays random changes of a table and of its copies against maps of counts.
 func TestTallies(t *testing.T) {
-	key := rapid.StringMatching("[ab]{0,2}")
-	rapid.Check(t, func(t *rapid.T) {
-		first := &Tallies{}
-		first.Init()
-		tables, want := []*Tallies{first}, []map[[2]string]int{{}}
-		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			i := rapid.IntRange(0, len(tables)-1).Draw(t, "which")
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
-			case 0:
-				c := &Tallies{}
-				if rapid.Bool().Draw(t, "final") {
-					c.CopyFinal(tables[i])
-					tables[i] = c // the other is not changed any more
-					continue
-				}
-				c.CopyFrom(tables[i])
-				tables, want = append(tables, c), append(want, maps.Clone(want[i]))
-			default:
-				k := [2]string{key.Draw(t, "first"), key.Draw(t, "second")}
-				n := rapid.IntRange(-2, 2).Draw(t, "n")
-				tables[i].Add(k[0], k[1], n)
-				if want[i][k] += n; want[i][k] == 0 {
-					delete(want[i], k)
-				}
+	kind[*Tallies, map[[2]string]int]{
+		empty: func() *Tallies { return &Tallies{} },
+		same: func(of map[[2]string]int) map[[2]string]int {
+			out := map[[2]string]int{}
+			maps.Copy(out, of)
+			return out
+		},
+		change: func(t *rapid.T, table *Tallies, want map[[2]string]int) map[[2]string]int {
+			k := [2]string{pairKey.Draw(t, "first"), pairKey.Draw(t, "second")}
+			n := rapid.IntRange(-2, 2).Draw(t, "n")
+			table.Add(k[0], k[1], n)
+			if want[k] += n; want[k] == 0 {
+				delete(want, k)
 			}
-		}
-		for i, p := range tables {
-			checkTallies(t, p, want[i])
-		}
-	})
+			return want
+		},
+		check: checkTallies,
+	}.play(t)
 }
 
 func checkTallies(t *rapid.T, p *Tallies, want map[[2]string]int) {
