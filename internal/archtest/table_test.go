@@ -7,7 +7,7 @@ import "strings"
 // that folder.
 var layers = [][]string{
 	{"api"},
-	{"api/rest", "internal/actor", "internal/await", "internal/backoff", "internal/codec", "internal/crash", "internal/durable", "internal/golden", "internal/goruntime", "internal/measure", "internal/requestid", "internal/sdnotify", "internal/skew", "internal/sysinfo", "internal/turns", "internal/watch"},
+	{"api/rest", "internal/actor", "internal/await", "internal/backoff", "internal/codec", "internal/crash", "internal/dice", "internal/durable", "internal/golden", "internal/goruntime", "internal/measure", "internal/requestid", "internal/sdnotify", "internal/skew", "internal/sysinfo", "internal/turns", "internal/watch"},
 	{"internal/script", "internal/tracing"},
 	{"binding", "capacity", "lease", "lease/recur", "preempt", "quota"},
 	{"filters/query", "capacity/queue"},
@@ -52,7 +52,7 @@ var pure = []string{
 
 // tools serve tests alone: they may use test libraries, and no package that is
 // not one of them or free may import them.
-var tools = []string{"agent/driver/drivertest", "internal/await", "internal/golden", "internal/script", "internal/memstore"}
+var tools = []string{"agent/driver/drivertest", "internal/await", "internal/dice", "internal/golden", "internal/script", "internal/memstore"}
 
 // independent packages judge others, and may import no packages of ours but these.
 var independent = map[string][]string{

@@ -1,0 +1,48 @@
+package dice
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSeed(t *testing.T) {
+	assert.Equal(t, Seed(t), Seed(t), "one test draws the same again")
+	var other uint64
+	t.Run("other", func(t *testing.T) { other = Seed(t) })
+	assert.NotEqual(t, Seed(t), other)
+	assert.Equal(t, "^TestA$/^b$", pattern("TestA/b"))
+}
+
+func TestPart(t *testing.T) {
+	all := []int{1, 2, 3, 4, 5}
+	assert.Equal(t, all, Part(t, all, 5))
+	assert.Equal(t, all, Part(t, all, 6))
+	part := Part(t, all, 2)
+	if !testing.Short() {
+		assert.Equal(t, all, part)
+		return
+	}
+	assert.Len(t, part, 2)
+	assert.True(t, slices.IsSorted(part))
+	assert.Equal(t, part, Part(t, all, 2))
+	assert.Panics(t, func() { Part(t, all, 0) })
+}
+
+func TestSeeds(t *testing.T) {
+	t.Chdir(t.TempDir())
+	assert.Len(t, Seeds(t, 2), 2)
+	require.NoError(t, os.MkdirAll("testdata/seeds", 0o700))
+	path := filepath.Join("testdata", "seeds", t.Name()+".txt")
+	require.NoError(t, os.WriteFile(path, []byte("7 a lease was lost\n9 another\n"), 0o600))
+	assert.Equal(t, []uint64{7, 9}, Seeds(t, 1)[:2])
+	for _, bad := range []string{"7\n", "x why\n", "-1 why\n"} {
+		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))
+		_, err := readSeeds(path)
+		assert.Error(t, err, bad)
+	}
+}
