@@ -34,14 +34,14 @@ var layers = [][]string{
 	{"cluster-test/check/promise"},
 	{"cluster-test/check/model"},
 	{"cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/simnet"},
-	{"cluster-test", "cluster-test/chaos", "cluster-test/mutants", "cluster-test/openstack", "cluster-test/operate", "cluster-test/rogue", "cluster-test/sim", "cluster-test/upgrade", "bench", "internal/archtest"},
+	{"cluster-test", "cluster-test/chaos", "cluster-test/mutants", "cluster-test/openstack", "cluster-test/operate", "cluster-test/rogue", "cluster-test/sim", "cluster-test/suite", "cluster-test/upgrade", "bench", "internal/archtest"},
 }
 
 // free packages measure and test the others. They may use any library and nothing imports
 // them: they are the highest layer.
 var free = []string{
 	"cluster-test", "cluster-test/chaos", "cluster-test/check", "cluster-test/lab", "cluster-test/leak", "cluster-test/mutants",
-	"cluster-test/openstack", "cluster-test/operate", "cluster-test/rogue", "cluster-test/sim", "cluster-test/upgrade", "cluster-test/simnet", "bench", "internal/archtest",
+	"cluster-test/openstack", "cluster-test/operate", "cluster-test/rogue", "cluster-test/sim", "cluster-test/suite", "cluster-test/upgrade", "cluster-test/simnet", "bench", "internal/archtest",
 }
 
 // pure packages have no clock, no randomness, no I/O, no goroutine, no lock and no log.

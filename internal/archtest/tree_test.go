@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,11 +38,19 @@ type pkg struct {
 	files []file
 }
 
-// load parses every Go file of the module, whatever its build tags, and returns
-// the packages in order of name. Folders that are modules of their own, hidden
-// or called testdata are left out, as the go command does.
+// load returns every package of the module in order of name, with each of its Go files, whatever
+// its build tags. Folders that are modules of their own, hidden or called testdata are left
+// out, as the go command does.
 func load(t *testing.T) []pkg {
 	t.Helper()
+	all, err := tree()
+	require.NoError(t, err, "reading the tree")
+	require.Greater(t, len(all), 1, "the tree was not found")
+	return all
+}
+
+// tree parses all files, once for all tests.
+var tree = sync.OnceValues(func() ([]pkg, error) {
 	byName := map[string]*pkg{}
 	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -65,16 +74,16 @@ func load(t *testing.T) []pkg {
 		byName[dir].files = append(byName[dir].files, f)
 		return nil
 	})
-	require.NoError(t, err, "reading the tree")
-
+	if err != nil {
+		return nil, err
+	}
 	var all []pkg
 	for _, p := range byName {
 		all = append(all, *p)
 	}
 	slices.SortFunc(all, func(a, b pkg) int { return strings.Compare(a.name, b.name) })
-	require.Greater(t, len(all), 1, "the tree was not found")
-	return all
-}
+	return all, nil
+})
 
 // enter returns fs.SkipDir for a folder that holds no packages of this module.
 func enter(at, rel string) error {
