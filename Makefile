@@ -20,6 +20,8 @@ N         ?= 200
 LEDGER    ?=
 GATES     ?=
 SHORT     ?=
+WHOLE     ?=
+FORCE     ?=
 FRESH     ?=
 VULNDB    ?= https://vuln.go.dev
 SIGN_KEY  ?=
@@ -27,6 +29,8 @@ SIGN_KEY  ?=
 GO      ?= go
 # Without symbols for debuggers, which take a third of the time to link, and without vet, which make lint runs.
 GOTEST   = $(GO) test -vet=off -ldflags=-w
+# It prints what each package costs, and in the end the first failure.
+SUITE    = $(GO) run ./cluster-test/suite $(if $(FORCE),-count 1)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FORGED   = $(shell awk 'BEGIN { printf "%d", 10000000 * $(SCALE) }')
 ZONEHOURS = 10
@@ -41,12 +45,16 @@ help: ## list the targets
 	@echo "Set with make TARGET NAME=VALUE: SIMTIME=$(SIMTIME) CHAOSTIME=$(CHAOSTIME) ROGUETIME=$(ROGUETIME) PREEMPTTIME=$(PREEMPTTIME) QUESTIONS=$(QUESTIONS) SCALE=$(SCALE) FUZZTIME=$(FUZZTIME)"
 	@echo "  BENCH=$(BENCH) BENCHTIME=$(BENCHTIME) COUNT=$(COUNT) LEDGER=$(or $(LEDGER),FILE (none)) SEED=$(SEED) N=$(N) VULNDB=$(VULNDB) SIGN_KEY=$(or $(SIGN_KEY),FILE (none))"
 
+# The first build compiles some 400 packages and prints how many are done. A later one prints nothing.
 build: ## build bin/berth
-	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/berth ./cmd/berth
+	@{ $(GO) build -v -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/berth ./cmd/berth 2>&1; echo "exit $$?"; } \
+		| awk -v total=$$($(GO) list -deps ./cmd/berth | wc -l) -f tools/progress.awk
 
-# One package more than there are processors at a time: many tests wait.
-test: ## run every test
-	$(GOTEST) -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1))) -timeout 8m ./...
+test: ## run the tests that are pure, in virtual time or quick, with a drawn part of what takes long; WHOLE=1 for all of it
+	$(SUITE) -suite test $(if $(WHOLE),,-short)
+
+cluster: ## run the tests of real processes and disks
+	$(SUITE) -suite cluster
 
 race: ## run every test, shuffled, with the race detector
 	$(GO) test -race -shuffle=on -timeout 10m ./...
@@ -82,9 +90,6 @@ fuzz: ## fuzz every target for FUZZTIME
 			echo "$$folder $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$folder" || exit 1; \
 		done
-
-cluster: ## run the tests of whole zones alone, and say what they do
-	$(GO) test -v -count=1 -timeout 10m ./cluster-test/...
 
 # Needs the stock client: apt-get install python3-openstackclient python3-osc-placement python3-blazarclient.
 openstack: ## drive the placement and the reservation API with the stock client of OpenStack
