@@ -21,7 +21,6 @@ LEDGER    ?=
 GATES     ?=
 SHORT     ?=
 WHOLE     ?=
-FORCE     ?=
 FRESH     ?=
 VULNDB    ?= https://vuln.go.dev
 SIGN_KEY  ?=
@@ -30,7 +29,7 @@ GO      ?= go
 # Without symbols for debuggers, which take a third of the time to link, and without vet, which make lint runs.
 GOTEST   = $(GO) test -vet=off -ldflags=-w
 # It prints what each package costs, and in the end the first failure.
-SUITE    = $(GO) run ./cluster-test/suite $(if $(FORCE),-count 1)
+SUITE    = $(GO) run ./cluster-test/suite
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FORGED   = $(shell awk 'BEGIN { printf "%d", 10000000 * $(SCALE) }')
 ZONEHOURS = 10

@@ -33,15 +33,12 @@ func goTest(ctx context.Context, o options, packages, rest []string, dir string,
 	if err != nil {
 		return fmt.Errorf("looking for this program: %w", err)
 	}
-	args := []string{"test", "-json", "-vet=off", "-ldflags=-w", "-timeout", "0", "-p", strconv.Itoa(o.parallel), "-exec", self + " " + watchArg}
+	args := []string{"test", "-json", "-vet=off", "-ldflags=-w", "-timeout", "0", "-count", strconv.Itoa(o.count), "-p", strconv.Itoa(o.parallel), "-exec", self + " " + watchArg}
 	if o.short {
 		args = append(args, "-short")
 	}
 	if o.tags != "" {
 		args = append(args, "-tags", o.tags)
-	}
-	if o.count > 0 {
-		args = append(args, "-count", strconv.Itoa(o.count))
 	}
 	args = append(append(args, packages...), rest...)
 	c := exec.CommandContext(ctx, "go", args...)

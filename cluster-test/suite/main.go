@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.BoolVar(&o.short, "short", false, "run a drawn part of what takes long")
 	flags.BoolVar(&o.write, "write", false, "write what each package cost into "+tableFile)
 	flags.StringVar(&o.tags, "tags", "", "build tags")
-	flags.IntVar(&o.count, "count", 0, "run each test so often, also if its result is known; 0 for once, unless it is known")
+	flags.IntVar(&o.count, "count", 1, "run each test so often")
 	flags.IntVar(&o.parallel, "p", runtime.NumCPU()+1, "packages at a time; many tests wait")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -137,8 +137,6 @@ func (r *report) endPackage(pkg string, e event, costOf func(string) (cost, bool
 	c, ran := costOf(pkg)
 	l := r.table.find(pkg)
 	switch {
-	case !ran && e.Action == "pass":
-		fmt.Fprintf(r.out, "%-4s %-34s (as before)\n", word, pkg)
 	case !ran:
 		fmt.Fprintf(r.out, "%-4s %-34s\n", word, pkg)
 	default:
