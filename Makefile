@@ -129,7 +129,7 @@ soak: ## the same for 80 minutes
 	$(MAKE) chaos SCALE=7 CHAOSTIME=15m CHAOSMAX=2h SIMMAX=60m LEDGER=$(LEDGER)
 
 mutants: ## show that the tests find every deliberate fault, and how fast
-	$(GO) run ./cluster-test/mutants
+	$(GO) run ./cluster-test/mutants -ledger docs/ledger.md
 
 mutate: ## make N faults at places drawn by SEED, and show how many the tests find; an hour or two
 	$(GO) run ./cluster-test/mutants -random $(N) -seed $(SEED)

@@ -2,27 +2,25 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
 // faults has the deliberate faults, one file for each: lines "word: text", an empty
-// line, and a patch of the code as "git diff" makes it. The words are
+// line, and edits of the code; see edit. The words are
 //
 //	does  what the fault does, in a few words
 //	test  the package and the test that have found it, to be tried first
 //	only  the same, for a fault that no other test can find
 //
-//go:embed faults/*.patch
+//go:embed faults/*.txt
 var faults embed.FS
 
 // fault is one deliberate fault.
@@ -31,12 +29,12 @@ type fault struct {
 	does  string
 	test  suite // zero for a fault that every suite is run for
 	only  bool  // test is the one suite that can find it
-	patch []byte
+	edits []edit
 }
 
 // readFaults returns all deliberate faults, in the order of their names.
 func readFaults(files fs.FS) ([]fault, error) {
-	names, err := fs.Glob(files, "faults/*.patch")
+	names, err := fs.Glob(files, "faults/*.txt")
 	if err != nil {
 		return nil, fmt.Errorf("listing the faults: %w", err)
 	}
@@ -50,7 +48,7 @@ func readFaults(files fs.FS) ([]fault, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		f.name = strings.TrimSuffix(filepath.Base(name), ".patch")
+		f.name = strings.TrimSuffix(filepath.Base(name), ".txt")
 		all = append(all, f)
 	}
 	return all, nil
@@ -58,11 +56,13 @@ func readFaults(files fs.FS) ([]fault, error) {
 
 // parseFault reads one file of a fault.
 func parseFault(text []byte) (f fault, err error) {
-	head, patch, ok := bytes.Cut(text, []byte("\n\n"))
-	if !ok || !bytes.HasPrefix(patch, []byte("--- a/")) {
-		return fault{}, errors.New(`it must have lines "word: text", an empty line, and a patch that begins with "--- a/"`)
+	head, edits, ok := bytes.Cut(text, []byte("\n\n"))
+	if !ok {
+		return fault{}, errors.New(`it must have lines "word: text", an empty line, and edits`)
 	}
-	f.patch = patch
+	if f.edits, err = parseEdits(string(edits)); err != nil {
+		return fault{}, err
+	}
 	for line := range strings.Lines(string(head)) {
 		word, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch word {
@@ -87,43 +87,15 @@ func parseFault(text []byte) (f fault, err error) {
 // change is new text for files of the module, by their paths in it.
 type change map[string][]byte
 
-// change returns the code with the fault's patch applied. A patch that does not apply is
-// an error: its code has changed.
-func (f *fault) change(ctx context.Context, root string) (change, error) {
-	dir, err := os.MkdirTemp("", "berth-fault-")
-	if err != nil {
-		return nil, fmt.Errorf("making a folder: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // only a temporary file would be left
-	out := change{}
-	for line := range strings.Lines(string(f.patch)) {
-		file, ok := strings.CutPrefix(line, "--- a/")
-		if !ok {
-			continue
-		}
-		file = strings.TrimSpace(file)
-		if out[file], err = os.ReadFile(filepath.Join(root, file)); err == nil {
-			err = os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, file), out[file], 0o600)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: copying what it changes: %w", f.name, err)
+// change returns the code with the fault. An edit that does not fit is an error: its code has changed.
+func (f *fault) change(root string) (change, error) {
+	c := change{}
+	for _, e := range f.edits {
+		if err := e.apply(root, c); err != nil {
+			return nil, fmt.Errorf("%s: it does not fit the code any more: %w", f.name, err)
 		}
 	}
-	c := exec.CommandContext(ctx, "git", "apply", "-")
-	c.Dir, c.Stdin = dir, bytes.NewReader(f.patch)
-	c.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // the folder is in no repository
-	if text, failure := c.CombinedOutput(); failure != nil {
-		return nil, fmt.Errorf("%s: its patch does not fit the code any more: %w\n%s", f.name, failure, text)
-	}
-	for file := range out {
-		if out[file], err = os.ReadFile(filepath.Join(dir, file)); err != nil {
-			return nil, fmt.Errorf("%s: reading what it changed: %w", f.name, err)
-		}
-	}
-	return out, nil
+	return c, nil
 }
 
 // overlay writes changed files into a folder and returns the list that makes the compiler

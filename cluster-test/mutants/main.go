@@ -1,4 +1,4 @@
-// Mutants shows that the tests find every deliberate fault: it compiles one patch of
+// Mutants shows that the tests find every deliberate fault: it compiles one fault of
 // the folder faults after the other into suites, in place of the code that it
 // changes (go build -overlay), and runs them until one fails. It must never count a fault
 // as found because of a test that also fails without it, so a failing test runs again:
@@ -9,6 +9,7 @@
 //	go run ./cluster-test/mutants fsync-off     # one
 //	go run ./cluster-test/mutants -blackbox     # also with suites that see a zone only from outside
 //	go run ./cluster-test/mutants -list         # list them
+//	go run ./cluster-test/mutants -ledger docs/ledger.md fsync-off   # and write what was found
 //
 // With -random it makes faults of its own instead: it changes one place at a time in the
 // code of a few packages, drawn with a seed, and checks whether their tests or those of
@@ -55,6 +56,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	both := flags.Bool("blackbox", false, "also look which suites find a fault that see a zone from outside alone")
 	random := flags.Int("random", 0, "make so many faults at random places instead")
 	seed := flags.Uint64("seed", 1, "what the places are drawn by")
+	ledger := flags.String("ledger", "", "write what was found into the table of this document")
 	jobs := flags.Int("jobs", 2, "how many faults are looked for at a time")
 	if err = flags.Parse(args); err != nil {
 		return err
@@ -95,7 +97,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if *both {
 		searches = append(searches, blackBox)
 	}
-	return h.deliberate(ctx, chosen, searches)
+	return h.deliberate(ctx, chosen, searches, *ledger)
 }
 
 // tell lists the faults, or the random ones that would be tried first.
@@ -131,9 +133,9 @@ func toolchain(ctx context.Context) error {
 }
 
 // deliberate runs the searches for every fault and prints the results. The first search
-// starts with the test that is known to find the fault. It returns an error if a fault
-// was not found, or its patch does not apply.
-func (h *hunter) deliberate(ctx context.Context, all []fault, searches [][]suite) error {
+// starts with the test that is known to find the fault. With a ledger it writes them there as well. It returns
+// an error if a fault was not found, or does not fit the code.
+func (h *hunter) deliberate(ctx context.Context, all []fault, searches [][]suite, ledger string) error {
 	found := make([]finding, len(all))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(h.jobs)
@@ -149,13 +151,22 @@ func (h *hunter) deliberate(ctx context.Context, all []fault, searches [][]suite
 	if err := table(h.out, found); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
 	}
+	if ledger != "" {
+		every, err := readFaults(faults)
+		if err == nil {
+			err = updateLedger(ledger, every, found)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return verdict(found)
 }
 
 // find runs the searches for one fault.
 func (h *hunter) find(ctx context.Context, f fault, searches [][]suite) (finding, error) {
 	found := finding{fault: f}
-	c, err := f.change(ctx, h.root)
+	c, err := f.change(h.root)
 	if err != nil {
 		return finding{}, err // TestFaults reports all of them
 	}

@@ -114,7 +114,7 @@ func TestLook(t *testing.T) {
 	assert.Equal(t, "cluster-test/mutants ^TestAsASuite$ is skipped here: it is run by other tests alone\n", said.String(), "and is not run again")
 }
 
-// TestFaults fails for a fault whose patch does not fit the code any more, or that
+// TestFaults fails for a fault that does not fit the code any more, or that
 // names a test which is not there: each would end the whole run.
 func TestFaults(t *testing.T) {
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestFaults(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	for _, f := range all {
-		c, err := f.change(t.Context(), root)
+		c, err := f.change(root)
 		if !assert.NoError(t, err) { //nolint:testifylint // the next are looked at as well
 			continue
 		}
@@ -152,41 +152,94 @@ func TestFaults(t *testing.T) {
 
 func TestParseFault(t *testing.T) {
 	t.Parallel()
-	f, err := parseFault([]byte("does: harm\nonly: zone TestZ\n\n--- a/x.go\n"))
+	f, err := parseFault([]byte("does: harm\nonly: zone TestZ\n\nin x T.f\nimport \"fmt\"\n- a\n- b\n+ c\n..\n- d\n\nin y g\n- e\n+ f\n"))
 	require.NoError(t, err)
-	assert.Equal(t, fault{does: "harm", test: suite{"zone", "^TestZ$"}, only: true, patch: []byte("--- a/x.go\n")}, f)
+	assert.Equal(t, fault{does: "harm", test: suite{"zone", "^TestZ$"}, only: true, edits: []edit{
+		{pkg: "x", decl: "T.f", imports: []string{`"fmt"`}, pairs: []pair{{"a\nb\n", "c\n"}, {"d\n", ""}}},
+		{pkg: "y", decl: "g", pairs: []pair{{"e\n", "f\n"}}},
+	}}, f)
 	for text, want := range map[string]string{
-		"does: harm\n--- a/x.go\n":               "an empty line",
-		"does: harm\n\nno patch":                 "a patch",
-		"test: zone TestZ\n\n--- a/x.go\n":       "does not say what it does",
-		"does: harm\ntest: zone\n\n--- a/x.go\n": "a package and a test",
-		"does: harm\nmore: x\n\n--- a/x.go\n":    "none of the words",
+		"does: harm\nin x f\n- a\n":               "an empty line",
+		"does: harm\n\nno edit":                   "must follow a line",
+		"does: harm\n\n":                          "no line",
+		"does: harm\n\nin x\n- a\n":               "a package and a declaration",
+		"does: harm\n\nin x f\n+ a\n":             "a text behind - is needed",
+		"does: harm\n\nin x f\n- a\n..\n":         "a text behind - is needed",
+		"does: harm\n\nin x f\n* a\n":             "begins with none of",
+		"test: zone TestZ\n\nin x f\n- a\n":       "does not say what it does",
+		"does: harm\ntest: zone\n\nin x f\n- a\n": "a package and a test",
+		"does: harm\nmore: x\n\nin x f\n- a\n":    "none of the words",
 	} {
 		_, err := parseFault([]byte(text))
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, want, text)
 	}
 }
 
-// TestPatchThatDoesNotFit has a fault whose code has changed since, and one whose
-// file is gone.
-func TestPatchThatDoesNotFit(t *testing.T) {
+// TestEdits has code that is edited in several places, and faults that do not fit it.
+func TestEdits(t *testing.T) {
 	t.Parallel()
-	const patch = "--- a/x.go\n+++ b/x.go\n@@ -1,3 +1,3 @@\n package x\n \n-var a = 1\n+var a = 2\n"
-	f := fault{name: "harm", patch: []byte(patch)}
+	const code = `package x
+
+import (
+	"errors"
+	"strings"
+)
+
+var limit = 1
+
+type t[V any] struct{}
+
+// f is ` + "`" + `f` + "`" + `.
+func (*t[V]) f(a int) error {
+	if a > limit { // too much
+		return errors.New(strings.ToUpper("much"))
+	}
+	a++
+	a++
+	return nil
+}
+
+func g() { _ = strings.ToUpper("a") }
+`
 	root := t.TempDir()
-	_, err := f.change(t.Context(), root)
-	require.ErrorContains(t, err, "harm: copying what it changes")
 	file := filepath.Join(root, "x.go")
-	require.NoError(t, os.WriteFile(file, []byte("package x\n\nvar a = 1\n"), 0o600))
-	c, err := f.change(t.Context(), root)
-	require.NoError(t, err)
-	assert.Equal(t, change{"x.go": []byte("package x\n\nvar a = 2\n")}, c)
+	require.NoError(t, os.WriteFile(file, []byte(code), 0o600))
+	for text, want := range map[string][2]string{ // what is replaced in the code, with what
+		"in . limit\n- limit = 1\n+ limit = 2\n":                              {"limit = 1", "limit = 2"},
+		"in . t.f\n- a  >\n-   limit   {\n+ a >= limit {\n":                   {"a > limit { // too much", "a >= limit { // too much"},
+		"in . t.f\n- a++\n- return nil\n+ return nil\n":                       {"a++\n\treturn nil", "return nil"},
+		"in . t.f\n- errors.New(strings.ToUpper(\"much\"))\n+ nil\n":          {`errors.New(strings.ToUpper("much"))`, "nil"},
+		"in . g\nimport \"fmt\"\n- strings.ToUpper\n+ fmt.Sprint\n":           {"_ = strings.ToUpper", "_ = fmt.Sprint"},
+		"in . g\n- func g()\n+ func g(int)\n\nin . limit\n- 1\n+ len(\"\")\n": {"limit = 1", `limit = len("")`},
+	} {
+		f, err := parseFault([]byte("does: harm\n\n" + text))
+		require.NoError(t, err)
+		c, err := f.change(root)
+		require.NoError(t, err, text)
+		got := string(c["x.go"])
+		require.Contains(t, code, want[0])
+		assert.Contains(t, got, want[1], text)
+		assert.Equal(t, strings.Contains(got, "errors.New"), strings.Contains(got, `"errors"`), "an import that is used no more goes: %s", got)
+		assert.Equal(t, strings.Contains(text, "import"), strings.Contains(got, `"fmt"`))
+		assert.Equal(t, strings.Contains(text, "g(int)"), strings.Contains(got, "g(int)"), "all edits of a file are made")
+	}
+	for text, want := range map[string]string{
+		"in y limit\n- 1\n":      "harm: it does not fit the code any more: y has no declaration limit",
+		"in . f\n- a++\n":        "has no declaration f",
+		"in . t.f\n- a++\n":      "there 2 times",
+		"in . t.f\n- a--\n":      "there 0 times",
+		"in . g\n- {\n+ {{\n":    "is not Go",
+		"in . limit\n- 1\n+ )\n": "is not Go",
+	} {
+		f, err := parseFault([]byte("does: harm\n\n" + text))
+		require.NoError(t, err)
+		f.name = "harm"
+		_, err = f.change(root)
+		require.ErrorContains(t, err, want, text)
+	}
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Equal(t, "package x\n\nvar a = 1\n", string(text), "the module stays as it is")
-	require.NoError(t, os.WriteFile(file, []byte("package x\n\nvar a = 3\n"), 0o600))
-	_, err = f.change(t.Context(), root)
-	require.ErrorContains(t, err, "harm: its patch does not fit the code any more")
+	assert.Equal(t, code, string(text), "the module stays as it is")
 }
 
 func TestJudge(t *testing.T) {
@@ -231,6 +284,47 @@ func TestTableAndVerdict(t *testing.T) {
 	out.Reset()
 	require.NoError(t, table(&out, all[:1]))
 	assert.Contains(t, out.String(), "| - (it does not compile)")
+}
+
+func TestLedgerIsWritten(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger.md")
+	all := []fault{{name: "a", does: "harm"}, {name: "b", does: "more"}, {name: "c", does: "new"}}
+	require.NoError(t, os.WriteFile(path, []byte("# L\n"+ledgerBegins+"| b | old words | x TestX | 2.0 | y TestY | 1.0 |\n| gone | z | z | 1 | | |\n"+ledgerEnds+"more\n"), 0o600))
+	require.NoError(t, updateLedger(path, all, []finding{
+		{all[0], []hunt{{by: "x TestA", took: 1500 * time.Millisecond}}},
+		{all[1], []hunt{{untried: true}}},
+	}))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, `# L
+`+ledgerBegins+`| fault | what it does | found by | s | from outside by | s |
+| --- | --- | --- | --- | --- | --- |
+| a | harm | x TestA | 1.5 |  |  |
+| b | more | x TestX | 2.0 | y TestY | 1.0 |
+| c | new |  |  |  |  |
+`+ledgerEnds+"more\n", string(text))
+	require.NoError(t, os.WriteFile(path, []byte("# L\n"), 0o600))
+	require.Error(t, updateLedger(path, all, nil))
+	require.Error(t, updateLedger(filepath.Join(path, "none"), all, nil))
+}
+
+// TestLedgerListsTheFaults: the table of the ledger has a row for each fault, and no other.
+func TestLedgerListsTheFaults(t *testing.T) {
+	t.Parallel()
+	all, err := readFaults(faults)
+	require.NoError(t, err)
+	text, err := os.ReadFile("../../docs/ledger.md")
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(text), ledgerBegins)
+	table, _, _ := strings.Cut(rest, ledgerEnds)
+	rows := readRows(table)
+	assert.Len(t, rows, len(all)+2, "a row for each fault, and two for the head")
+	for _, f := range all {
+		if assert.Contains(t, rows, f.name, "make mutants writes it; or add a row") {
+			assert.Equal(t, f.does, rows[f.name][1], f.name)
+		}
+	}
 }
 
 func TestPick(t *testing.T) {
