@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 )
 
 // late is a zone whose clock is behind by a span, and which answers after another one.
@@ -21,12 +22,12 @@ type late struct {
 
 func (z *late) RoundTrip(r *http.Request) (*http.Response, error) {
 	z.heads = append(z.heads, r.Header)
-	time.Sleep(z.way)
+	await.Sleep(z.way)
 	a, err := answer(http.StatusOK, api.AgentAck{})
 	if err == nil {
 		a.Header.Set(api.HeaderTime, strconv.FormatInt(time.Now().Add(-z.behind).UnixMilli(), 10))
 	}
-	time.Sleep(z.way)
+	await.Sleep(z.way)
 	return a, err
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/backoff"
 )
 
@@ -217,11 +218,11 @@ func TestSlowStartIsLookedUp(t *testing.T) {
 		d := fake.New(fake.Options{StartDelay: startTimeout + time.Second})
 		defer run(t, config(z, d, 1))()
 		z.set("host-0001", work("a"))
-		time.Sleep(5 * time.Minute)
+		await.Sleep(5 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, api.Status(""), z.of("a"), "nothing is known, so nothing is said")
 		z.set("host-0001", stopping("a"))
-		time.Sleep(2 * time.Minute)
+		await.Sleep(2 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, api.StatusDeleted, z.of("a"))
 	})
@@ -238,7 +239,7 @@ func TestLeaderIsFollowed(t *testing.T) {
 
 		z.do(func() { z.down["n3:1"], z.leader, z.term = true, "n2:1", 2 })
 		z.set("host-0001", work("a"), work("b"))
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, api.StatusActive, z.of("b"))
 
@@ -248,7 +249,7 @@ func TestLeaderIsFollowed(t *testing.T) {
 		z.do(func() { z.leader, z.term = "n4:1", 3 })
 		z.do(func() { z.down["n2:1"] = true })
 		z.set("host-0001", work("a"), work("b"), work("c"))
-		time.Sleep(2 * time.Minute)
+		await.Sleep(2 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, api.StatusActive, z.of("c"))
 		assert.Equal(t, 3, d.Starts())
@@ -273,13 +274,13 @@ func TestAddressesAreKept(t *testing.T) {
 		}
 		end := run(t, c)
 		z.set("host-0001", work("a"))
-		time.Sleep(2 * time.Minute)
+		await.Sleep(2 * time.Minute)
 		synctest.Wait()
 		assert.Empty(t, kept, "nothing has changed")
 
 		for _, now := range [][]string{{"n2:1", "n3:1", "n4:1"}, {"n3:1", "n4:1", "n5:1"}, {"n6:1", "n5:1", "n4:1", "n4:1", "", "x:1/y"}} {
 			z.do(func() { z.addresses, z.leader, z.term = now, now[0], z.term+1; refuse = true })
-			time.Sleep(3 * time.Minute)
+			await.Sleep(3 * time.Minute)
 			synctest.Wait()
 		}
 		assert.Equal(t, [][]string{{"n2:1", "n3:1", "n4:1"}, {"n3:1", "n4:1", "n5:1"}, {"n4:1", "n5:1", "n6:1"}}, kept)
@@ -292,7 +293,7 @@ func TestAddressesAreKept(t *testing.T) {
 		assert.Equal(t, []string{"a", "b"}, running(t, d))
 		for _, none := range [][]string{{}, {"", "x:1/y"}} {
 			z.do(func() { z.tells = none })
-			time.Sleep(3 * time.Minute)
+			await.Sleep(3 * time.Minute)
 			synctest.Wait()
 			assert.Len(t, kept, 3, "none is no news")
 		}
@@ -306,7 +307,7 @@ func TestAHastyZoneIsNotAskedWithoutPause(t *testing.T) {
 		z, d := newZone(), fake.New(fake.Options{})
 		z.hasty = true
 		defer run(t, config(z, d, 1))()
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		z.mu.Lock()
 		defer z.mu.Unlock()
 		assert.Less(t, z.calls, int(2*time.Minute/idlePause))
@@ -384,7 +385,7 @@ func TestNewTermStartsWithEverything(t *testing.T) {
 		settle()
 		z.do(func() { z.term, z.generation = 2, 10 }) // restored from an earlier snapshot
 		z.set("host-0001", work("b"))
-		time.Sleep(2 * time.Minute)
+		await.Sleep(2 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, []string{"b"}, running(t, d))
 	})
@@ -416,7 +417,7 @@ func TestBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := newZone() // beat 4 s, so that the agent speaks every 3 s
 		defer run(t, config(z, fake.New(fake.Options{}), 1))()
-		time.Sleep(time.Minute + time.Second)
+		await.Sleep(time.Minute + time.Second)
 		synctest.Wait()
 		z.do(func() {
 			assert.Equal(t, 21, z.beats)
@@ -439,7 +440,7 @@ func TestForgottenHostsRegisterAgain(t *testing.T) {
 		settle()
 		z.do(func() { z.forgot = true; clear(z.status) })
 		settle()
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		synctest.Wait()
 		z.do(func() { assert.Equal(t, 2, z.registered) })
 		assert.Equal(t, api.StatusActive, z.of("a"), "it is told again what runs")
@@ -447,7 +448,7 @@ func TestForgottenHostsRegisterAgain(t *testing.T) {
 		// A zone made anew gives other ids; what ran for the old ones is left alone.
 		z.do(func() { z.forgot, z.ids["host-0001"] = true, "another-id" })
 		z.set("host-0001", work("b"))
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, []string{"a", "b"}, running(t, d))
 		end()
@@ -481,7 +482,7 @@ func TestInstancesOfLostHostsEnd(t *testing.T) {
 			if restarts {
 				end = run(t, c)
 			}
-			time.Sleep(time.Minute)
+			await.Sleep(time.Minute)
 			synctest.Wait()
 			assert.Equal(t, []string{"b", "c"}, running(t, d))
 			z.do(func() { assert.Empty(t, z.status["a"].Fault) })

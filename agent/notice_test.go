@@ -14,6 +14,7 @@ import (
 	"berth/agent/driver"
 	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/internal/await"
 )
 
 // evicted is a preemptible instance that must leave.
@@ -70,7 +71,7 @@ func TestNoticeKillsAtItsDeadline(t *testing.T) {
 			told(t, c.o, []api.Workload{fenced("a"), fenced("b")}, func(z *zone, d *timed, dir string) {
 				deadline := time.Now().Add(time.Minute)
 				z.set("host-0001", c.told("a", time.Minute), fenced("b"))
-				time.Sleep(30 * time.Second)
+				await.Sleep(30 * time.Second)
 				synctest.Wait()
 				n, ok := d.Notice("a")
 				assert.Equal(t, c.o.FailNotify == nil, ok)
@@ -79,10 +80,10 @@ func TestNoticeKillsAtItsDeadline(t *testing.T) {
 					assert.Equal(t, driver.Notice{Deadline: deadline.UTC(), PreemptNotice: want}, n)
 				}
 				z.set("host-0001", c.told("a", 45*time.Second), fenced("b")) // it never moves later
-				time.Sleep(time.Until(deadline) - 1)
+				await.Sleep(time.Until(deadline) - 1)
 				synctest.Wait()
 				assert.Equal(t, []string{"a", "b"}, running(t, d.Driver))
-				time.Sleep(time.Nanosecond)
+				await.Sleep(time.Nanosecond)
 				synctest.Wait()
 				assert.Equal(t, []string{"b"}, running(t, d.Driver))
 				assert.Equal(t, deadline, d.at("a"))
@@ -109,7 +110,7 @@ func TestNoticeIsBroughtForward(t *testing.T) {
 		assert.Equal(t, time.Now().Add(time.Minute).UTC(), n.Deadline)
 		deadline := time.Now().Add(time.Minute)
 		z.set("host-0001", quiet("a", time.Hour))
-		time.Sleep(2 * time.Minute)
+		await.Sleep(2 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, deadline, d.at("a"))
 		assert.Equal(t, []string{"start", "running", "notice", "notice", "killed", "gone"}, events(t, dir, "a"))
@@ -137,7 +138,7 @@ func TestNoticeWithoutTime(t *testing.T) {
 	})
 	told(t, fake.Options{StartDelay: 50 * time.Second}, []api.Workload{fenced("a")}, func(z *zone, d *timed, _ string) {
 		z.set("host-0001", evicted("a", time.Second))
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		synctest.Wait()
 		assert.Equal(t, time.Now(), d.at("a"))
 		settle()
@@ -153,11 +154,11 @@ func TestNoticeAndFence(t *testing.T) {
 		z.set("host-0001", quiet("a", time.Hour))
 		settle()
 		last := z.silence()
-		time.Sleep(time.Until(last.Add(testFence)))
+		await.Sleep(time.Until(last.Add(testFence)))
 		synctest.Wait()
 		assert.Equal(t, last.Add(testFence), d.at("a"))
 		z.do(func() { z.leader = "n1:1" })
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, api.StatusDeleted, z.of("a"))
 		assert.Equal(t, []string{"start", "running", "notice", "fenced", "gone", "absent"}, events(t, dir, "a"))
 	})
@@ -172,7 +173,7 @@ func TestNoticeIsBounded(t *testing.T) {
 		told(t, fake.Options{}, []api.Workload{fenced("a")}, func(z *zone, d *timed, _ string) {
 			began := time.Now()
 			z.set("host-0001", quiet("a", left))
-			time.Sleep(2 * api.PreemptGraceMax)
+			await.Sleep(2 * api.PreemptGraceMax)
 			assert.Equal(t, want, d.at("a").Sub(began))
 		})
 	}
@@ -184,11 +185,11 @@ func TestNoticeIsLifted(t *testing.T) {
 		z.set("host-0001", quiet("a", time.Minute))
 		settle()
 		z.set("host-0001", fenced("a"))
-		time.Sleep(time.Hour)
+		await.Sleep(time.Hour)
 		synctest.Wait()
 		assert.Equal(t, []string{"a"}, running(t, d.Driver))
 		z.set("host-0001", quiet("a", time.Minute))
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, time.Now(), d.at("a"))
 	})
@@ -209,7 +210,7 @@ func TestNoticeOutlivesItsAgent(t *testing.T) {
 		z.set("host-0001", quiet("a", 40*time.Second))
 		deadline := time.Now().Add(40 * time.Second)
 		defer run(t, c)()
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, deadline, d.at("a"))
 		assert.Equal(t, api.StatusDeleted, z.of("a"))
@@ -230,7 +231,7 @@ func TestManyNotices(t *testing.T) {
 		z.set("host-0001", leave...)
 		settle()
 		require.True(t, d.Exit("i299", 0), "it ends by itself")
-		time.Sleep(n * time.Second)
+		await.Sleep(n * time.Second)
 		synctest.Wait()
 		for i := range n - 1 {
 			require.Equal(t, time.Duration(i)*time.Second, d.at(leave[i].Instance).Sub(began), i)

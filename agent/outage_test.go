@@ -16,6 +16,7 @@ import (
 
 	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/internal/await"
 )
 
 // record is a log whose lines can be taken while it is written.
@@ -96,15 +97,15 @@ func TestAnOutageIsLoggedOnce(t *testing.T) {
 		require.Len(t, lines, 1)
 		assert.Contains(t, lines[0], `level=WARN msg="calls to the zone fail; they are repeated" call=`)
 		assert.Contains(t, lines[0], "connection refused")
-		time.Sleep(outageEvery - 2*settleTime)
+		await.Sleep(outageEvery - 2*settleTime)
 		synctest.Wait()
 		assert.Empty(t, r.take(), "the outage is known")
-		time.Sleep(2 * settleTime)
+		await.Sleep(2 * settleTime)
 		synctest.Wait()
 		lines = r.take()
 		require.Len(t, lines, 1)
 		assert.Regexp(t, `level=WARN msg="calls to the zone still fail" for=5m\S+ tries=[1-9]\d\d call=`, lines[0])
-		time.Sleep(2*outageEvery + settleTime)
+		await.Sleep(2*outageEvery + settleTime)
 		synctest.Wait()
 		assert.Len(t, r.take(), 2)
 
@@ -139,14 +140,14 @@ func TestAnOutageOfSomeCalls(t *testing.T) {
 			settle()
 			z.refuse(path)
 			setDown(z.zone, false) // a poll ends
-			time.Sleep(outageEvery / 2)
+			await.Sleep(outageEvery / 2)
 			synctest.Wait()
 			lines := r.take()
 			require.Len(t, lines, 1, path)
 			assert.Contains(t, lines[0], "not now")
 			z.refuse("")
 			settle()
-			time.Sleep(WaitDefault) // of a poll
+			await.Sleep(WaitDefault) // of a poll
 			synctest.Wait()
 			lines = r.take()
 			require.Len(t, lines, 1, path)

@@ -14,6 +14,7 @@ import (
 
 	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/codec"
 )
 
@@ -88,7 +89,7 @@ func TestOutputsAreAnswered(t *testing.T) {
 				api.OutputAsk{ID: "elsewhere", Host: "id-of-another", Question: api.OutputQuestion{Instance: "a", Stream: api.Stdout, Limit: 1}},
 				api.OutputAsk{ID: "none", Host: z.id("host-0001"), Question: api.OutputQuestion{Instance: "a", Stream: "../stdout.log", Limit: 1}})
 		})
-		time.Sleep(readTimeout + time.Millisecond) // for which one that is stuck holds the others up
+		await.Sleep(readTimeout + time.Millisecond) // for which one that is stuck holds the others up
 		synctest.Wait()
 		z.do(func() {
 			lack := func(why api.OutputLack) api.OutputAnswer { return api.OutputAnswer{Lack: why} }

@@ -17,6 +17,7 @@ import (
 	"berth/agent/driver"
 	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/internal/await"
 )
 
 // powered returns an instance that its owner has stopped or not, and had run again so often.
@@ -122,7 +123,7 @@ func TestRestartThatHangs(t *testing.T) {
 		assert.Equal(t, 1, d.Starts())
 		assert.Equal(t, uint64(1), z.report("a").Stay)
 		hangs.Store(false)
-		time.Sleep(2 * time.Minute)
+		await.Sleep(2 * time.Minute)
 		settle()
 		assert.Equal(t, 2, d.Starts())
 		assert.Equal(t, api.InstanceReport{Host: "id-of-host-0001", Instance: "a", Status: api.StatusActive, Stay: 2}, z.report("a"))
@@ -147,7 +148,7 @@ func TestFenceOfWhatIsStopped(t *testing.T) {
 		z.set("host-0001", fenced(true, 0))
 		settle()
 		z.silence()
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		settle()
 		all, err := d.List(t.Context())
 		require.NoError(t, err)
@@ -155,7 +156,7 @@ func TestFenceOfWhatIsStopped(t *testing.T) {
 		assert.Equal(t, []string{"start", "running", "halt", "halted"}, events(t, c.Dir, "a"))
 		z.do(func() { z.leader = "n1:1" })
 		z.set("host-0001", fenced(false, 1))
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		settle()
 		assert.Equal(t, []string{"a"}, running(t, d))
 	})

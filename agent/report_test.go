@@ -11,6 +11,7 @@ import (
 
 	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/internal/await"
 )
 
 // sized returns the sizes of the reports with items that z has had.
@@ -66,7 +67,7 @@ func TestAHungCallHoldsUpNoReport(t *testing.T) {
 		z.set("host-0001", work("a"))
 		settle()
 		z.set("host-0001", stopping("a"), work("b"))
-		time.Sleep(gatherMax)
+		await.Sleep(gatherMax)
 		synctest.Wait()
 		assert.Equal(t, api.StatusActive, z.of("b"))
 		assert.Equal(t, api.StatusActive, z.of("a"), "it is still being stopped")
@@ -84,7 +85,7 @@ func TestManyStatesCostFewReports(t *testing.T) {
 		const many = 1_000
 		for n := range many { // 4 each millisecond
 			z.set("host-0001", works(max(n-50, 0), n+1)...)
-			time.Sleep(time.Millisecond / 4)
+			await.Sleep(time.Millisecond / 4)
 		}
 		settle()
 		sizes := z.sized()
@@ -100,7 +101,7 @@ type slowly struct {
 }
 
 func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
-	time.Sleep(s.each)
+	await.Sleep(s.each)
 	return s.zone.RoundTrip(r)
 }
 

@@ -20,6 +20,7 @@ import (
 	"berth/agent/driver"
 	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/codec"
 )
 
@@ -242,7 +243,7 @@ const settleTime = 15 * time.Second
 
 // settle lets everything happen that takes no longer than a few retries.
 func settle() {
-	time.Sleep(settleTime) // of the bubble's own time
+	await.Sleep(settleTime) // of the bubble's own time
 	synctest.Wait()
 }
 

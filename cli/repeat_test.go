@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth/internal/await"
 )
 
 // creators are the command lines that create something, each with its route and the flag
@@ -98,7 +100,7 @@ func TestABootThatWaitsNamesItself(t *testing.T) {
 		e := newEnv(os.Getenv, nil, nil, &errOut)
 		e.calling = "https://zone:7600"
 		answered := e.noteWaitingFor("reservation r-1")
-		time.Sleep(slowAfter + time.Millisecond)
+		await.Sleep(slowAfter + time.Millisecond)
 		answered()
 		assert.Equal(t, "still waiting for https://zone:7600 about reservation r-1 ...\n", errOut.String())
 	})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"berth/internal/await"
 )
 
 func TestCountdown(t *testing.T) {
@@ -14,18 +16,18 @@ func TestCountdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Int64
 		p := startCountdown(10*time.Second, func() { ended.Add(1) })
-		time.Sleep(10*time.Second - time.Millisecond)
+		await.Sleep(10*time.Second - time.Millisecond)
 		assert.Zero(t, ended.Load())
-		time.Sleep(2 * time.Millisecond)
+		await.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		assert.Equal(t, int64(1), ended.Load())
 		assert.False(t, p.stopWait(), "too late")
 
 		p = startCountdown(10*time.Second, func() { ended.Add(1) })
-		time.Sleep(9 * time.Second)
+		await.Sleep(9 * time.Second)
 		assert.True(t, p.stopWait())
 		assert.False(t, p.stopWait())
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, int64(1), ended.Load())
 	})
 }
@@ -38,13 +40,13 @@ func TestAStallIsNotCounted(t *testing.T) {
 		var ended atomic.Bool
 		p := startCountdown(10*time.Second, func() { ended.Store(true) })
 		p.timer.Stop() // as if nothing ran: the slice that is due comes late
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		p.timer.Reset(0)
 		synctest.Wait()
 		assert.False(t, ended.Load())
-		time.Sleep(9*time.Second - time.Millisecond)
+		await.Sleep(9*time.Second - time.Millisecond)
 		assert.False(t, ended.Load())
-		time.Sleep(2 * time.Millisecond)
+		await.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		assert.True(t, ended.Load())
 	})

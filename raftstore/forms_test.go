@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -171,7 +172,7 @@ func TestANewLeaderLearnsTheForm(t *testing.T) {
 		held.Store(third.ID())
 		over.cut(third.cfg.Advertise, false)
 		for !next.IsLeader() {
-			time.Sleep(time.Millisecond)
+			await.Sleep(time.Millisecond)
 		}
 		said := make(chan error, 1)
 		go func() {

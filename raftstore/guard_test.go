@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/crash"
 )
 
@@ -292,11 +293,11 @@ func TestSlowDiskIsNoHungDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, f, told := checkedOver(t, nil)
 		f.write = func() error {
-			time.Sleep(HungOtherwiseDefault - time.Millisecond)
+			await.Sleep(HungOtherwiseDefault - time.Millisecond)
 			return nil
 		}
 		require.NoError(t, c.StoreLog(logEntry(1, nil)))
-		time.Sleep(time.Hour)
+		await.Sleep(time.Hour)
 		assert.Empty(t, *told)
 	})
 }
@@ -389,7 +390,7 @@ func TestFrozenMemory(t *testing.T) {
 		armed.Store(true)
 		_, err := n.Propose(t.Context(), put("b", "lost"))
 		require.Error(t, err)
-		time.Sleep(time.Minute) // it would seek votes, and cannot
+		await.Sleep(time.Minute) // it would seek votes, and cannot
 		require.Empty(t, told, "nobody hears of the dead")
 		_, err = Open(Config{ID: "n1", Memory: mem, Advertise: "x:1", Stream: over.listen("x:1"), Log: discard()})
 		assert.Equal(t, api.CodeConflict, api.CodeOf(err), "frozen")

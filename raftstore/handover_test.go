@@ -8,6 +8,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
+
+	"berth/internal/await"
 )
 
 func TestAHandoverThatNeverEndsEndsTheProcess(t *testing.T) {
@@ -15,18 +17,18 @@ func TestAHandoverThatNeverEndsEndsTheProcess(t *testing.T) {
 		var failed error
 		h := handover{limit: handoverMax, fail: func(err error) { failed = err }}
 		h.noteError(raft.ErrLeadershipTransferInProgress)
-		time.Sleep(handoverMax - time.Second)
+		await.Sleep(handoverMax - time.Second)
 		h.noteError(raft.ErrLeadershipTransferInProgress)
 		h.noteError(nil) // it was only slow
-		time.Sleep(handoverMax)
+		await.Sleep(handoverMax)
 		synctest.Wait()
 		require.NoError(t, failed)
 
 		h.noteError(raft.ErrLeadershipTransferInProgress)
 		h.noteError(raft.ErrLeadershipTransferInProgress)
-		time.Sleep(handoverMax / 2)
+		await.Sleep(handoverMax / 2)
 		h.noteError(errors.Join(errors.New("applying"), raft.ErrLeadershipTransferInProgress))
-		time.Sleep(handoverMax/2 + time.Second)
+		await.Sleep(handoverMax/2 + time.Second)
 		synctest.Wait()
 		require.ErrorContains(t, failed, "handing over its lead")
 		h.noteError(nil)
@@ -51,7 +53,7 @@ func TestAHandoverEndsWithTheLead(t *testing.T) {
 		over.cut(next.cfg.Advertise, false)
 		leaderOf(t, others(nodes, old)...)
 		<-handed // Raft calls a lost lead a success
-		time.Sleep(2 * handoverMax)
+		await.Sleep(2 * handoverMax)
 		select {
 		case <-old.failed:
 			require.NoError(t, old.failure)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 )
 
@@ -42,7 +43,7 @@ func TestAnEntryThatIsNotCommittedIsCounted(t *testing.T) {
 		before := old.Measures().Commit.Read().Count
 		_, err := old.Propose(t.Context(), put("a", "lost"))
 		require.Equal(t, api.CodeTimeout, api.CodeOf(err))
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, before, old.Measures().Commit.Read().Count)
 		assert.Equal(t, map[string]uint64{FailedLeadership: 1}, old.Measures().Failed.Read())
 		assert.NotEqual(t, "leader", old.Role())

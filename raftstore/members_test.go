@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 )
 
 func TestTransfer(t *testing.T) {
@@ -100,7 +101,7 @@ func TestRemovedNodeIsHarmless(t *testing.T) {
 		term := nodes[0].Term()
 		for range 100 {
 			nodes[0].must(put("a", "1"))
-			time.Sleep(100 * time.Millisecond)
+			await.Sleep(100 * time.Millisecond)
 		}
 		assert.Equal(t, term, nodes[0].Term())
 		assert.True(t, nodes[0].IsLeader())

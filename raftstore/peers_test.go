@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 )
 
 // journal keeps the lines of several nodes from info on, without their times.
@@ -67,7 +68,7 @@ func TestASilentMemberIsTwoLines(t *testing.T) {
 		away := others(nodes, lead)[0]
 		cut := func(off bool, d time.Duration) {
 			over.cut(away.cfg.Advertise, off)
-			time.Sleep(d)
+			await.Sleep(d)
 		}
 		cut(true, time.Second)
 		cut(false, 10*time.Second)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/raftstore/command"
 )
@@ -206,13 +207,13 @@ func TestRestoresInVirtualTime(t *testing.T) {
 				lead.must(put(since, "1"))
 				outcome, pause := make(chan error, 1), time.Duration(10+dice.IntN(50))*time.Millisecond
 				go func() { outcome <- lead.restoreSlowly(b, pause) }()
-				time.Sleep(time.Duration(dice.IntN(400)) * time.Millisecond)
+				await.Sleep(time.Duration(dice.IntN(400)) * time.Millisecond)
 				victim := dice.IntN(len(nodes))
 				if dice.IntN(2) == 0 {
 					victim = slices.Index(nodes, lead)
 				}
 				over.cut(nodes[victim].cfg.Advertise, true)
-				time.Sleep(time.Duration(500+dice.IntN(3000)) * time.Millisecond)
+				await.Sleep(time.Duration(500+dice.IntN(3000)) * time.Millisecond)
 				if dice.IntN(2) == 0 && nodes[victim] != lead {
 					nodes[victim] = nodes[victim].restart()
 				}
@@ -239,7 +240,7 @@ func TestRestoresInVirtualTime(t *testing.T) {
 
 func (n *node) restoreSlowly(b []byte, pause time.Duration) error {
 	return n.Restore(context.Background(), bytes.NewReader(b), func() command.Stamp {
-		time.Sleep(pause)
+		await.Sleep(pause)
 		return stampNow()
 	})
 }

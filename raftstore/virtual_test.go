@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 )
 
 // TestPartitionsInVirtualTime isolates one node after the other for many minutes of
@@ -46,7 +47,7 @@ func TestPartitionsInVirtualTime(t *testing.T) {
 							require.Equal(t, api.CodeTimeout, code, "seed %d: %v", seed, err)
 						}
 					}
-					time.Sleep(time.Duration(dice.IntN(400)) * time.Millisecond)
+					await.Sleep(time.Duration(dice.IntN(400)) * time.Millisecond)
 				}
 				over.cut(victim.cfg.Advertise, false)
 				if dice.IntN(4) == 0 {
@@ -149,7 +150,7 @@ func TestNewLeaderReads(t *testing.T) {
 		for {
 			st, err := nodes[1].Linearizable(t.Context())
 			if api.CodeOf(err) == api.CodeUnavailable {
-				time.Sleep(10 * time.Millisecond)
+				await.Sleep(10 * time.Millisecond)
 				continue
 			}
 			require.NoError(t, err)
@@ -177,16 +178,16 @@ func TestCaughtUpAfterARestart(t *testing.T) {
 		cfg.Stream = over.listen(n.cfg.Advertise)
 		over.cut(n.cfg.Advertise, true)
 		n = start(t, cfg)
-		time.Sleep(10 * time.Second)
+		await.Sleep(10 * time.Second)
 		assert.False(t, n.CaughtUp(), "nobody has told it what is committed")
 		assert.Empty(t, addrOf(n.View(), "before"))
 
 		over.cut(n.cfg.Advertise, false)
-		for ctx := within(t); !n.CaughtUp(); time.Sleep(time.Millisecond) {
+		for ctx := within(t); !n.CaughtUp(); await.Sleep(time.Millisecond) {
 			require.NoError(t, ctx.Err())
 		}
 		assert.Equal(t, "x", addrOf(n.View(), "before"))
-		for ctx := within(t); !leader.CaughtUp(); time.Sleep(time.Millisecond) {
+		for ctx := within(t); !leader.CaughtUp(); await.Sleep(time.Millisecond) {
 			require.NoError(t, ctx.Err())
 		}
 	})

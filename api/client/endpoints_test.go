@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/internal/await"
 	"berth/internal/codec"
 )
 
@@ -286,7 +287,7 @@ func TestPenaltiesDouble(t *testing.T) {
 			for range failures {
 				require.Error(t, p.EndInstance(t.Context(), l, "i"))
 			}
-			time.Sleep(after)
+			await.Sleep(after)
 			to.asked = nil
 			require.Error(t, p.EndInstance(t.Context(), l, "i"))
 			return to.asked[0]
@@ -323,7 +324,7 @@ func TestOthersNoticeFirst(t *testing.T) {
 		assert.Equal(t, client.HedgeAfter, <-polled, "another gateway answers selects")
 		to.nodes["a"], to.nodes["b"], to.asked = well, frozen, nil
 		go func() { assert.NoError(t, p.EndInstance(t.Context(), l, "i")); polled <- 0 }()
-		time.Sleep(300 * time.Millisecond)
+		await.Sleep(300 * time.Millisecond)
 		began = time.Now()
 		go func() { assert.NoError(t, p.EndInstance(t.Context(), l, "j")); polled <- time.Since(began) }()
 		assert.ElementsMatch(t, []time.Duration{0, 200 * time.Millisecond}, []time.Duration{<-polled, <-polled}, "another call has found it out")
@@ -413,7 +414,7 @@ func TestThoseWhereNobodyWasAreAskedAgain(t *testing.T) {
 		require.Error(t, p.EndInstance(ctx, l, "i"))
 		assert.Greater(t, len(to.asked), 4, "it was asked again and again")
 		to.nodes["b"], to.asked = gatewayNode{code: api.CodeUnavailable}, nil
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		require.Error(t, p.EndInstance(t.Context(), l, "i"))
 		assert.Equal(t, "a", to.asked[0], "one call has cost it one second")
 	})
@@ -509,7 +510,7 @@ func TestManyCalls(t *testing.T) {
 					done <- ""
 				}()
 			}
-			time.Sleep(700 * time.Millisecond)
+			await.Sleep(700 * time.Millisecond)
 			to.mu.Lock()
 			to.nodes[bad] = well
 			to.mu.Unlock()

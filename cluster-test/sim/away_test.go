@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/cluster-test/simnet"
+	"berth/internal/await"
 	"berth/raftstore/state"
 )
 
@@ -74,7 +75,7 @@ func oneGatewayIsAway(t *testing.T, leave func(*simnet.Host), leads bool, first 
 			break
 		}
 		t.Logf("try %d: %s %+v", n, b.Reason, b.Attempts)
-		time.Sleep(awayMax)
+		await.Sleep(awayMax)
 	}
 	w.net.Heal()
 	w.settle()
@@ -153,7 +154,7 @@ func (z *zone) begin(what string, old api.InstanceID) (heard func()) {
 // soon waits for something, and notices it within 10 ms.
 func soon(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for began := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); !is(); await.Sleep(10 * time.Millisecond) {
 		require.Less(t, time.Since(began), patience, what)
 	}
 }

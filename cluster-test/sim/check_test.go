@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/internal/await"
 	"berth/raftstore/state"
 )
 
@@ -151,7 +152,7 @@ func sharesOf(h *state.Hold, slot int) []api.Share {
 func (w *world) settle() {
 	w.t.Helper()
 	var why string
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Second) {
+	for began := time.Now(); time.Since(began) < patience; await.Sleep(time.Second) {
 		w.glance()
 		w.holds()
 		if why = w.restless(); why == "" {

@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 )
 
 // callTimeout bounds one call of a client, with all its repeats.
@@ -78,7 +79,7 @@ func (z *zone) boot(p, again *process, o rest.ServerCreate) {
 // release gives a reservation back after a while.
 func (z *zone) release(p *process, r api.ReservationID, after time.Duration) {
 	z.call("release", p, func(ctx context.Context, c *client.Client) error {
-		time.Sleep(after)
+		await.Sleep(after)
 		_, err := c.Release(ctx, r, 0)
 		if err == nil {
 			z.note(func(t *told) { t.released = append(t.released, r) })
@@ -166,7 +167,7 @@ func (z *zone) run(res string, least, most int) rest.Boot {
 			return b
 		}
 		require.NoError(z.w.t, ctx.Err(), "boot %s: %v %v", res, b.State, err)
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 	}
 }
 
@@ -192,6 +193,6 @@ func (z *zone) insist(what string, f func(ctx context.Context, c *client.Client)
 			return
 		}
 		require.NoError(z.w.t, ctx.Err(), "%s: %v", what, err)
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 	}
 }

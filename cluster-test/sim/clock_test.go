@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/cluster-test/simnet"
+	"berth/internal/await"
 )
 
 // clock is the clock of one process. Its wall clock may be set; what it measures
@@ -53,7 +54,7 @@ func TestClockJumpsAndMeasures(t *testing.T) {
 		before, truth := c.now(), time.Now()
 		assert.Equal(t, truth.UnixNano(), before.UnixNano())
 		c.jump(time.Hour)
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		after := c.now()
 		assert.Equal(t, time.Second, after.Sub(before))
 		assert.Equal(t, truth.Add(time.Hour+time.Second).UnixMilli(), after.UnixMilli())

@@ -21,6 +21,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/node"
 	"berth/webhook"
@@ -141,16 +142,16 @@ func watchStory(t *testing.T, p crash.Point) {
 		z.run(res, 1, 2)
 		if round >= 2 {
 			z.nodes[round%len(z.nodes)].down(pointRest)
-			time.Sleep(2 * pointRest)
+			await.Sleep(2 * pointRest)
 		}
 		z.insist("release", func(ctx context.Context, c *client.Client) error {
 			_, err := c.Release(ctx, api.ReservationID(res), time.Minute)
 			return err
 		})
-		time.Sleep(10 * time.Second)
+		await.Sleep(10 * time.Second)
 	}
 	w.heal()
-	time.Sleep(time.Minute)
+	await.Sleep(time.Minute)
 	cancel()
 	require.LessOrEqual(t, s.remains(), 0, "%s was not reached so often", p)
 

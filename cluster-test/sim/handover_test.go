@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"berth/internal/await"
 )
 
 // TestAStoppedLeaderHandsOverAtOnce: another node leads before the one that is stopped has said its goodbyes, which take a second
@@ -18,7 +20,7 @@ func TestAStoppedLeaderHandsOverAtOnce(t *testing.T) {
 		z.leads()
 		old := z.leader()
 		old.stop()
-		for began := time.Now(); z.leader() == old || z.leader() == nil; time.Sleep(10 * time.Millisecond) {
+		for began := time.Now(); z.leader() == old || z.leader() == nil; await.Sleep(10 * time.Millisecond) {
 			require.Less(t, time.Since(began), 500*time.Millisecond)
 		}
 		old.reap()

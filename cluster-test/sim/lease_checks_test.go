@@ -18,6 +18,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/raftstore/state"
 )
@@ -123,10 +124,10 @@ func checkStory(t *testing.T, p crash.Point) {
 			}
 			return err
 		})
-		time.Sleep(30 * time.Second)
+		await.Sleep(30 * time.Second)
 	}
 	w.heal()
-	time.Sleep(10 * time.Minute)
+	await.Sleep(10 * time.Minute)
 	require.LessOrEqual(t, s.remains(), 0, "%s was not reached so often", p)
 	owed, _ := z.view().CountLeaseEnds()
 	assert.Zero(t, owed)

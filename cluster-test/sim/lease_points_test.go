@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +13,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/raftstore/state"
 )
@@ -117,7 +117,7 @@ func leasePointStory(t *testing.T, at map[string][]crash.Point) {
 func (w *world) rest(t *tenancy) {
 	w.t.Helper()
 	for range 6 {
-		time.Sleep(pointRest)
+		await.Sleep(pointRest)
 		w.glance()
 		w.glanceAtLeases(t)
 		w.holds()

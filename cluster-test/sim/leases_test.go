@@ -15,6 +15,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/raftstore/state"
 )
 
@@ -209,7 +210,7 @@ func dueLeases(v *state.State) int {
 // outlive waits until every lease has ended by itself.
 func (w *world) outlive(t *tenancy) {
 	w.t.Helper()
-	for began := time.Now(); time.Since(began) < time.Hour; time.Sleep(5 * time.Second) {
+	for began := time.Now(); time.Since(began) < time.Hour; await.Sleep(5 * time.Second) {
 		w.glanceAtLeases(t)
 		w.holds()
 		if dueLeases(w.root().view()) == 0 {
@@ -248,7 +249,7 @@ func leaseLife(t *testing.T, seed uint64, sum map[string]int) {
 		if w.dice.IntN(3) == 0 {
 			w.disturb()
 		}
-		time.Sleep(time.Duration(w.dice.IntN(40_000)) * time.Millisecond)
+		await.Sleep(time.Duration(w.dice.IntN(40_000)) * time.Millisecond)
 		w.glance()
 		w.glanceAtLeases(ten)
 		w.holds()
@@ -337,7 +338,7 @@ func awayStory(t *testing.T, slots int, zones []string, missed api.LeaseEventSta
 			p.kill()
 		}
 	}
-	time.Sleep(9 * time.Minute) // two have ended, and the third has begun
+	await.Sleep(9 * time.Minute) // two have ended, and the third has begun
 	for _, z := range w.zones {
 		for _, p := range z.nodes {
 			p.reap()

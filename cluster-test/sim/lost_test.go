@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/raftstore/state"
 )
@@ -68,7 +69,7 @@ func parentLost(t *testing.T, d api.Decision) {
 	root.tell("wide", whole, whole)
 	root.doomed(gone)
 
-	time.Sleep(silence)
+	await.Sleep(silence)
 	for _, z := range []*zone{west, edge} {
 		held := z.view().PreparedHolds()
 		require.Len(t, held, 1, "zone %s must not decide by itself", z.name)
@@ -128,7 +129,7 @@ func childLost(t *testing.T, at crash.Point, left int) {
 		b, _ := v.Boot(project, "wide")
 		return b.Decision == api.DecisionCommit && b.Counts.Active >= 4
 	})
-	time.Sleep(silence)
+	await.Sleep(silence)
 	w.glance()
 	w.holds()
 	there, err := edge.crews[0].fake.List(w.ctx)
@@ -203,12 +204,12 @@ func childWrittenOff(t *testing.T, at crash.Point) {
 		b, _ := v.Boot(project, "wide")
 		return b.Decision == api.DecisionCommit && b.Counts.Active >= 4
 	})
-	time.Sleep(silence)
+	await.Sleep(silence)
 	root.insist("release", func(ctx context.Context, c *client.Client) error {
 		_, err := c.Release(ctx, "wide", 0)
 		return err
 	})
-	time.Sleep(silence)
+	await.Sleep(silence)
 	b, _ := root.view().Boot(project, "wide")
 	require.False(t, b.Final(), "nobody says that what is in the lost zone is gone")
 
@@ -234,7 +235,7 @@ func TestLostParentWrittenOff(t *testing.T) {
 			gone := w.root().perish(crash.DecisionLogging)
 			w.root().tell("wide", whole, whole)
 			w.root().doomed(gone)
-			time.Sleep(silence)
+			await.Sleep(silence)
 			lost := w.zone("west").writeOff(w.root(), false)
 			assert.Equal(t, 1, lost.Holds)
 			assert.True(t, lost.Unlinked)
@@ -247,7 +248,7 @@ func TestLostParentWrittenOff(t *testing.T) {
 				p.kill()
 			}
 			root.lost = true
-			time.Sleep(silence)
+			await.Sleep(silence)
 			lost := west.writeOff(root, true)
 			assert.Equal(t, 8, lost.Ending, "what is below as well")
 			assert.False(t, lost.Unlinked)

@@ -15,6 +15,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/crash"
 )
 
@@ -57,10 +58,10 @@ func (p *process) suffer(what int, at crash.Point, d time.Duration) {
 		w.apart(w.net.Cut, d, p.z.down()...)
 	case 3:
 		w.tally.fault("stalled at " + string(at))
-		time.Sleep(d)
+		await.Sleep(d)
 	case 4, 5:
 		w.tally.fault("stalled and killed at " + string(at))
-		time.Sleep(d)
+		await.Sleep(d)
 		p.down(time.Second)
 	}
 }
@@ -130,7 +131,7 @@ func (z *zone) past() bool {
 			old.past.Store(true)
 			w.net.Isolate(old.host.Name(), others...)
 			w.net.Refuse(agent, old.host.Name())
-			time.Sleep(stall)
+			await.Sleep(stall)
 			w.after(aware, func() { old.past.Store(false) })
 		})
 	})
@@ -204,11 +205,11 @@ func TestLeaderOfThePast(t *testing.T) {
 		w.settle()
 		victim := root.own()
 		require.True(t, root.past())
-		time.Sleep(turn - time.Second)
+		await.Sleep(turn - time.Second)
 		i, ok := root.view().Instance(victim)
 		require.True(t, ok)
 		require.Equal(t, api.StatusDeleted, i.Status, "it must have ended under the new leader")
-		time.Sleep(stall)
+		await.Sleep(stall)
 		w.heal()
 		w.settle()
 		w.check()

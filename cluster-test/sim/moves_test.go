@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/internal/await"
 	"berth/raftstore/state"
 	"berth/zone/fleet"
 )
@@ -99,7 +100,7 @@ func agentLost(t *testing.T, lose func(*crew, time.Duration), d time.Duration) {
 		goes = min(len(mine[true]), room)
 	}
 	lose(c, d)
-	time.Sleep(d)
+	await.Sleep(d)
 	w.heal()
 	w.settle()
 	w.check()

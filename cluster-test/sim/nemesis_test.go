@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api/client"
+	"berth/internal/await"
 	"berth/internal/crash"
 )
 
@@ -103,7 +104,7 @@ func (w *world) transfer() bool {
 // after runs f when d has passed, as part of a fault.
 func (w *world) after(d time.Duration, f func()) {
 	w.tasks.Go(func() {
-		time.Sleep(d)
+		await.Sleep(d)
 		f()
 	})
 }
@@ -121,7 +122,7 @@ func (p *process) down(d time.Duration) bool {
 // again waits for the end of a process that was killed, and starts it after d.
 func (p *process) again(d time.Duration) {
 	p.reap()
-	time.Sleep(d)
+	await.Sleep(d)
 	p.start()
 	p.z.w.tally.restart()
 }
@@ -212,7 +213,7 @@ func (c *crew) down(d time.Duration) bool {
 	c.kill()
 	c.z.w.tasks.Go(func() {
 		c.reap()
-		time.Sleep(d)
+		await.Sleep(d)
 		c.start()
 		c.z.w.tally.restart()
 	})
@@ -265,7 +266,7 @@ func (z *zone) insistElsewhere(place int, f func(ctx context.Context, c *client.
 		if err := f(ctx, z.client(z.nodes[i%len(z.nodes)])); err == nil {
 			return
 		}
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 	}
 	z.w.fail("zone %s: a lost member cannot be removed", z.name)
 }

@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/raftstore/state"
 )
@@ -47,7 +48,7 @@ func (z *zone) stand() (old, next *process, thaw func()) {
 	})
 	<-stands
 	for next = z.leader(); next == nil || next == old; next = z.leader() {
-		time.Sleep(100 * time.Millisecond)
+		await.Sleep(100 * time.Millisecond)
 	}
 	thaw = sync.OnceFunc(func() {
 		close(goOn)
@@ -88,7 +89,7 @@ func (w *world) standLeader() bool {
 // a fence lasts, by a leader of the past, that it is heard.
 func (p *process) standStill(d time.Duration) {
 	z, net := p.z, p.z.w.net
-	for began := time.Now(); time.Since(began) < d; time.Sleep(100 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < d; await.Sleep(100 * time.Millisecond) {
 		for _, o := range z.nodes {
 			if o != p {
 				net.Cut(p.host.Name(), o.host.Name())
@@ -151,7 +152,7 @@ func TestParentAsksAChildOfThePast(t *testing.T) {
 		west.meet(root, old)
 		root.insist("delete", func(ctx context.Context, c *client.Client) error { return c.DeleteServer(ctx, victim) })
 		root.note(func(t *told) { t.deleted = append(t.deleted, victim) })
-		time.Sleep(stall)
+		await.Sleep(stall)
 		i, ok := root.view().Instance(victim)
 		require.True(t, ok)
 		assert.Equal(t, api.StatusDeleting, i.Status, "nobody who knows says that it is gone")
@@ -179,7 +180,7 @@ func TestChildAsksAParentOfThePast(t *testing.T) {
 		_, err := root.client(next).Boot(ctx, order("wide", 5, 5), "")
 		require.NoError(t, err)
 		root.note(func(t *told) { t.booted = append(t.booted, "wide") })
-		time.Sleep(2 * stall) // until the child has asked
+		await.Sleep(2 * stall) // until the child has asked
 		b, _ := root.view().Boot(project, "wide")
 		require.Equal(t, api.DecisionCommit, b.Decision)
 		assert.Len(t, west.view().PreparedHolds(), 1, "nobody who knows says that it was given up")

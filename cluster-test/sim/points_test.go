@@ -16,6 +16,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/crash"
 )
 
@@ -123,7 +124,7 @@ func (z *zone) lose(p crash.Point) {
 // its children ask.
 func (w *world) holdUp() {
 	for _, o := range w.root().nodes {
-		o.bomb.arm(crash.DecisionTelling, 1, func() { time.Sleep(time.Minute) })
+		o.bomb.arm(crash.DecisionTelling, 1, func() { await.Sleep(time.Minute) })
 	}
 }
 
@@ -183,12 +184,12 @@ func (w *world) disk(p crash.Point, round int) {
 				return err
 			})
 		}
-		time.Sleep(6 * compact.Interval)
+		await.Sleep(6 * compact.Interval)
 	case strings.HasPrefix(string(p), "restore."):
 		b := root.backup()
 		w.settle()
 		_ = root.client(root.nodes[0]).Restore(ctx, b) // whoever is ended takes it up when it starts
-		time.Sleep(2 * pointRest)
+		await.Sleep(2 * pointRest)
 		w.settle()
 		w.check()
 	}

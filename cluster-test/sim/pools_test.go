@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/raftstore/state"
 )
 
@@ -91,7 +92,7 @@ func (z *zone) claim(p, again *process, id api.ConsumerID, amount int64, after t
 			return err
 		}
 		z.note(func(t *told) { t.claimed = append(t.claimed, id) })
-		time.Sleep(after)
+		await.Sleep(after)
 		z.note(func(t *told) { // from now on nobody knows
 			t.claimed = slices.DeleteFunc(t.claimed, func(o api.ConsumerID) bool { return o == id })
 		})

@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/cluster-test/check"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/raftstore"
 	"berth/raftstore/state"
@@ -339,10 +340,10 @@ func TestBrokenPromisesAreSeen(t *testing.T) {
 		complains("the end of instance")
 
 		for _, p := range root.nodes {
-			p.bomb.arm(crash.DecisionLogging, 1, func() { time.Sleep(saga.BootTimeout) })
+			p.bomb.arm(crash.DecisionLogging, 1, func() { await.Sleep(saga.BootTimeout) })
 		}
 		root.boot(root.nodes[0], root.nodes[0], order("slow", whole-1, whole-1))
-		time.Sleep(saga.BootTimeout / 2)
+		await.Sleep(saga.BootTimeout / 2)
 		w.promises()
 		w.holds()
 		b, _ := root.view().Boot(project, "slow")

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api/client"
+	"berth/internal/await"
 	"berth/node"
 )
 
@@ -85,7 +86,7 @@ func TestARemovedNodeSaysSo(t *testing.T) {
 			p.kill()
 			p.reap()
 		}
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Contains(t, old.refusal(), "no leader just now")
 		_, why := old.readiness()
 		assert.NotContains(t, why, removed)
@@ -94,25 +95,25 @@ func TestARemovedNodeSaysSo(t *testing.T) {
 		}
 		z.leads()
 		for old.refusal() != "" {
-			time.Sleep(time.Second)
+			await.Sleep(time.Second)
 		}
 		assert.Zero(t, said.count(removed))
 
 		z.insistElsewhere(place, func(ctx context.Context, c *client.Client) error { return c.RemoveMember(ctx, old.id) })
-		for began := time.Now(); !strings.Contains(old.refusal(), removed); time.Sleep(time.Second) {
+		for began := time.Now(); !strings.Contains(old.refusal(), removed); await.Sleep(time.Second) {
 			require.Less(t, time.Since(began), time.Minute)
 		}
 		status, why := old.readiness()
 		assert.Equal(t, http.StatusServiceUnavailable, status)
 		assert.Contains(t, why, removed)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, 1, said.count(removed))
 		for _, p := range others {
 			assert.Empty(t, p.refusal())
 		}
 
 		again()
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Contains(t, old.refusal(), removed)
 		assert.Equal(t, 2, said.count(removed), "once for each time that it runs")
 		old.kill()

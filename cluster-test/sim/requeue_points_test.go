@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,6 +11,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/raftstore/state"
 )
@@ -57,7 +57,7 @@ func requeuePointStory(t *testing.T, zone string, p crash.Point) {
 	firm.Preempt = true
 	root.bootUntil(firm, api.BootActive)
 	root.until("they wait to be booted again", func(v *state.State) bool { return v.CountRequeued() == 6 })
-	time.Sleep(pointRest)
+	await.Sleep(pointRest)
 	second := arm()
 	root.giveBack("firm")
 	root.until("they are booted again", func(v *state.State) bool { return v.CountRequeued() == 0 })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api/client"
+	"berth/internal/await"
 	"berth/internal/crash"
 )
 
@@ -41,7 +42,7 @@ func (w *world) restore() {
 	z.call("restore", z.nodes[w.dice.IntN(len(z.nodes))], func(ctx context.Context, c *client.Client) error {
 		return c.Restore(ctx, b)
 	})
-	time.Sleep(time.Duration(w.dice.IntN(20_000)) * time.Millisecond)
+	await.Sleep(time.Duration(w.dice.IntN(20_000)) * time.Millisecond)
 	w.heal()
 	w.settle()
 	w.check()

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/internal/await"
 )
 
 // TestMain lets the heap grow: collecting it is a tenth of what a simulation costs.
@@ -119,7 +121,7 @@ func life(t *testing.T, seed uint64, sum *total) {
 		if w.dice.IntN(4) == 0 {
 			w.disturb()
 		}
-		time.Sleep(time.Duration(w.dice.IntN(10_000)) * time.Millisecond)
+		await.Sleep(time.Duration(w.dice.IntN(10_000)) * time.Millisecond)
 		w.glance()
 		w.holds()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/internal/await"
 	"berth/raftstore/state"
 )
 
@@ -57,7 +58,7 @@ func TestUpgradeNodeByNode(t *testing.T) {
 			z.until("the zone writes the newer form", func(v *state.State) bool { return v.Form() == api.FormFifth })
 			load()
 		}
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		w.settle()
 		w.check()
 		w.empty()

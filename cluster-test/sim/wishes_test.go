@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -173,7 +174,7 @@ func (z *zone) drain(p, again *process, how api.DrainPolicy, pick uint64, d time
 		if _, err = c.DrainHost(ctx, h, how, "its turn"); err != nil {
 			return err
 		}
-		time.Sleep(d)
+		await.Sleep(d)
 		_, err = z.client(again).UndrainHost(ctx, h)
 		return err
 	})

@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/cluster-test/check"
+	"berth/internal/await"
 	"berth/node"
 	"berth/raftstore/state"
 )
@@ -209,7 +210,7 @@ func (w *world) count(slots []check.Span) {
 func (w *world) awaitRequeued() {
 	w.t.Helper()
 	for _, z := range w.zones {
-		for began := time.Now(); z.view().CountRequeued() > 0; time.Sleep(5 * time.Second) {
+		for began := time.Now(); z.view().CountRequeued() > 0; await.Sleep(5 * time.Second) {
 			if time.Since(began) > 2*api.RequeuePauseMax && !z.makeRoom() && !z.isAhead() {
 				w.fail("zone %s: preempted instances are not booted again, though everything else is gone: %s", z.name, z.describeRequeued())
 				break

@@ -23,6 +23,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/cluster-test/simnet"
+	"berth/internal/await"
 	"berth/node"
 	"berth/raftstore"
 	"berth/raftstore/command"
@@ -172,7 +173,7 @@ func (w *world) end(cancel context.CancelFunc) {
 	w.ops.Wait()
 	w.tasks.Wait()
 	w.http.CloseIdleConnections()
-	time.Sleep(farewell)
+	await.Sleep(farewell)
 }
 
 // farewell is longer than any timer that may be left.
@@ -288,7 +289,7 @@ func (z *zone) propose(made func(at command.Stamp) command.Command) {
 // askLeader asks the leader of the zone, and who leads after it, until one does it.
 func (z *zone) askLeader(ask func(n *node.Node) error) {
 	z.w.t.Helper()
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for began := time.Now(); ; await.Sleep(100 * time.Millisecond) {
 		err := ask(z.leads())
 		if err == nil {
 			return
@@ -350,7 +351,7 @@ func (z *zone) leader() *process {
 // leads waits for a leader and returns it.
 func (z *zone) leads() *node.Node {
 	z.w.t.Helper()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(100 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < patience; await.Sleep(100 * time.Millisecond) {
 		if p := z.leader(); p != nil {
 			if n := p.running(); n != nil {
 				return n
@@ -366,7 +367,7 @@ func (z *zone) view() *state.State { return z.leads().Store().View() }
 
 func (z *zone) until(what string, is func(*state.State) bool) {
 	z.w.t.Helper()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(250 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < patience; await.Sleep(250 * time.Millisecond) {
 		if is(z.view()) {
 			return
 		}

@@ -18,6 +18,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/identity"
+	"berth/internal/await"
 	"berth/node"
 	"berth/raftstore"
 	"berth/raftstore/state"
@@ -88,7 +89,7 @@ func TestAYearInADay(t *testing.T) {
 
 // live lets some of a week pass, and lets one thing happen in it.
 func (y *year) live() {
-	time.Sleep(time.Duration(30+y.dice.IntN(240)) * time.Second)
+	await.Sleep(time.Duration(30+y.dice.IntN(240)) * time.Second)
 	z := y.zones[y.dice.IntN(len(y.zones))]
 	switch y.dice.IntN(8) {
 	case 0, 1:
@@ -103,7 +104,7 @@ func (y *year) live() {
 		p := z.nodes[y.dice.IntN(len(z.nodes))]
 		p.kill()
 		p.reap()
-		time.Sleep(time.Duration(y.dice.IntN(60)) * time.Second)
+		await.Sleep(time.Duration(y.dice.IntN(60)) * time.Second)
 		p.start()
 		y.restarts++
 	}
@@ -232,7 +233,7 @@ func (y *year) loseChild() {
 	backup := z.backup()
 	keks, err := node.ReadKEKs(filepath.Join(z.nodes[0].dir, "kek"), nil)
 	require.NoError(y.t, err)
-	time.Sleep(week / 7)
+	await.Sleep(week / 7)
 	require.Equal(y.t, api.BootActive, z.run("forgotten", 1, 1).State)
 	require.Equal(y.t, api.BootActive, y.root.run("half-forgotten", 3, 3).State)
 	y.settle()

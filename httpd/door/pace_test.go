@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/rates"
+	"berth/internal/await"
 	"berth/internal/turns"
 )
 
@@ -190,7 +191,7 @@ func TestCallsThatLast(t *testing.T) {
 		}
 		synctest.Wait()
 		assert.EqualValues(t, callsAtOnce, began.Load())
-		time.Sleep(callLasts)
+		await.Sleep(callLasts)
 		synctest.Wait()
 		assert.EqualValues(t, callsAtOnce+1, began.Load())
 		close(over)

@@ -22,6 +22,7 @@ import (
 	"berth/api/rest"
 	httpevents "berth/httpd/events"
 	"berth/httpd/wire"
+	"berth/internal/await"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/zone"
@@ -209,7 +210,7 @@ func TestAStream(t *testing.T) {
 		assert.InDelta(t, 10*httpevents.HeartbeatEvery, time.Since(began), float64(15*time.Second))
 		assert.Equal(t, w.store.View().EventsEnd().String(), r.id, "others' events have moved the position on")
 		_ = r.res.Body.Close()
-		time.Sleep(2 * time.Second)
+		await.Sleep(2 * time.Second)
 		assert.Zero(t, w.streams.Open())
 
 		w.boots("p", 1)
@@ -220,7 +221,7 @@ func TestAStream(t *testing.T) {
 		w.boots("p", 1)
 		assert.Equal(t, []string{"r9"}, fresh.events(1), "only what is new")
 		_ = fresh.res.Body.Close()
-		time.Sleep(2 * time.Second)
+		await.Sleep(2 * time.Second)
 	})
 }
 
@@ -231,7 +232,7 @@ func TestAGapIsTold(t *testing.T) {
 		w.boots("p", 2)
 		seen := w.open("user=a&once=1", "")
 		seen.end()
-		time.Sleep(25 * time.Hour)
+		await.Sleep(25 * time.Hour)
 		w.boots("p", 1)
 		w.store.Must(t, command.Prune{Stamp: command.Stamp{At: api.InstantOf(time.Now())}, Limit: 1})
 		assert.Equal(t, []string{"r3"}, w.open("user=a&once=1", seen.id).end(), "nothing behind it was dropped")
@@ -266,13 +267,13 @@ func TestStreamsAreBounded(t *testing.T) {
 		assert.Equal(t, http.StatusServiceUnavailable, r.res.StatusCode)
 		_ = r.res.Body.Close()
 		_ = open[0].res.Body.Close()
-		time.Sleep(2 * time.Second)
+		await.Sleep(2 * time.Second)
 		r = w.open("user=one-more", "")
 		assert.Equal(t, http.StatusOK, r.res.StatusCode)
 		for _, one := range append(open, r) {
 			_ = one.res.Body.Close()
 		}
-		time.Sleep(2 * time.Second)
+		await.Sleep(2 * time.Second)
 		assert.Zero(t, w.streams.Open())
 	})
 }
@@ -285,7 +286,7 @@ func TestASlowReaderIsDropped(t *testing.T) {
 		w.boots("p", 500)
 		r := w.open("user=a", "")
 		first := r.events(1)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Zero(t, w.streams.Open(), "it was dropped")
 		got := slices.Concat(first, r.end())
 		assert.Less(t, len(got), 500)
@@ -307,7 +308,7 @@ func TestStreamsEnd(t *testing.T) {
 		r := w.open("user=a", "")
 		r.events(1)
 		w.set(&w.admits, false)
-		time.Sleep(2 * time.Second)
+		await.Sleep(2 * time.Second)
 		w.boots("p", 1)
 		assert.Empty(t, r.end(), "what comes later is not shown")
 		w.set(&w.admits, true)
@@ -315,7 +316,7 @@ func TestStreamsEnd(t *testing.T) {
 		r = w.open("user=a", "")
 		r.events(2)
 		w.set(&w.led, false)
-		time.Sleep(5 * time.Second)
+		await.Sleep(5 * time.Second)
 		w.boots("p", 1)
 		assert.Equal(t, []string{"r3"}, r.events(1), "a moment without a leader is nothing")
 		began := time.Now()
@@ -342,7 +343,7 @@ func TestANodeThatIsBehind(t *testing.T) {
 		w.boots("p", 1) // at index 2
 		done := make(chan []string)
 		go func() { done <- w.open("user=a&once=1", "3-1").end() }()
-		time.Sleep(3 * time.Second)
+		await.Sleep(3 * time.Second)
 		w.boots("p", 1)
 		assert.Empty(t, <-done, "he has seen it")
 		r := w.open("user=a&once=1", "99-1")

@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/lease"
 	"berth/raftstore/command"
 	"berth/zone/leases"
@@ -137,7 +138,7 @@ func TestServersSayWhatTheyMustLeaveFor(t *testing.T) {
 		}
 		assert.Equal(t, map[api.Instant]int{begun.Add(5 * time.Second): 4, api.Forever: 5}, until)
 
-		time.Sleep(5 * time.Second)
+		await.Sleep(5 * time.Second)
 		synctest.Wait()
 		left := w.servers(t, reader, "preemptible=true&status=DELETING")
 		require.Len(t, left, 4)

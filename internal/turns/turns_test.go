@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth/internal/await"
 )
 
 // take starts pieces of work that wait for a turn, one after the other, and returns which have had theirs, in order. The
@@ -75,16 +77,16 @@ func TestATurnEnds(t *testing.T) {
 		const lasts = 20 * time.Millisecond
 		w := New(Config{AtOnce: 1, Lasts: lasts, Now: time.Now})
 		had, began := take(w, "a1", "b1")
-		time.Sleep(lasts - 1)
+		await.Sleep(lasts - 1)
 		synctest.Wait()
 		assert.Equal(t, []string{"a1"}, *had)
-		time.Sleep(1)
+		await.Sleep(1)
 		synctest.Wait()
 		assert.Equal(t, []string{"a1", "b1"}, *had)
 		began["a1"].Leave() // it has ended
 		assert.Equal(t, 1, w.taken)
 		began["b1"].Leave()
-		time.Sleep(lasts)
+		await.Sleep(lasts)
 		w.idle(t)
 		require.True(t, began["a1"].Again(t.Context()))
 		assert.Equal(t, 1, w.taken)
@@ -125,9 +127,9 @@ func TestAShareIsForSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		share := 0.5
 		w := New(Config{AtOnce: 4, Share: func() float64 { return share }, Now: time.Now})
-		time.Sleep(mixedFor) // the first party is another than none
+		await.Sleep(mixedFor) // the first party is another than none
 		take(w, "a0")
-		time.Sleep(mixedFor)
+		await.Sleep(mixedFor)
 		had, began := take(w, "a1", "a2D", "a3", "a4", "b1")
 		assert.Equal(t, []string{"a1", "a2D", "a3"}, *had, "a party alone, with two kinds of work")
 		began["a1"].Leave()
