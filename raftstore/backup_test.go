@@ -76,66 +76,72 @@ func TestBackupAndRestore(t *testing.T) {
 
 // TestRestoreBehindTheBackup restores a backup whose index the log has not reached.
 func TestRestoreBehindTheBackup(t *testing.T) {
-	from := solo(t, nil)
-	for range 50 {
-		from.must(put("a", "1"))
-	}
-	b, about := from.backup()
-	into := solo(t, func(c *Config) { c.Dir, c.Memory = "", NewMemory() })
-	require.NoError(t, into.restore(b))
-	assert.Equal(t, "1", addrOf(into.View(), "a"))
-	assert.Less(t, into.View().Index(), about.Index)
-	before := into.View().Index()
-	into.must(put("b", "1"))
-	assert.Equal(t, before+1, into.View().Index())
-	again, _ := into.backup()
-	assert.NotEmpty(t, again)
+	synctest.Test(t, func(t *testing.T) {
+		from := solo(t, nil)
+		for range 50 {
+			from.must(put("a", "1"))
+		}
+		b, about := from.backup()
+		into := solo(t, func(c *Config) { c.Dir, c.Memory = "", NewMemory() })
+		require.NoError(t, into.restore(b))
+		assert.Equal(t, "1", addrOf(into.View(), "a"))
+		assert.Less(t, into.View().Index(), about.Index)
+		before := into.View().Index()
+		into.must(put("b", "1"))
+		assert.Equal(t, before+1, into.View().Index())
+		again, _ := into.backup()
+		assert.NotEmpty(t, again)
+	})
 }
 
 func TestDamagedBackupChangesNothing(t *testing.T) {
-	n := solo(t, nil)
-	b, _ := n.backup()
-	n.must(put("a", "1"))
-	before, last := n.View(), n.raft.LastIndex()
-	damaged := map[string][]byte{"empty": nil, "short": b[:len(b)-1], "longer": append(bytes.Clone(b), 0)}
-	for _, at := range []int{0, 9, 20, len(b) / 2, len(b) - 1} {
-		bad := bytes.Clone(b)
-		bad[at] ^= 0x80
-		damaged[string(rune('0'+at%10))+"th byte"] = bad
-	}
-	for name, bad := range damaged {
-		assert.Equal(t, api.CodeInvalid, api.CodeOf(n.restore(bad)), name)
-	}
-	whole := &bytes.Buffer{} // verified, but not a state
-	w, err := beginArchive(whole, archiveHeader{Index: 1})
-	require.NoError(t, err)
-	_, err = w.Write([]byte("nonsense"))
-	require.NoError(t, err)
-	_, err = w.finishArchive()
-	require.NoError(t, err)
-	assert.Equal(t, api.CodeInvalid, api.CodeOf(n.restore(whole.Bytes())))
+	synctest.Test(t, func(t *testing.T) {
+		n := solo(t, nil)
+		b, _ := n.backup()
+		n.must(put("a", "1"))
+		before, last := n.View(), n.raft.LastIndex()
+		damaged := map[string][]byte{"empty": nil, "short": b[:len(b)-1], "longer": append(bytes.Clone(b), 0)}
+		for _, at := range []int{0, 9, 20, len(b) / 2, len(b) - 1} {
+			bad := bytes.Clone(b)
+			bad[at] ^= 0x80
+			damaged[string(rune('0'+at%10))+"th byte"] = bad
+		}
+		for name, bad := range damaged {
+			assert.Equal(t, api.CodeInvalid, api.CodeOf(n.restore(bad)), name)
+		}
+		whole := &bytes.Buffer{} // verified, but not a state
+		w, err := beginArchive(whole, archiveHeader{Index: 1})
+		require.NoError(t, err)
+		_, err = w.Write([]byte("nonsense"))
+		require.NoError(t, err)
+		_, err = w.finishArchive()
+		require.NoError(t, err)
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(n.restore(whole.Bytes())))
 
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, n.Restore(gone, bytes.NewReader(b), stampNow), context.Canceled)
-	_, _, err = n.Snapshot(gone)
-	require.ErrorIs(t, err, context.Canceled)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, n.Restore(gone, bytes.NewReader(b), stampNow), context.Canceled)
+		_, _, err = n.Snapshot(gone)
+		require.ErrorIs(t, err, context.Canceled)
 
-	assert.Same(t, before, n.View())
-	assert.Equal(t, last, n.raft.LastIndex())
-	left, err := filepath.Glob(filepath.Join(n.cfg.Dir, "*"+tempSuffix))
-	require.NoError(t, err)
-	assert.Empty(t, left)
+		assert.Same(t, before, n.View())
+		assert.Equal(t, last, n.raft.LastIndex())
+		left, err := filepath.Glob(filepath.Join(n.cfg.Dir, "*"+tempSuffix))
+		require.NoError(t, err)
+		assert.Empty(t, left)
+	})
 }
 
 func TestBackupLimit(t *testing.T) {
-	n := solo(t, nil)
-	b, _ := n.backup()
-	size := int64(len(b))
-	_, err := receiveArchive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size)
-	require.NoError(t, err)
-	_, err = receiveArchive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size-1)
-	assert.Equal(t, api.CodeTooLarge, api.CodeOf(err))
+	synctest.Test(t, func(t *testing.T) {
+		n := solo(t, nil)
+		b, _ := n.backup()
+		size := int64(len(b))
+		_, err := receiveArchive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size)
+		require.NoError(t, err)
+		_, err = receiveArchive(t.Context(), bytes.NewReader(b), &scratchMemory{}, size-1)
+		assert.Equal(t, api.CodeTooLarge, api.CodeOf(err))
+	})
 }
 
 func TestArchiveNoticesEveryBit(t *testing.T) {

@@ -11,13 +11,15 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
+
+	"berth/internal/dice"
 )
 
 // TestLogAgainstAModel does at random what Raft does with a log, opens it again and
 // again, and compares it with a plain list. No good file may be refused.
 func TestLogAgainstAModel(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	dice := rand.New(rand.NewPCG(seed, 0))
+	seed := dice.Seed(t)
+	draw := rand.New(rand.NewPCG(seed, 0))
 	path := filepath.Join(t.TempDir(), logFile)
 	require.NoError(t, makeLog(path, "n1"))
 	var model []raft.Log // the entries, ascending
@@ -27,34 +29,34 @@ func TestLogAgainstAModel(t *testing.T) {
 		require.NoError(t, err)
 		c, err := openChecked(bolt, guardOf("n1"), snap, func() bool { return false })
 		require.NoError(t, err, "seed %d round %d", seed, round)
-		for range 1 + dice.IntN(25) {
-			switch n := uint64(len(model)); dice.IntN(8) {
+		for range 1 + draw.IntN(25) {
+			switch n := uint64(len(model)); draw.IntN(8) {
 			case 0: // a snapshot, and the log is compacted
 				if n == 0 {
 					continue
 				}
-				if l := model[dice.IntN(len(model))]; l.Index > snap.index {
+				if l := model[draw.IntN(len(model))]; l.Index > snap.index {
 					snap = position{l.Index, l.Term}
 				}
 				require.NoError(t, c.noteSnapshot(snap))
-				from, to := model[0].Index, model[0].Index+uint64(dice.IntN(int(n)))
+				from, to := model[0].Index, model[0].Index+uint64(draw.IntN(int(n)))
 				if to > snap.index {
 					continue
 				}
 				require.NoError(t, c.DeleteRange(from, to))
 				model = model[to-from+1:]
 			case 1: // another leader's entries replace the tail
-				from := max(snap.index+1, next-min(next-1, uint64(dice.IntN(40))))
+				from := max(snap.index+1, next-min(next-1, uint64(draw.IntN(40))))
 				if n == 0 || from >= next || from < model[0].Index {
 					continue
 				}
 				require.NoError(t, c.DeleteRange(from, next-1))
 				model, next = model[:from-model[0].Index], from
 			case 2: // a snapshot from elsewhere overtakes the log
-				if dice.IntN(10) > 0 {
+				if draw.IntN(10) > 0 {
 					continue
 				}
-				snap = position{next + uint64(dice.IntN(100)), term + 1}
+				snap = position{next + uint64(draw.IntN(100)), term + 1}
 				require.NoError(t, c.noteSnapshot(snap))
 				if n > 0 {
 					require.NoError(t, c.DeleteRange(model[0].Index, next-1))
@@ -65,10 +67,10 @@ func TestLogAgainstAModel(t *testing.T) {
 				require.NoError(t, c.SetUint64([]byte("CurrentTerm"), term))
 			default:
 				var logs []*raft.Log
-				for range 1 + dice.IntN(64) {
-					l := raft.Log{Index: next, Term: term, AppendedAt: time.Unix(0, int64(next)).UTC(), Data: make([]byte, dice.IntN(300))}
-					if dice.IntN(50) == 0 {
-						l.Data = make([]byte, dice.IntN(50_000))
+				for range 1 + draw.IntN(64) {
+					l := raft.Log{Index: next, Term: term, AppendedAt: time.Unix(0, int64(next)).UTC(), Data: make([]byte, draw.IntN(300))}
+					if draw.IntN(50) == 0 {
+						l.Data = make([]byte, draw.IntN(50_000))
 					}
 					logs = append(logs, &l)
 					model = append(model, l)

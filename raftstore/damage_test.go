@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/dice"
 )
 
 // openAgain opens the store of n1 in dir and closes it.
@@ -32,16 +34,20 @@ func openAgain(dir string) error {
 // entries, of which the oldest are compacted away.
 func used(t *testing.T) string {
 	t.Helper()
-	n := solo(t, func(c *Config) { c.Compact = Compaction{Threshold: 1 << 20, Interval: time.Hour, Trailing: 20} })
-	for i := range 250 {
-		n.must(put(fmt.Sprint("k", i%7), string(bytes.Repeat([]byte{'x'}, i%200))))
-		if i == 100 {
-			require.NoError(t, n.raft.Snapshot().Error())
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		n := solo(t, func(c *Config) {
+			c.Dir, c.Compact = dir, Compaction{Threshold: 1 << 20, Interval: time.Hour, Trailing: 20}
+		})
+		for i := range 250 {
+			n.must(put(fmt.Sprint("k", i%7), string(bytes.Repeat([]byte{'x'}, i%200))))
+			if i == 100 {
+				require.NoError(t, n.raft.Snapshot().Error())
+			}
 		}
-	}
-	n.must(put("large", string(bytes.Repeat([]byte("large"), 4000)))) // more than a page
-	n.stop()
-	return n.cfg.Dir
+		n.must(put("large", string(bytes.Repeat([]byte("large"), 4000)))) // more than a page
+	})
+	return dir
 }
 
 // content is all that a log holds, for comparison.
@@ -99,19 +105,19 @@ func TestRandomDamage(t *testing.T) {
 	want, err := contentOf(path)
 	require.NoError(t, err)
 	require.Greater(t, len(want.entries), 150)
-	seed := uint64(time.Now().UnixNano())
-	dice := rand.New(rand.NewPCG(seed, 0))
+	seed := dice.Seed(t)
+	draw := rand.New(rand.NewPCG(seed, 0))
 	pages, size := livePages(t, good), os.Getpagesize()
 	refused := 0
 	for i := range 1200 {
 		bad, what := bytes.Clone(good), ""
 		if i%10 == 0 {
-			at := dice.IntN(len(bad))
+			at := draw.IntN(len(bad))
 			bad, what = bad[:at], fmt.Sprintf("cut at %d", at)
 		} else {
-			at, bit := pages[dice.IntN(len(pages))]+dice.IntN(size), dice.IntN(8)
+			at, bit := pages[draw.IntN(len(pages))]+draw.IntN(size), draw.IntN(8)
 			if i%10 == 1 {
-				at = dice.IntN(len(bad))
+				at = draw.IntN(len(bad))
 			}
 			bad[at] ^= 1 << bit
 			what = fmt.Sprintf("bit %d of byte %d", bit, at)
@@ -367,11 +373,13 @@ func onlySnapshot(t *testing.T, dir string) string {
 // TestFilesOfAnotherNode puts a file of n2 where one of n1 belongs.
 func TestFilesOfAnotherNode(t *testing.T) {
 	mine := used(t)
-	other := solo(t, func(c *Config) { c.ID = "n2" })
-	require.NoError(t, other.raft.Snapshot().Error())
-	other.stop()
-	for _, name := range []string{logFile, filepath.Join(snapshotDir, filepath.Base(onlySnapshot(t, other.cfg.Dir)))} {
-		b, err := os.ReadFile(filepath.Join(other.cfg.Dir, name))
+	other := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		n := solo(t, func(c *Config) { c.ID, c.Dir = "n2", other })
+		require.NoError(t, n.raft.Snapshot().Error())
+	})
+	for _, name := range []string{logFile, filepath.Join(snapshotDir, filepath.Base(onlySnapshot(t, other)))} {
+		b, err := os.ReadFile(filepath.Join(other, name))
 		require.NoError(t, err)
 		keep, _ := os.ReadFile(filepath.Join(mine, name)) // nil when there is none
 		require.NoError(t, os.WriteFile(filepath.Join(mine, name), b, 0o600))

@@ -2,13 +2,14 @@ package raftstore
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/build"
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -81,8 +82,13 @@ func TestFatesAreComplete(t *testing.T) {
 
 func exportedErrors(t *testing.T, path string) []string {
 	t.Helper()
-	pkg, err := build.Import(path, ".", 0)
+	list, err := exec.CommandContext(t.Context(), "go", "list", "-json=Dir,GoFiles", path).Output()
 	require.NoError(t, err)
+	var pkg struct {
+		Dir     string
+		GoFiles []string
+	}
+	require.NoError(t, json.Unmarshal(list, &pkg))
 	var names []string
 	for _, f := range pkg.GoFiles {
 		src, err := os.ReadFile(filepath.Join(pkg.Dir, f))

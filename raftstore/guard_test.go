@@ -339,29 +339,31 @@ func TestCrashPointsOfTheDisk(t *testing.T) {
 	}
 	for _, kind := range []string{"files", "memory"} {
 		t.Run(kind, func(t *testing.T) {
-			var mu sync.Mutex
-			seen := map[crash.Point]int{}
-			n := solo(t, func(c *Config) {
-				c.Compact = Compaction{Threshold: 1 << 20, Interval: time.Hour, Trailing: 1}
-				c.Crash = func(p crash.Point) {
-					mu.Lock()
-					defer mu.Unlock()
-					seen[p]++
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				seen := map[crash.Point]int{}
+				n := solo(t, func(c *Config) {
+					c.Compact = Compaction{Threshold: 1 << 20, Interval: time.Hour, Trailing: 1}
+					c.Crash = func(p crash.Point) {
+						mu.Lock()
+						defer mu.Unlock()
+						seen[p]++
+					}
+					if kind == "memory" {
+						c.Dir, c.Memory = "", NewMemory()
+					}
+				})
+				for i := range 20 {
+					n.must(put(fmt.Sprint("k", i), "x"))
 				}
-				if kind == "memory" {
-					c.Dir, c.Memory = "", NewMemory()
+				require.NoError(t, n.raft.Snapshot().Error())
+				n.restart().leads()
+				mu.Lock()
+				defer mu.Unlock()
+				for _, p := range disk {
+					assert.Positive(t, seen[p], p)
 				}
 			})
-			for i := range 20 {
-				n.must(put(fmt.Sprint("k", i), "x"))
-			}
-			require.NoError(t, n.raft.Snapshot().Error())
-			n.restart().leads()
-			mu.Lock()
-			defer mu.Unlock()
-			for _, p := range disk {
-				assert.Positive(t, seen[p], p)
-			}
 		})
 	}
 }
@@ -409,9 +411,11 @@ func TestFrozenMemory(t *testing.T) {
 
 // TestFailedSnapshotEndsTheProcess takes the folder of the snapshots away.
 func TestFailedSnapshotEndsTheProcess(t *testing.T) {
-	told := make(chan error, 1)
-	n := solo(t, func(c *Config) { c.Fatal = func(err error) { told <- err } })
-	require.NoError(t, os.RemoveAll(n.cfg.Dir+"/"+snapshotDir))
-	require.Error(t, n.raft.Snapshot().Error())
-	require.ErrorContains(t, <-told, "making a snapshot")
+	synctest.Test(t, func(t *testing.T) {
+		told := make(chan error, 1)
+		n := solo(t, func(c *Config) { c.Fatal = func(err error) { told <- err } })
+		require.NoError(t, os.RemoveAll(n.cfg.Dir+"/"+snapshotDir))
+		require.Error(t, n.raft.Snapshot().Error())
+		require.ErrorContains(t, <-told, "making a snapshot")
+	})
 }

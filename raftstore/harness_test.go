@@ -14,18 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
 
-// Timings for real time. A node that is alone never loses its lead, so it may be
-// quick to take it; three on a busy machine must be patient.
+// Timings of nodes. One that is alone never loses its lead, so it may be quick to take it; three of a
+// benchmark, which runs in real time, must be patient.
 var (
 	quick  = Timing{50 * time.Millisecond, 50 * time.Millisecond, 25 * time.Millisecond, 5 * time.Millisecond}
 	steady = Timing{time.Second, time.Second, 500 * time.Millisecond, 5 * time.Millisecond}
 )
 
-// tcp is a Stream over loopback.
+// tcp is a Stream over loopback, for benchmarks.
 type tcp struct{ net.Listener }
 
 func (tcp) Dial(_ api.NodeID, addr string, timeout time.Duration) (net.Conn, error) {
@@ -114,6 +115,31 @@ func (p *port) Dial(_ api.NodeID, to string, timeout time.Duration) (net.Conn, e
 	return nil, errors.Join(errors.New("refused"), mine.Close())
 }
 
+// networks holds the network of each running test whose nodes need no other.
+var networks sync.Map
+
+func networkOf(tb testing.TB) *network {
+	tb.Helper()
+	n, loaded := networks.LoadOrStore(tb, newNetwork())
+	if !loaded {
+		tb.Cleanup(func() { networks.Delete(tb) })
+	}
+	return n.(*network)
+}
+
+// connect gives a node a stream: over the network of its test, or over loopback in a benchmark.
+func (c *Config) connect(tb testing.TB) {
+	tb.Helper()
+	if _, real := tb.(*testing.B); real {
+		l, err := net.Listen("tcp", cmpOr(c.Advertise, "127.0.0.1:0"))
+		require.NoError(tb, err)
+		c.Stream, c.Advertise = tcp{l}, l.Addr().String()
+		return
+	}
+	c.Advertise = cmpOr(c.Advertise, string(c.ID)+":1")
+	c.Stream = networkOf(tb).listen(c.Advertise)
+}
+
 // node is a running store.
 type node struct {
 	*Store
@@ -122,16 +148,17 @@ type node struct {
 	stop func() // ends Run and closes
 }
 
-// start opens and runs a store until the test ends or stop is called.
+// start opens and runs a store until the test ends or stop is called. A test does so in virtual time.
 func start(tb testing.TB, cfg Config) *node {
 	tb.Helper()
+	if _, real := tb.(*testing.B); !real {
+		await.Sleep(0) // panics in real time
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Stream == nil {
-		l, err := net.Listen("tcp", cmpOr(cfg.Advertise, "127.0.0.1:0"))
-		require.NoError(tb, err)
-		cfg.Stream, cfg.Advertise = tcp{l}, l.Addr().String()
+		cfg.connect(tb)
 	}
 	if cfg.Timing == (Timing{}) {
 		cfg.Timing = quick
@@ -171,11 +198,15 @@ func (n *node) restart() *node {
 	return start(n.t, cfg)
 }
 
-// patience is more than any step needs; it ends a test that hangs.
+// patience is more virtual time than any step needs; it ends a test that hangs.
 const patience = 20 * time.Second
 
+// within returns a context that ends after patience; a benchmark takes as long as it takes.
 func within(tb testing.TB) context.Context {
 	tb.Helper()
+	if b, real := tb.(*testing.B); real {
+		return b.Context()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	tb.Cleanup(cancel)
 	return ctx

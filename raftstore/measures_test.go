@@ -17,20 +17,26 @@ import (
 // TestEntriesAreMeasured: each entry with its commands and its time, each batch that is applied, and each write to
 // the disk, which a slow disk shows in.
 func TestEntriesAreMeasured(t *testing.T) {
-	n := solo(t, nil)
-	m := n.Measures()
-	entries, writes, applied := m.Commands.Read(), m.Write.Read(), m.Apply.Read()
-	n.must(put("a", "1"), put("b", "1"), put("c", "1"))
-	after := m.Commands.Read()
-	assert.Equal(t, entries.Count+1, after.Count)
-	assert.InDelta(t, entries.Sum+3, after.Sum, 0)
-	assert.Equal(t, after.Count, m.Commit.Read().Count)
-	assert.Greater(t, m.Write.Read().Count, writes.Count)
-	assert.Greater(t, m.Apply.Read().Count, applied.Count)
-	assert.Positive(t, m.Write.Read().Sum)
-	assert.Empty(t, m.Failed.Read())
-	require.Eventually(t, func() bool { return n.Waiting() == 0 && n.Lag() == 0 }, patience, time.Millisecond, "counted as done a moment after the answer")
-	assert.Equal(t, "leader", n.Role())
+	synctest.Test(t, func(t *testing.T) {
+		n := solo(t, func(c *Config) {
+			c.wrap = func(u under) under {
+				return &faulty{under: u, write: func() error { await.Sleep(time.Second); return nil }}
+			}
+		})
+		m := n.Measures()
+		entries, writes, applied := m.Commands.Read(), m.Write.Read(), m.Apply.Read()
+		n.must(put("a", "1"), put("b", "1"), put("c", "1"))
+		after := m.Commands.Read()
+		assert.Equal(t, entries.Count+1, after.Count)
+		assert.InDelta(t, entries.Sum+3, after.Sum, 0)
+		assert.Equal(t, after.Count, m.Commit.Read().Count)
+		assert.Greater(t, m.Write.Read().Count, writes.Count)
+		assert.Greater(t, m.Apply.Read().Count, applied.Count)
+		assert.InDelta(t, m.Write.Read().Count, m.Write.Read().Sum, 0, "a second each")
+		assert.Empty(t, m.Failed.Read())
+		await.True(t, "counted as done a moment after the answer", func() bool { return n.Waiting() == 0 && n.Lag() == 0 })
+		assert.Equal(t, "leader", n.Role())
+	})
 }
 
 // TestAnEntryThatIsNotCommittedIsCounted: and has no time.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -39,67 +40,73 @@ func TestEntryRoundTrip(t *testing.T) {
 }
 
 func TestProposeLimits(t *testing.T) {
-	many := func(n int) []command.Command {
-		cmds := make([]command.Command, n)
-		for i := range cmds {
-			cmds[i] = put("a", "1")
+	synctest.Test(t, func(t *testing.T) {
+		many := func(n int) []command.Command {
+			cmds := make([]command.Command, n)
+			for i := range cmds {
+				cmds[i] = put("a", "1")
+			}
+			return cmds
 		}
-		return cmds
-	}
-	sized := func(n int) []command.Command { return []command.Command{put("a", strings.Repeat("x", n))} }
-	over := len(entryOf(t, sized(proposeMaxBytes/2)...)) - proposeMaxBytes/2
-	n := solo(t, nil)
-	for name, c := range map[string]struct {
-		cmds []command.Command
-		code api.Code
-	}{
-		"none":              {nil, api.CodeInvalid},
-		"most commands":     {many(commandsMax), ""},
-		"a command more":    {many(commandsMax + 1), api.CodeInvalid},
-		"larger than batch": {sized(batchMaxBytes + 1), ""},
-		"a byte more":       {sized(proposeMaxBytes - over + 1), api.CodeTooLarge},
-	} {
-		_, err := n.Propose(within(t), c.cmds...)
-		assert.Equal(t, c.code, api.CodeOf(err), name)
-	}
-	_, err := encodeCommands(sized(proposeMaxBytes-over), api.FormNewest)
-	assert.NoError(t, err, "at the limit")
+		sized := func(n int) []command.Command { return []command.Command{put("a", strings.Repeat("x", n))} }
+		over := len(entryOf(t, sized(proposeMaxBytes/2)...)) - proposeMaxBytes/2
+		n := solo(t, nil)
+		for name, c := range map[string]struct {
+			cmds []command.Command
+			code api.Code
+		}{
+			"none":              {nil, api.CodeInvalid},
+			"most commands":     {many(commandsMax), ""},
+			"a command more":    {many(commandsMax + 1), api.CodeInvalid},
+			"larger than batch": {sized(batchMaxBytes + 1), ""},
+			"a byte more":       {sized(proposeMaxBytes - over + 1), api.CodeTooLarge},
+		} {
+			_, err := n.Propose(within(t), c.cmds...)
+			assert.Equal(t, c.code, api.CodeOf(err), name)
+		}
+		_, err := encodeCommands(sized(proposeMaxBytes-over), api.FormNewest)
+		assert.NoError(t, err, "at the limit")
+	})
 }
 
 // TestProposeEach: lists share an entry, in order, and one that is refused says nothing about
 // the others.
 func TestProposeEach(t *testing.T) {
-	s := solo(t, nil)
-	before := s.View().Index()
-	out := s.ProposeEach(within(t), [][]command.Command{
-		{put("a", "1")}, {}, {put("a", "2"), put("b", "1")}, {put("c", strings.Repeat("x", proposeMaxBytes))},
+	synctest.Test(t, func(t *testing.T) {
+		s := solo(t, nil)
+		before := s.View().Index()
+		out := s.ProposeEach(within(t), [][]command.Command{
+			{put("a", "1")}, {}, {put("a", "2"), put("b", "1")}, {put("c", strings.Repeat("x", proposeMaxBytes))},
+		})
+		require.Len(t, out, 4)
+		require.NoError(t, out[0].Err)
+		assert.Len(t, out[0].Results, 1)
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(out[1].Err))
+		require.NoError(t, out[2].Err)
+		assert.Len(t, out[2].Results, 2)
+		assert.Equal(t, api.CodeTooLarge, api.CodeOf(out[3].Err))
+		assert.Equal(t, before+1, s.View().Index(), "one entry")
+		assert.Empty(t, s.ProposeEach(within(t), nil))
 	})
-	require.Len(t, out, 4)
-	require.NoError(t, out[0].Err)
-	assert.Len(t, out[0].Results, 1)
-	assert.Equal(t, api.CodeInvalid, api.CodeOf(out[1].Err))
-	require.NoError(t, out[2].Err)
-	assert.Len(t, out[2].Results, 2)
-	assert.Equal(t, api.CodeTooLarge, api.CodeOf(out[3].Err))
-	assert.Equal(t, before+1, s.View().Index(), "one entry")
-	assert.Empty(t, s.ProposeEach(within(t), nil))
 }
 
 // TestBatchOrder has many callers share entries and checks that each gets its own
 // results, and that the log keeps the order in which one caller proposed.
 func TestBatchOrder(t *testing.T) {
-	n := solo(t, nil)
-	start := n.raft.LastIndex()
-	const callers, calls = 64, 20
-	failed := make(chan error, callers)
-	for c := range callers {
-		go func() { failed <- proposeInTurn(n, fmt.Sprint("c", c), calls) }()
-	}
-	for range callers {
-		require.NoError(t, <-failed)
-	}
-	entries := n.raft.LastIndex() - start
-	assert.Less(t, entries, uint64(callers*calls/2), "they shared entries")
+	synctest.Test(t, func(t *testing.T) {
+		n := solo(t, nil)
+		start := n.raft.LastIndex()
+		const callers, calls = 64, 20
+		failed := make(chan error, callers)
+		for c := range callers {
+			go func() { failed <- proposeInTurn(n, fmt.Sprint("c", c), calls) }()
+		}
+		for range callers {
+			require.NoError(t, <-failed)
+		}
+		entries := n.raft.LastIndex() - start
+		assert.Less(t, entries, uint64(callers*calls/2), "they shared entries")
+	})
 }
 
 // proposeInTurn makes calls of three commands each, and says which answer is wrong.
@@ -197,31 +204,33 @@ func TestQueueDropAndClose(t *testing.T) {
 
 // TestProposeDeadlines tells what was never written from what may have been.
 func TestProposeDeadlines(t *testing.T) {
-	s, err := Open(Config{
-		ID: "n1", Memory: NewMemory(), Bootstrap: true, Timing: quick,
-		Advertise: "n1:1", Stream: newNetwork().listen("n1:1"), Log: discard(),
-	})
-	require.NoError(t, err)
-	require.True(t, <-s.raft.LeaderCh())
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Open(Config{
+			ID: "n1", Memory: NewMemory(), Bootstrap: true, Timing: quick,
+			Advertise: "n1:1", Stream: newNetwork().listen("n1:1"), Log: discard(),
+		})
+		require.NoError(t, err)
+		require.True(t, <-s.raft.LeaderCh())
 
-	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	_, err = s.Propose(short, put("a", "1")) // Run has not been called: nobody takes it
-	assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
-	assert.Empty(t, s.queue.takeBatch(), "and nobody ever will")
+		short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, err = s.Propose(short, put("a", "1")) // Run has not been called: nobody takes it
+		assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
+		assert.Empty(t, s.queue.takeBatch(), "and nobody ever will")
 
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		_, err := s.Propose(ctx, put("a", "1"))
-		assert.Equal(t, api.CodeTimeout, api.CodeOf(err))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := s.Propose(ctx, put("a", "1"))
+			assert.Equal(t, api.CodeTimeout, api.CodeOf(err))
+		})
+		for len(s.queue.takeBatch()) == 0 { // then it is on its way
+			<-s.queue.ready
+		}
+		cancel()
+		wg.Wait()
+		require.NoError(t, s.Close())
 	})
-	for len(s.queue.takeBatch()) == 0 { // then it is on its way
-		<-s.queue.ready
-	}
-	cancel()
-	wg.Wait()
-	require.NoError(t, s.Close())
 }
 
 // answer is a future that has come true.

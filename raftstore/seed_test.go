@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,53 +29,55 @@ func seedOf(t *testing.T, n *node, incarnation api.Incarnation) *BackupFile {
 // TestSeed: a node of a fresh directory begins with what is in a backup, behind all that others may have heard, and takes in others.
 // Begun anew at any point, it ends the same.
 func TestSeed(t *testing.T) {
-	from := solo(t, nil)
-	from.must(put("a", "1"))
-	f := seedOf(t, from, 7)
-	from.stop()
-	key := &DiskKey{3}
-	cfg := Config{ID: "fresh", Dir: t.TempDir(), Advertise: from.cfg.Advertise, DiskKey: key, Timing: steady, Log: slog.New(slog.DiscardHandler)}
-	seedTo := func(at crash.Point) (err error) {
-		c := cfg
-		c.Crash = func(p crash.Point) {
-			if p == at {
-				panic(cutOff{})
+	synctest.Test(t, func(t *testing.T) {
+		from := solo(t, nil)
+		from.must(put("a", "1"))
+		f := seedOf(t, from, 7)
+		from.stop()
+		key := &DiskKey{3}
+		cfg := Config{ID: "fresh", Dir: t.TempDir(), Advertise: from.cfg.Advertise, DiskKey: key, Timing: steady, Log: slog.New(slog.DiscardHandler)}
+		seedTo := func(at crash.Point) (err error) {
+			c := cfg
+			c.Crash = func(p crash.Point) {
+				if p == at {
+					panic(cutOff{})
+				}
 			}
+			defer func() {
+				if p := recover(); p != nil {
+					require.Equal(t, cutOff{}, p)
+				}
+			}()
+			err = Seed(c, f)
+			return err
 		}
-		defer func() {
-			if p := recover(); p != nil {
-				require.Equal(t, cutOff{}, p)
-			}
-		}()
-		err = Seed(c, f)
-		return err
-	}
-	for _, at := range []crash.Point{crash.VoteWriting, crash.VoteWritten, crash.SnapshotWriting} {
-		require.NoError(t, seedTo(at), "%s was not reached", at)
-	}
-	require.NoError(t, Seed(cfg, f))
-	require.NoError(t, Seed(cfg, f), "a repeat")
-	left, err := Survey(cfg.Dir, key)
-	require.NoError(t, err)
-	assert.Equal(t, f.Index, left.Index)
-	assert.Empty(t, left.Lost())
+		for _, at := range []crash.Point{crash.VoteWriting, crash.VoteWritten, crash.SnapshotWriting} {
+			require.NoError(t, seedTo(at), "%s was not reached", at)
+		}
+		require.NoError(t, Seed(cfg, f))
+		require.NoError(t, Seed(cfg, f), "a repeat")
+		left, err := Survey(cfg.Dir, key)
+		require.NoError(t, err)
+		assert.Equal(t, f.Index, left.Index)
+		assert.Empty(t, left.Lost())
 
-	cfg.Log = nil
-	n := start(t, cfg).leads()
-	assert.Greater(t, n.Term(), f.Term)
-	assert.Empty(t, addrOf(n.View(), "a"), "nodes of before are forgotten")
-	assert.Equal(t, api.Incarnation(7), n.View().Incarnation)
-	n.must(command.NodePut{Node: api.Node{ID: "b", APIAddr: "2", Form: api.FormNewest}}) // the form of a zone that came back
-	assert.Greater(t, n.View().Index(), f.Index)
-	second := start(t, Config{ID: "n4", Dir: t.TempDir(), Timing: steady})
-	require.NoError(t, n.AddVoter(within(t), "n4", second.cfg.Advertise))
-	second.sees("b", "2")
-	n = n.restart()
-	require.NotNil(t, leaderOf(t, n, second))
-	n.sees("b", "2")
+		cfg.Log = nil
+		n := start(t, cfg).leads()
+		assert.Greater(t, n.Term(), f.Term)
+		assert.Empty(t, addrOf(n.View(), "a"), "nodes of before are forgotten")
+		assert.Equal(t, api.Incarnation(7), n.View().Incarnation)
+		n.must(command.NodePut{Node: api.Node{ID: "b", APIAddr: "2", Form: api.FormNewest}}) // the form of a zone that came back
+		assert.Greater(t, n.View().Index(), f.Index)
+		second := start(t, Config{ID: "n4", Dir: t.TempDir(), Timing: steady})
+		require.NoError(t, n.AddVoter(within(t), "n4", second.cfg.Advertise))
+		second.sees("b", "2")
+		n = n.restart()
+		require.NotNil(t, leaderOf(t, n, second))
+		n.sees("b", "2")
 
-	other := Config{ID: "n9", Dir: from.cfg.Dir, Log: slog.New(slog.DiscardHandler)}
-	assert.Equal(t, api.CodeConflict, api.CodeOf(Seed(other, f)), "a node with another id")
-	other.ID = "n1"
-	assert.Equal(t, api.CodeConflict, api.CodeOf(Seed(other, f)), "a node with a log")
+		other := Config{ID: "n9", Dir: from.cfg.Dir, Log: slog.New(slog.DiscardHandler)}
+		assert.Equal(t, api.CodeConflict, api.CodeOf(Seed(other, f)), "a node with another id")
+		other.ID = "n1"
+		assert.Equal(t, api.CodeConflict, api.CodeOf(Seed(other, f)), "a node with a log")
+	})
 }

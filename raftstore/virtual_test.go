@@ -14,23 +14,24 @@ import (
 
 	"berth/api"
 	"berth/internal/await"
+	"berth/internal/dice"
 )
 
 // TestPartitionsInVirtualTime isolates one node after the other for many minutes of
 // zone time. Whatever was acknowledged must be everywhere in the end, and nothing
 // that was refused for certain may be anywhere.
 func TestPartitionsInVirtualTime(t *testing.T) {
-	for seed := range uint64(3) {
+	for _, seed := range dice.Seeds(t, 3) {
 		synctest.Test(t, func(t *testing.T) {
 			over := newNetwork()
-			dice := rand.New(rand.NewPCG(seed, 0))
+			draw := rand.New(rand.NewPCG(seed, 0))
 			nodes := trio(t, over, func(c *Config) {
 				c.Compact = Compaction{Threshold: 50, Interval: time.Second, Trailing: 10}
 				c.Timeout = 2 * time.Second
 			})
 			acked, refusedIDs := map[string]bool{}, map[string]bool{}
 			for round := range 60 {
-				victim := nodes[dice.IntN(len(nodes))]
+				victim := nodes[draw.IntN(len(nodes))]
 				over.cut(victim.cfg.Advertise, true)
 				for step := range 5 {
 					for _, n := range nodes {
@@ -47,11 +48,11 @@ func TestPartitionsInVirtualTime(t *testing.T) {
 							require.Equal(t, api.CodeTimeout, code, "seed %d: %v", seed, err)
 						}
 					}
-					await.Sleep(time.Duration(dice.IntN(400)) * time.Millisecond)
+					await.Sleep(time.Duration(draw.IntN(400)) * time.Millisecond)
 				}
 				over.cut(victim.cfg.Advertise, false)
-				if dice.IntN(4) == 0 {
-					i := dice.IntN(len(nodes))
+				if draw.IntN(4) == 0 {
+					i := draw.IntN(len(nodes))
 					nodes[i] = nodes[i].restart()
 				}
 			}
