@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -19,23 +20,27 @@ import (
 )
 
 func TestBootTellsEachStateOnce(t *testing.T) {
-	z := newFakeZone(t)
-	z.on("GET /zones/boot/r-1", bootIn("HOLDING"), bootIn("HOLDING"), bootIn("BUILDING"), bootIn("BUILDING"), bootIn("ACTIVE"))
-	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web")
-	require.Zero(t, r.exit, r.errOut)
-	assert.Equal(t, "r-1 HOLDING 2 of 3 active\nr-1 BUILDING 2 of 3 active\nr-1 ACTIVE 2 of 3 active\n", r.errOut)
-	assert.Contains(t, r.out, "STATE        ACTIVE\n")
-	assert.Equal(t, "GET /zones/boot/r-1?wait=1s", z.asked("GET")[0].call)
+	synctest.Test(t, func(t *testing.T) {
+		z := newFakeZone(t)
+		z.on("GET /zones/boot/r-1", bootIn("HOLDING"), bootIn("HOLDING"), bootIn("BUILDING"), bootIn("BUILDING"), bootIn("ACTIVE"))
+		r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web")
+		require.Zero(t, r.exit, r.errOut)
+		assert.Equal(t, "r-1 HOLDING 2 of 3 active\nr-1 BUILDING 2 of 3 active\nr-1 ACTIVE 2 of 3 active\n", r.errOut)
+		assert.Contains(t, r.out, "STATE        ACTIVE\n")
+		assert.Equal(t, "GET /zones/boot/r-1?wait=1s", z.asked("GET")[0].call)
+	})
 }
 
 func TestBootOnATerminalHasOneLine(t *testing.T) {
-	z := newFakeZone(t)
-	z.on("GET /zones/boot/r-1", bootIn("HOLDING"), bootIn("BUILDING"), bootIn("ACTIVE"))
-	r := z.onTerminal(t.Context(), "", "boot", "--flavor", "small", "--name", "web")
-	require.Zero(t, r.exit, r.errOut)
-	assert.NotContains(t, r.errOut, "\n")
-	assert.Equal(t, 4, strings.Count(r.errOut, "\r\x1b[K"), "three states, and the line is cleared")
-	assert.True(t, strings.HasSuffix(r.errOut, "\r\x1b[K"))
+	synctest.Test(t, func(t *testing.T) {
+		z := newFakeZone(t)
+		z.on("GET /zones/boot/r-1", bootIn("HOLDING"), bootIn("BUILDING"), bootIn("ACTIVE"))
+		r := z.onTerminal(t.Context(), "", "boot", "--flavor", "small", "--name", "web")
+		require.Zero(t, r.exit, r.errOut)
+		assert.NotContains(t, r.errOut, "\n")
+		assert.Equal(t, 4, strings.Count(r.errOut, "\r\x1b[K"), "three states, and the line is cleared")
+		assert.True(t, strings.HasSuffix(r.errOut, "\r\x1b[K"))
+	})
 }
 
 func TestBootOutcomes(t *testing.T) {
@@ -78,45 +83,53 @@ func TestAFailedBootExitsByItsCode(t *testing.T) {
 }
 
 func TestBootThatTakesTooLong(t *testing.T) {
-	z := newFakeZone(t)
-	z.on("GET /zones/boot/r-1", bootIn("BUILDING"))
-	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--timeout", "100ms")
-	assert.Equal(t, exitTimeout, r.exit)
-	assert.Contains(t, r.errOut, "berth: reservation r-1 is still BUILDING after 100ms\n  hint: it continues; check with: berth reservation show r-1\n")
-	assert.Empty(t, r.out)
+	synctest.Test(t, func(t *testing.T) {
+		z := newFakeZone(t)
+		z.on("GET /zones/boot/r-1", bootIn("BUILDING"))
+		r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--timeout", "100ms")
+		assert.Equal(t, exitTimeout, r.exit)
+		assert.Contains(t, r.errOut, "berth: reservation r-1 is still BUILDING after 100ms\n  hint: it continues; check with: berth reservation show r-1\n")
+		assert.Empty(t, r.out)
+	})
 }
 
 func TestReleaseThatTakesTooLongNamesItsProject(t *testing.T) {
-	z := newFakeZone(t)
-	z.on("GET /zones/boot/r-1", bootIn("RELEASING"))
-	r := z.berth(t.Context(), "reservation", "delete", "r-1", "--yes", "--project", "shop", "--timeout", "100ms")
-	assert.Equal(t, exitTimeout, r.exit)
-	assert.Contains(t, r.errOut, "check with: berth reservation show r-1 --project shop\n")
+	synctest.Test(t, func(t *testing.T) {
+		z := newFakeZone(t)
+		z.on("GET /zones/boot/r-1", bootIn("RELEASING"))
+		r := z.berth(t.Context(), "reservation", "delete", "r-1", "--yes", "--project", "shop", "--timeout", "100ms")
+		assert.Equal(t, exitTimeout, r.exit)
+		assert.Contains(t, r.errOut, "check with: berth reservation show r-1 --project shop\n")
+	})
 }
 
 func TestBootThatIsInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	z := newFakeZone(t)
-	building := bootIn("BUILDING")
-	building.do = cancel
-	z.on("GET /zones/boot/r-1", building)
-	r := z.berth(ctx, "boot", "--flavor", "small", "--name", "web")
-	assert.Equal(t, exitInterrupted, r.exit)
-	assert.Contains(t, r.errOut, "berth: interrupted\n  hint: reservation r-1 continues")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		z := newFakeZone(t)
+		building := bootIn("BUILDING")
+		building.do = cancel
+		z.on("GET /zones/boot/r-1", building)
+		r := z.berth(ctx, "boot", "--flavor", "small", "--name", "web")
+		assert.Equal(t, exitInterrupted, r.exit)
+		assert.Contains(t, r.errOut, "berth: interrupted\n  hint: reservation r-1 continues")
+	})
 }
 
 func TestBootRepeatsWithOneKey(t *testing.T) {
-	z := newFakeZone(t)
-	z.on("POST /zones/boot",
-		answer{status: http.StatusServiceUnavailable, body: refusalOf("unavailable", "no leader")},
-		answer{status: http.StatusAccepted, body: `{"reservation_id": "r-1"}`})
-	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--no-wait", "--no-headers")
-	require.Zero(t, r.exit, r.errOut)
-	assert.Equal(t, "r-1\n", r.out)
-	asked := z.asked("POST /zones/boot")
-	require.Len(t, asked, 2)
-	assert.NotEmpty(t, asked[0].key)
-	assert.Equal(t, asked[0], asked[1])
+	synctest.Test(t, func(t *testing.T) {
+		z := newFakeZone(t)
+		z.on("POST /zones/boot",
+			answer{status: http.StatusServiceUnavailable, body: refusalOf("unavailable", "no leader")},
+			answer{status: http.StatusAccepted, body: `{"reservation_id": "r-1"}`})
+		r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--no-wait", "--no-headers")
+		require.Zero(t, r.exit, r.errOut)
+		assert.Equal(t, "r-1\n", r.out)
+		asked := z.asked("POST /zones/boot")
+		require.Len(t, asked, 2)
+		assert.NotEmpty(t, asked[0].key)
+		assert.Equal(t, asked[0], asked[1])
+	})
 }
 
 func TestBootSaysWhatIsWanted(t *testing.T) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,7 @@ type env struct {
 	processes   []*cobra.Command
 	federate    Federate
 	now         func() time.Time // for dates that are given as distances
+	http        *http.Client     // calls zones; nil for one that is made from the settings
 
 	conn      connection
 	args      []string // of the command line

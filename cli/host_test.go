@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,48 +18,54 @@ func draining(left string) answer {
 }
 
 func TestADrainTellsEachStepOnce(t *testing.T) {
-	z := newFakeZone(t)
-	z.on("GET /hosts/h1", draining("2"), draining("2"), draining("0"))
-	r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "move", "--wait")
-	require.Zero(t, r.exit, r.errOut)
-	assert.Equal(t, "host h1: 2 left, 0 of them ending, 1 moving\nhost h1: 0 left, 0 of them ending, 1 moving\n", r.errOut)
-	assert.Contains(t, r.out, "STILL TO LEAVE")
+	synctest.Test(t, func(t *testing.T) {
+		z := newFakeZone(t)
+		z.on("GET /hosts/h1", draining("2"), draining("2"), draining("0"))
+		r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "move", "--wait")
+		require.Zero(t, r.exit, r.errOut)
+		assert.Equal(t, "host h1: 2 left, 0 of them ending, 1 moving\nhost h1: 0 left, 0 of them ending, 1 moving\n", r.errOut)
+		assert.Contains(t, r.out, "STILL TO LEAVE")
+	})
 }
 
 // TestADrainWaitsForSlots: a drain by moving is over when the slots of leases have left too; by
 // another policy they stay.
 func TestADrainWaitsForSlots(t *testing.T) {
-	slots := func(n string) answer {
-		a := draining("0")
-		a.body = strings.Replace(a.body, `"moving": 1`, `"moving": 0, "slots": `+n, 1)
-		return a
-	}
-	z := newFakeZone(t)
-	z.on("GET /hosts/h1", slots("2"), slots("1"), slots("0"))
-	r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "move", "--wait")
-	require.Zero(t, r.exit, r.errOut)
-	assert.Equal(t, `host h1: 0 left, 0 of them ending, 0 moving, and 2 slots of leases
+	synctest.Test(t, func(t *testing.T) {
+		slots := func(n string) answer {
+			a := draining("0")
+			a.body = strings.Replace(a.body, `"moving": 1`, `"moving": 0, "slots": `+n, 1)
+			return a
+		}
+		z := newFakeZone(t)
+		z.on("GET /hosts/h1", slots("2"), slots("1"), slots("0"))
+		r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "move", "--wait")
+		require.Zero(t, r.exit, r.errOut)
+		assert.Equal(t, `host h1: 0 left, 0 of them ending, 0 moving, and 2 slots of leases
 host h1: 0 left, 0 of them ending, 0 moving, and 1 slot of leases
 host h1: 0 left, 0 of them ending, 0 moving
 `, r.errOut)
-	staying := slots("2")
-	staying.body = strings.Replace(staying.body, `"drain": "move"`, `"drain": "wait"`, 1)
-	z.on("GET /hosts/h1", staying)
-	r = z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait", "--timeout", "2s")
-	require.Zero(t, r.exit, r.errOut)
-	assert.Contains(t, r.out, "0 left, 0 of them ending, 0 moving, and 2 slots of leases")
+		staying := slots("2")
+		staying.body = strings.Replace(staying.body, `"drain": "move"`, `"drain": "wait"`, 1)
+		z.on("GET /hosts/h1", staying)
+		r = z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait", "--timeout", "2s")
+		require.Zero(t, r.exit, r.errOut)
+		assert.Contains(t, r.out, "0 left, 0 of them ending, 0 moving, and 2 slots of leases")
+	})
 }
 
 func TestADrainThatTakesTooLong(t *testing.T) {
-	z := newFakeZone(t)
-	z.on("GET /hosts/h1", draining("2"))
-	r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait", "--timeout", "100ms")
-	assert.Equal(t, exitTimeout, r.exit)
-	assert.Contains(t, r.errOut, "host h1 is not empty after 100ms: 2 left")
-	z.on("GET /hosts/h1", answer{status: http.StatusOK, body: canned["GET /hosts/h1"]})
-	r = z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait")
-	assert.Equal(t, exitConflict, r.exit)
-	assert.Contains(t, r.errOut, "ended by another call")
+	synctest.Test(t, func(t *testing.T) {
+		z := newFakeZone(t)
+		z.on("GET /hosts/h1", draining("2"))
+		r := z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait", "--timeout", "100ms")
+		assert.Equal(t, exitTimeout, r.exit)
+		assert.Contains(t, r.errOut, "host h1 is not empty after 100ms: 2 left")
+		z.on("GET /hosts/h1", answer{status: http.StatusOK, body: canned["GET /hosts/h1"]})
+		r = z.berth(t.Context(), "host", "drain", "h1", "--policy", "wait", "--wait")
+		assert.Equal(t, exitConflict, r.exit)
+		assert.Contains(t, r.errOut, "ended by another call")
+	})
 }
 
 func TestADrainThatEndsInstancesAsksFirst(t *testing.T) {
@@ -95,13 +102,15 @@ func TestWhichHostsTakeWork(t *testing.T) {
 }
 
 func TestAnEvacuationThatTakesTooLong(t *testing.T) {
-	z := newFakeZone(t)
-	z.on("GET /hosts/h1/evacuation", answer{status: http.StatusOK, body: `{"evacuation": {"movable": 3, "staying": 1, "wait_ms": 2000}}`})
-	r := z.berth(t.Context(), "host", "evacuation", "h1", "--wait", "--timeout", "100ms")
-	assert.Equal(t, exitTimeout, r.exit)
-	assert.Contains(t, r.errOut, "host h1: 3 left to move, 1 staying\n")
-	assert.Equal(t, "LEFT TO MOVE     3\nMOVABLE STOPPED  in 2s\nSTAYING          1, may still run there\n",
-		z.berth(t.Context(), "host", "evacuation", "h1").out)
+	synctest.Test(t, func(t *testing.T) {
+		z := newFakeZone(t)
+		z.on("GET /hosts/h1/evacuation", answer{status: http.StatusOK, body: `{"evacuation": {"movable": 3, "staying": 1, "wait_ms": 2000}}`})
+		r := z.berth(t.Context(), "host", "evacuation", "h1", "--wait", "--timeout", "100ms")
+		assert.Equal(t, exitTimeout, r.exit)
+		assert.Contains(t, r.errOut, "host h1: 3 left to move, 1 staying\n")
+		assert.Equal(t, "LEFT TO MOVE     3\nMOVABLE STOPPED  in 2s\nSTAYING          1, may still run there\n",
+			z.berth(t.Context(), "host", "evacuation", "h1").out)
+	})
 }
 
 func TestTheSchedulerGoesThroughAFile(t *testing.T) {

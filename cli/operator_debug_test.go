@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/node"
 	"berth/raftstore/command"
 )
@@ -120,10 +121,8 @@ func TestAReportHasNoSecret(t *testing.T) {
 		stop()
 		assert.NoError(t, <-done)
 	}()
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	require.NoError(t, n.Ready(ready))
-	_, err = n.Store().Propose(ready, command.LinkPut{Stamp: command.Stamp{At: api.InstantOf(time.Now())}, Link: api.Link{
+	await.Until(t, "the node is ready", n.Ready)
+	_, err = n.Store().Propose(ctx, command.LinkPut{Stamp: command.Stamp{At: api.InstantOf(time.Now())}, Link: api.Link{
 		ID: "l-1", Name: "downtown", Role: api.LinkChild, Zone: "z-1", Endpoints: []string{"gateway-of-others.example:7601"}, CA: []byte{1}, Scale: 1, State: api.LinkActive,
 	}})
 	require.NoError(t, err)
@@ -191,9 +190,7 @@ func TestAReportOfHalfANode(t *testing.T) {
 	environ := map[string]string{"BERTH_ADDR": "http://127.0.0.1:1", "BERTH_TOKEN": "none"}
 	file := filepath.Join(dir, "a")
 	run := func(args ...string) result {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		return berth(ctx, environ, "", append([]string{"operator", "debug"}, args...)...)
+		return berth(t.Context(), environ, "", append([]string{"operator", "debug"}, args...)...)
 	}
 	for _, cpu := range []string{"999ms", "61s", "1500ms", "-1s"} {
 		r := run("--out", file, "--cpu", cpu)

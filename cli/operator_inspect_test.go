@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth/internal/await"
 	"berth/node"
 )
 
@@ -29,9 +30,7 @@ func runSaved(t *testing.T) (dir, file string) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	require.NoError(t, n.Ready(ready))
+	await.Until(t, "the node is ready", n.Ready)
 	env := map[string]string{"BERTH_ADDR": "https://" + n.Addresses().API, "BERTH_TOKEN": token, "BERTH_CACERT": filepath.Join(dir, "ca.pem")}
 	for _, args := range [][]string{{"flavor", "create", "small", "--vcpus", "1"}, {"operator", "snapshot", "save", file}} {
 		r := berth(t.Context(), env, "", args...)

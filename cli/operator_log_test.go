@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/node"
 	"berth/raftstore"
 	"berth/raftstore/command"
@@ -38,9 +39,7 @@ func stoppedNode(t *testing.T, during func(dir string)) (dir, token string) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
-	ready, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	require.NoError(t, n.Ready(ready))
+	await.Until(t, "the node is ready", n.Ready)
 	during(dir)
 	stop()
 	require.NoError(t, <-done)

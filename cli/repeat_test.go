@@ -42,28 +42,30 @@ func repeatOf(t *testing.T, errOut string) []string {
 // TestWhoIsInterruptedCanRepeat: whoever interrupts a command that creates something before its
 // first answer learns the command that repeats it: the zone then gets the same request again.
 func TestWhoIsInterruptedCanRepeat(t *testing.T) {
-	for _, c := range creators {
-		ctx, cancel := context.WithCancel(t.Context())
-		z := newFakeZone(t)
-		z.on(c.route, answer{status: http.StatusServiceUnavailable, body: refusalOf("unavailable", "no leader"), do: cancel},
-			answer{status: http.StatusGatewayTimeout, body: refusalOf("timeout", "undecided")},
-			answer{status: http.StatusConflict, body: refusalOf("conflict", "taken")})
-		r := z.berth(ctx, strings.Fields(c.line)...)
-		assert.Equal(t, exitInterrupted, r.exit, c.line)
-		assert.Contains(t, r.errOut, "berth: interrupted\n  hint: the zone may have recorded it", c.line)
-		again := repeatOf(t, r.errOut)
-		assert.Contains(t, again, c.flag, c.line)
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range creators {
+			ctx, cancel := context.WithCancel(t.Context())
+			z := newFakeZone(t)
+			z.on(c.route, answer{status: http.StatusServiceUnavailable, body: refusalOf("unavailable", "no leader"), do: cancel},
+				answer{status: http.StatusGatewayTimeout, body: refusalOf("timeout", "undecided")},
+				answer{status: http.StatusConflict, body: refusalOf("conflict", "taken")})
+			r := z.berth(ctx, strings.Fields(c.line)...)
+			assert.Equal(t, exitInterrupted, r.exit, c.line)
+			assert.Contains(t, r.errOut, "berth: interrupted\n  hint: the zone may have recorded it", c.line)
+			again := repeatOf(t, r.errOut)
+			assert.Contains(t, again, c.flag, c.line)
 
-		r = z.berth(t.Context(), again...)
-		assert.Equal(t, exitConflict, r.exit, c.line)
-		asked := z.asked(c.route)
-		require.Len(t, asked, 3, c.line)
-		assert.JSONEq(t, asked[0].body, asked[1].body, c.line)
-		if c.flag == "--key" {
-			assert.NotEmpty(t, asked[0].key, c.line)
-			assert.Equal(t, asked[0].key, asked[1].key, c.line)
+			r = z.berth(t.Context(), again...)
+			assert.Equal(t, exitConflict, r.exit, c.line)
+			asked := z.asked(c.route)
+			require.Len(t, asked, 3, c.line)
+			assert.JSONEq(t, asked[0].body, asked[1].body, c.line)
+			if c.flag == "--key" {
+				assert.NotEmpty(t, asked[0].key, c.line)
+				assert.Equal(t, asked[0].key, asked[1].key, c.line)
+			}
 		}
-	}
+	})
 }
 
 // TestARefusalNeedsNoRepeat: what a zone has certainly not recorded has no such hint.

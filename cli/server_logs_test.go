@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -75,14 +76,16 @@ func TestServerLogsInOtherFormats(t *testing.T) {
 
 // TestServerLogsFollow until the server has ended: what it printed at last is there.
 func TestServerLogsFollow(t *testing.T) {
-	z := newFakeZone(t)
-	ended := answer{status: http.StatusOK, body: strings.Replace(canned["GET /servers/i-1"], `"ACTIVE"`, `"SHUTOFF"`, 1)}
-	z.on("GET /servers/i-1", answer{status: http.StatusOK, body: canned["GET /servers/i-1"]}, ended)
-	z.on(outputOfI1, pieceOf(0, 3, "one"), pieceOf(3, 6, "two"), pieceOf(8, 12, "four"), pieceOf(12, 12, ""), pieceOf(12, 16, "last"), pieceOf(16, 16, ""))
-	r := z.berth(t.Context(), "server", "logs", "i-1", "--follow")
-	require.Zero(t, r.exit, r.errOut)
-	assert.Equal(t, "onetwofourlast", r.out)
-	assert.Equal(t, "2 bytes are left out: they are not kept any more\n", r.errOut)
+	synctest.Test(t, func(t *testing.T) {
+		z := newFakeZone(t)
+		ended := answer{status: http.StatusOK, body: strings.Replace(canned["GET /servers/i-1"], `"ACTIVE"`, `"SHUTOFF"`, 1)}
+		z.on("GET /servers/i-1", answer{status: http.StatusOK, body: canned["GET /servers/i-1"]}, ended)
+		z.on(outputOfI1, pieceOf(0, 3, "one"), pieceOf(3, 6, "two"), pieceOf(8, 12, "four"), pieceOf(12, 12, ""), pieceOf(12, 16, "last"), pieceOf(16, 16, ""))
+		r := z.berth(t.Context(), "server", "logs", "i-1", "--follow")
+		require.Zero(t, r.exit, r.errOut)
+		assert.Equal(t, "onetwofourlast", r.out)
+		assert.Equal(t, "2 bytes are left out: they are not kept any more\n", r.errOut)
+	})
 }
 
 // TestOutputCannotCommandATerminal: what was printed is somebody else's.

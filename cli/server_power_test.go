@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,40 +17,42 @@ func serverIn(status string) answer {
 
 // TestOrdersAreAwaited: each order is given once, and waited for until it is carried out or cannot be.
 func TestOrdersAreAwaited(t *testing.T) {
-	for _, tt := range []struct {
-		verb, ordered string
-		then          []string
-		exit          int
-		is            string
-	}{
-		{"stop", "ACTIVE", []string{"ACTIVE", "SHUTOFF"}, 0, "SHUTOFF"},
-		{"stop", "SHUTOFF", nil, 0, "SHUTOFF"},
-		{"stop", "ERROR", nil, 0, "ERROR"},
-		{"start", "BUILD", []string{"ACTIVE"}, 0, "ACTIVE"},
-		{"start", "ACTIVE", nil, 0, "ACTIVE"},
-		{"restart", "BUILD", []string{"SHUTOFF"}, 0, "SHUTOFF"}, // it has ended already
-		{"restart", "BUILD", []string{"ERROR"}, exitNoneRuns, "ERROR"},
-		{"restart --no-wait", "BUILD", nil, 0, "BUILD"},
-		{"stop --timeout 1ms", "ACTIVE", []string{"ACTIVE"}, exitTimeout, ""},
-	} {
-		z := newFakeZone(t)
-		verb, flags, _ := strings.Cut(tt.verb, " ")
-		z.on("POST /servers/i-1/"+verb, serverIn(tt.ordered))
-		looks := []answer{serverIn("ACTIVE")} // the one that finds it
-		for _, st := range tt.then {
-			looks = append(looks, serverIn(st))
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			verb, ordered string
+			then          []string
+			exit          int
+			is            string
+		}{
+			{"stop", "ACTIVE", []string{"ACTIVE", "SHUTOFF"}, 0, "SHUTOFF"},
+			{"stop", "SHUTOFF", nil, 0, "SHUTOFF"},
+			{"stop", "ERROR", nil, 0, "ERROR"},
+			{"start", "BUILD", []string{"ACTIVE"}, 0, "ACTIVE"},
+			{"start", "ACTIVE", nil, 0, "ACTIVE"},
+			{"restart", "BUILD", []string{"SHUTOFF"}, 0, "SHUTOFF"}, // it has ended already
+			{"restart", "BUILD", []string{"ERROR"}, exitNoneRuns, "ERROR"},
+			{"restart --no-wait", "BUILD", nil, 0, "BUILD"},
+			{"stop --timeout 1ms", "ACTIVE", []string{"ACTIVE"}, exitTimeout, ""},
+		} {
+			z := newFakeZone(t)
+			verb, flags, _ := strings.Cut(tt.verb, " ")
+			z.on("POST /servers/i-1/"+verb, serverIn(tt.ordered))
+			looks := []answer{serverIn("ACTIVE")} // the one that finds it
+			for _, st := range tt.then {
+				looks = append(looks, serverIn(st))
+			}
+			z.on("GET /servers/i-1", looks...)
+			r := z.berth(t.Context(), append([]string{"server", verb, "i-1"}, strings.Fields(flags)...)...)
+			if tt.exit == exitTimeout { // in whichever call
+				assert.NotZero(t, r.exit)
+				continue
+			}
+			require.Equal(t, tt.exit, r.exit, "%v: %s", tt, r.errOut)
+			assert.Contains(t, r.out, tt.is)
+			assert.Len(t, z.asked("POST /servers/i-1/"), 1)
+			assert.Len(t, z.asked("GET /servers/i-1"), 1+len(tt.then))
 		}
-		z.on("GET /servers/i-1", looks...)
-		r := z.berth(t.Context(), append([]string{"server", verb, "i-1"}, strings.Fields(flags)...)...)
-		if tt.exit == exitTimeout { // in whichever call
-			assert.NotZero(t, r.exit)
-			continue
-		}
-		require.Equal(t, tt.exit, r.exit, "%v: %s", tt, r.errOut)
-		assert.Contains(t, r.out, tt.is)
-		assert.Len(t, z.asked("POST /servers/i-1/"), 1)
-		assert.Len(t, z.asked("GET /servers/i-1"), 1+len(tt.then))
-	}
+	})
 }
 
 // TestOrdersToServersThatAreNotThere: nothing is ordered twice, and the refusal names the server.

@@ -116,7 +116,7 @@ func (e *env) clientConfig() (client.Config, error) {
 	}
 	e.calling = s["addr"]
 	cfg, err := configOf(s)
-	cfg.Now = e.now
+	cfg.Now, cfg.HTTP = e.now, e.http
 	return cfg, err
 }
 

@@ -252,6 +252,7 @@ func (t *treeWalk) askContext(ctx context.Context, name string, settings map[str
 	if err != nil {
 		return failed(err)
 	}
+	cfg.HTTP = t.e.http
 	c, err := client.New(cfg)
 	if err != nil {
 		return failed(err)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,42 +43,44 @@ func (s *saver) tree(flags string) treeZone {
 // TestZoneTreeGoesOnByContexts: without contexts the tree ends at the children. With them it goes on below each of
 // which there is one, once, whatever other zones claim to have below them.
 func TestZoneTreeGoesOnByContexts(t *testing.T) {
-	home, west := treeFake(t, "z0", "home", "z1", "z2"), treeFake(t, "z1", "west", "z3", "z0")
-	gone := newFakeZone(t)
-	gone.Close()
-	s := newSaver(t)
-	s.done("", "context add home --addr "+home.URL)
-	s.done("berth_id_w\n", "context add wild --token-file - --addr "+west.URL)
-	s.done("", "context add wilder --addr "+west.URL)
-	s.done("", "context use home")
+	synctest.Test(t, func(t *testing.T) {
+		home, west := treeFake(t, "z0", "home", "z1", "z2"), treeFake(t, "z1", "west", "z3", "z0")
+		gone := newFakeZone(t)
+		gone.Close()
+		s := newSaver(t)
+		s.done("", "context add home --addr "+home.URL)
+		s.done("berth_id_w\n", "context add wild --token-file - --addr "+west.URL)
+		s.done("", "context add wilder --addr "+west.URL)
+		s.done("", "context use home")
 
-	plain := s.tree("")
-	assert.Equal(t, []any{"home", "self", "v-z0", true}, []any{plain.Name, plain.Role, plain.Version, plain.Below})
-	require.Len(t, plain.Zones, 2)
-	assert.Equal(t, []any{"to-z1", "", false, int64(5)}, []any{plain.Zones[0].Name, plain.Zones[0].Version, plain.Zones[0].Below, plain.Zones[0].Classes[api.VCPU].Total})
-	assert.Equal(t, treeOwn{9, 3}, plain.Own[api.VCPU])
-	assert.Empty(t, west.asked("GET"), "nobody else is asked")
+		plain := s.tree("")
+		assert.Equal(t, []any{"home", "self", "v-z0", true}, []any{plain.Name, plain.Role, plain.Version, plain.Below})
+		require.Len(t, plain.Zones, 2)
+		assert.Equal(t, []any{"to-z1", "", false, int64(5)}, []any{plain.Zones[0].Name, plain.Zones[0].Version, plain.Zones[0].Below, plain.Zones[0].Classes[api.VCPU].Total})
+		assert.Equal(t, treeOwn{9, 3}, plain.Own[api.VCPU])
+		assert.Empty(t, west.asked("GET"), "nobody else is asked")
 
-	full := s.tree("--contexts")
-	require.Len(t, full.Zones, 2)
-	one := full.Zones[0]
-	assert.Equal(t, []any{"to-z1", "v-z1", "wild", true, int64(10)}, []any{one.Name, one.Version, one.Context, one.Below, one.Classes[api.VCPU].Total})
-	assert.Equal(t, treeOwn{9, 3}, one.Own[api.VCPU])
-	assert.Empty(t, one.Zones[1].Own, "it was not asked itself")
-	require.Len(t, one.Zones, 2)
-	assert.Equal(t, []any{"to-z0", false, 0}, []any{one.Zones[0].Name, one.Zones[0].Below, len(one.Zones[0].Zones)}, "a ring ends")
-	assert.Equal(t, []any{"to-z3", false}, []any{one.Zones[1].Name, one.Zones[1].Below})
-	for _, call := range west.asked("GET /zones") {
-		assert.Contains(t, []string{"berth_id_w", ""}, call.token, "each context has its own token")
-	}
+		full := s.tree("--contexts")
+		require.Len(t, full.Zones, 2)
+		one := full.Zones[0]
+		assert.Equal(t, []any{"to-z1", "v-z1", "wild", true, int64(10)}, []any{one.Name, one.Version, one.Context, one.Below, one.Classes[api.VCPU].Total})
+		assert.Equal(t, treeOwn{9, 3}, one.Own[api.VCPU])
+		assert.Empty(t, one.Zones[1].Own, "it was not asked itself")
+		require.Len(t, one.Zones, 2)
+		assert.Equal(t, []any{"to-z0", false, 0}, []any{one.Zones[0].Name, one.Zones[0].Below, len(one.Zones[0].Zones)}, "a ring ends")
+		assert.Equal(t, []any{"to-z3", false}, []any{one.Zones[1].Name, one.Zones[1].Below})
+		for _, call := range west.asked("GET /zones") {
+			assert.Contains(t, []string{"berth_id_w", ""}, call.token, "each context has its own token")
+		}
 
-	s.done("", "context add gone --addr "+gone.URL)
-	r := s.berth("", "zone tree --contexts")
-	require.Zero(t, r.exit)
-	assert.Contains(t, r.errOut, `context "gone": `, "one that does not answer is named, and the others are shown")
-	assert.Regexp(t, `(?m)^home +self .* 1 of 10 .* 3 of 9 `, r.out)
-	assert.Regexp(t, `(?m)^    to-z3 +child `, r.out)
-	assert.Regexp(t, `(?m)^      \.\.\. `, r.out)
+		s.done("", "context add gone --addr "+gone.URL)
+		r := s.berth("", "zone tree --contexts")
+		require.Zero(t, r.exit)
+		assert.Contains(t, r.errOut, `context "gone": `, "one that does not answer is named, and the others are shown")
+		assert.Regexp(t, `(?m)^home +self .* 1 of 10 .* 3 of 9 `, r.out)
+		assert.Regexp(t, `(?m)^    to-z3 +child `, r.out)
+		assert.Regexp(t, `(?m)^      \.\.\. `, r.out)
+	})
 }
 
 // TestZoneTreeIsBounded: links are followed as deep as a tree may be, and no further.
