@@ -19,6 +19,7 @@ import (
 	"berth/buildplan/seal"
 	"berth/costs"
 	"berth/dev"
+	"berth/internal/await"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -58,14 +59,14 @@ func BenchmarkFanout(b *testing.B) {
 // awaitPrices waits until a boot asks one zone alone: all have said what they cost.
 func (w *boundWorld) awaitPrices(b *testing.B) {
 	b.Helper()
-	require.Eventually(b, func() bool {
+	await.True(b, "a boot asks one zone alone", func() bool {
 		a, err := w.c.Select(b.Context(), order(1))
 		if err != nil {
 			return false
 		}
 		asked := slices.DeleteFunc(a.Zones[1:], func(z rest.ZoneOutcome) bool { return z.Outcome == api.OutcomeSkipped })
 		return len(asked) == 1
-	}, patience, 100*time.Millisecond)
+	})
 }
 
 // countAsked counts the children that were asked.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,37 +39,41 @@ func completed(t *testing.T, z *fakeZone, words ...string) (offered, shown []str
 // TestCompletionsHaveALimit: a shell is offered completeMax names, is told when there are more, and
 // does not ask for more of them than it needs.
 func TestCompletionsHaveALimit(t *testing.T) {
-	z := newFakeZone(t)
-	z.on("GET /servers/detail", manyServers(0, completeMax, ""))
-	offered, shown := completed(t, z, "server", "delete", "")
-	assert.Len(t, offered, completeMax)
-	assert.Empty(t, shown)
-	assert.Equal(t, fmt.Sprintf("GET /servers/detail?limit=%d", completeMax+1), z.asked("GET /servers/detail")[0].call)
+	synctest.Test(t, func(t *testing.T) {
+		z := newFakeZone(t)
+		z.on("GET /servers/detail", manyServers(0, completeMax, ""))
+		offered, shown := completed(t, z, "server", "delete", "")
+		assert.Len(t, offered, completeMax)
+		assert.Empty(t, shown)
+		assert.Equal(t, fmt.Sprintf("GET /servers/detail?limit=%d", completeMax+1), z.asked("GET /servers/detail")[0].call)
 
-	z.on("GET /servers/detail", manyServers(0, completeMax+1, "i-0100"))
-	offered, shown = completed(t, z, "server", "delete", "")
-	assert.Len(t, offered, completeMax)
-	assert.Equal(t, []string{"only the first 100 are shown; type more of the name"}, shown)
-	assert.Len(t, z.asked("GET /servers/detail"), 2, "one page each")
+		z.on("GET /servers/detail", manyServers(0, completeMax+1, "i-0100"))
+		offered, shown = completed(t, z, "server", "delete", "")
+		assert.Len(t, offered, completeMax)
+		assert.Equal(t, []string{"only the first 100 are shown; type more of the name"}, shown)
+		assert.Len(t, z.asked("GET /servers/detail"), 2, "one page each")
+	})
 }
 
 // TestCompletionsBeginAsTyped: what was typed is searched for in ids and in names, page by page, in at
 // most completePages of them.
 func TestCompletionsBeginAsTyped(t *testing.T) {
-	z := newFakeZone(t)
-	z.on("GET /servers/detail", manyServers(0, 1000, "a"), manyServers(1000, 1000, ""))
-	offered, shown := completed(t, z, "server", "delete", "i-17")
-	require.Len(t, offered, completeMax)
-	assert.Equal(t, "i-1700\tweb-1700", offered[0])
-	assert.Empty(t, shown)
+	synctest.Test(t, func(t *testing.T) {
+		z := newFakeZone(t)
+		z.on("GET /servers/detail", manyServers(0, 1000, "a"), manyServers(1000, 1000, ""))
+		offered, shown := completed(t, z, "server", "delete", "i-17")
+		require.Len(t, offered, completeMax)
+		assert.Equal(t, "i-1700\tweb-1700", offered[0])
+		assert.Empty(t, shown)
 
-	z.on("GET /servers/detail", manyServers(0, 1000, "a"), manyServers(1000, 1000, ""))
-	offered, _ = completed(t, z, "server", "delete", "web-1999")
-	assert.Equal(t, []string{"web-1999\ti-1999"}, offered)
+		z.on("GET /servers/detail", manyServers(0, 1000, "a"), manyServers(1000, 1000, ""))
+		offered, _ = completed(t, z, "server", "delete", "web-1999")
+		assert.Equal(t, []string{"web-1999\ti-1999"}, offered)
 
-	z = newFakeZone(t)
-	z.on("GET /servers/detail", manyServers(0, 10, "a"))
-	offered, _ = completed(t, z, "server", "delete", "none")
-	assert.Empty(t, offered)
-	assert.Len(t, z.asked("GET /servers/detail"), completePages)
+		z = newFakeZone(t)
+		z.on("GET /servers/detail", manyServers(0, 10, "a"))
+		offered, _ = completed(t, z, "server", "delete", "none")
+		assert.Empty(t, offered)
+		assert.Len(t, z.asked("GET /servers/detail"), completePages)
+	})
 }

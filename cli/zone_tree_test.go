@@ -85,16 +85,18 @@ func TestZoneTreeGoesOnByContexts(t *testing.T) {
 
 // TestZoneTreeIsBounded: links are followed as deep as a tree may be, and no further.
 func TestZoneTreeIsBounded(t *testing.T) {
-	s := newSaver(t)
-	for i := range api.DepthMax + 3 {
-		id := fmt.Sprint("z", i)
-		s.done("", "context add "+id+" --addr "+treeFake(t, id, id, fmt.Sprint("z", i+1)).URL)
-	}
-	s.done("", "context use z0")
-	depth := 0
-	for z := s.tree("--contexts"); z.Below; depth++ {
-		require.Len(t, z.Zones, 1)
-		z = z.Zones[0]
-	}
-	assert.Equal(t, api.DepthMax+1, depth, "the zone itself, and as many below it as links may be deep")
+	synctest.Test(t, func(t *testing.T) {
+		s := newSaver(t)
+		for i := range api.DepthMax + 3 {
+			id := fmt.Sprint("z", i)
+			s.done("", "context add "+id+" --addr "+treeFake(t, id, id, fmt.Sprint("z", i+1)).URL)
+		}
+		s.done("", "context use z0")
+		depth := 0
+		for z := s.tree("--contexts"); z.Below; depth++ {
+			require.Len(t, z.Zones, 1)
+			z = z.Zones[0]
+		}
+		assert.Equal(t, api.DepthMax+1, depth, "the zone itself, and as many below it as links may be deep")
+	})
 }

@@ -28,12 +28,14 @@ func readBack(t *testing.T, b []byte) (h Hello, err error) {
 }
 
 func TestHelloRoundTrip(t *testing.T) {
-	want := Hello{Version: 1, Pool: strings.Repeat("p", api.NameMaxBytes), Name: SyntheticName("p"), Kind: kindStream}
-	near, far := net.Pipe()
-	go func() { _ = writeHello(near, want, time.Now().Add(time.Minute)) }()
-	got, err := ReadHello(far, time.Now().Add(time.Minute))
-	require.NoError(t, err)
-	assert.Equal(t, want, got)
+	synctest.Test(t, func(t *testing.T) {
+		want := Hello{Version: 1, Pool: strings.Repeat("p", api.NameMaxBytes), Name: SyntheticName("p"), Kind: kindStream}
+		near, far := net.Pipe()
+		go func() { _ = writeHello(near, want, time.Now().Add(time.Minute)) }()
+		got, err := ReadHello(far, time.Now().Add(time.Minute))
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	})
 }
 
 func TestReadHelloRefuses(t *testing.T) {

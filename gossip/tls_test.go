@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 )
 
 // Two pools over TLS on sockets: what the tests in virtual time leave out.
@@ -63,7 +64,7 @@ func TestPoolOverTLS(t *testing.T) {
 		})
 	}
 	for _, p := range pools {
-		assert.Eventually(t, func() bool { return alive(p) == 2 && len(p.Digests()) == 2 }, 30*time.Second, 10*time.Millisecond)
+		await.True(t, "each pool has both members and both digests", func() bool { return alive(p) == 2 && len(p.Digests()) == 2 })
 	}
 	stop()
 	for _, l := range listeners {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -129,30 +130,32 @@ func FuzzGuard(f *testing.F) {
 }
 
 func TestStreamHidesWhatIsUnder(t *testing.T) {
-	near, far := net.Pipe()
-	released := 0
-	s := &stream{conn: near, local: address(SyntheticName("a")), remote: address(SyntheticName("b")), release: func() { released++ }}
-	require.NoError(t, s.SetWriteDeadline(time.Now().Add(time.Minute)))
-	require.NoError(t, s.SetReadDeadline(time.Now().Add(time.Minute)))
-	go func() {
-		_, _ = readFrame(far, streamMaxBytes)
-		_ = writeFrame(far, []byte{msgAck, 7}, streamMaxBytes)
-	}()
-	n, err := s.Write(make([]byte, streamMaxBytes))
-	require.NoError(t, err)
-	assert.Equal(t, streamMaxBytes, n)
-	_, err = s.Write(make([]byte, streamMaxBytes+1))
-	assert.Equal(t, errFrameSize, err)
-	got, err := io.ReadAll(s)
-	require.NoError(t, err)
-	assert.Equal(t, []byte{msgAck, 7}, got)
-	assert.Contains(t, s.LocalAddr().String(), "2001:db8:")
-	assert.Contains(t, s.RemoteAddr().String(), "2001:db8:")
-	require.NoError(t, s.Close())
-	require.NoError(t, s.Close())
-	assert.Equal(t, 1, released)
-	_, err = s.Write([]byte{1})
-	assert.Equal(t, errBroken, err)
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		released := 0
+		s := &stream{conn: near, local: address(SyntheticName("a")), remote: address(SyntheticName("b")), release: func() { released++ }}
+		require.NoError(t, s.SetWriteDeadline(time.Now().Add(time.Minute)))
+		require.NoError(t, s.SetReadDeadline(time.Now().Add(time.Minute)))
+		go func() {
+			_, _ = readFrame(far, streamMaxBytes)
+			_ = writeFrame(far, []byte{msgAck, 7}, streamMaxBytes)
+		}()
+		n, err := s.Write(make([]byte, streamMaxBytes))
+		require.NoError(t, err)
+		assert.Equal(t, streamMaxBytes, n)
+		_, err = s.Write(make([]byte, streamMaxBytes+1))
+		assert.Equal(t, errFrameSize, err)
+		got, err := io.ReadAll(s)
+		require.NoError(t, err)
+		assert.Equal(t, []byte{msgAck, 7}, got)
+		assert.Contains(t, s.LocalAddr().String(), "2001:db8:")
+		assert.Contains(t, s.RemoteAddr().String(), "2001:db8:")
+		require.NoError(t, s.Close())
+		require.NoError(t, s.Close())
+		assert.Equal(t, 1, released)
+		_, err = s.Write([]byte{1})
+		assert.Equal(t, errBroken, err)
+	})
 }
 
 func TestTame(t *testing.T) {

@@ -1,11 +1,12 @@
 package client_test
 
 import (
-	"net"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,13 +17,17 @@ import (
 	"berth/api/rest"
 )
 
-// nobody returns the address of a node that is not there.
+// nobody returns the address of a node that is not there. Its port is taken, so that nobody else comes to listen at
+// it meanwhile.
 func nobody(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	taken, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return "http://" + l.Addr().String()
+	t.Cleanup(func() { require.NoError(t, syscall.Close(taken)) })
+	require.NoError(t, syscall.Bind(taken, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	at, err := syscall.Getsockname(taken)
+	require.NoError(t, err)
+	return fmt.Sprint("http://127.0.0.1:", at.(*syscall.SockaddrInet4).Port)
 }
 
 // answering returns the address of a node that answers with a status, and counts its calls.

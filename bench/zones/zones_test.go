@@ -11,6 +11,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/bench/load"
+	"berth/internal/await"
 	"berth/internal/sysinfo"
 )
 
@@ -37,7 +38,7 @@ func TestLoad(t *testing.T) {
 		if p.Work != load.Federated {
 			p.MinZones = 1
 		}
-		p.Duration, p.Timeout = 100*time.Millisecond, time.Minute
+		p.Duration, p.Timeout = 100*time.Millisecond, await.Limit
 		exercise(t, r.Root, &p)
 	}
 	page, err := r.Root.Reservations(t.Context(), client.ListOptions{})
@@ -59,7 +60,7 @@ func TestClaims(t *testing.T) {
 	defer func() { require.NoError(t, r.Stop()) }()
 	p := load.Plan{
 		Work: load.Mixed, Until: load.UntilActive, Flavor: load.OwnFlavor, Count: 1, MinZones: 1, Callers: 4, Rate: 100,
-		Duration: 100 * time.Millisecond, Timeout: time.Minute,
+		Duration: 100 * time.Millisecond, Timeout: await.Limit,
 	}
 	exercise(t, r.Root, &p)
 	hosts, err := r.Root.Hosts(t.Context(), client.ListOptions{})
