@@ -15,6 +15,7 @@ import (
 	"berth/buildplan"
 	"berth/costs"
 	"berth/filters"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -346,7 +347,7 @@ func TestWeekOfPreemptibles(t *testing.T) {
 	var used [2]float64
 	for n, soft := range []bool{false, true} {
 		w := &week{t: t, soft: soft}
-		w.run(1)
+		w.run(dice.Seed(t))
 		u := &w.use
 		used[n] = part(u.Reserved-u.Idle+u.Lent+u.Preemptible, w.minutes)
 		t.Logf("preemptibles %v: reserved %.1f %%, idle of that %.1f %%, preemptible %.1f %%, lent %.1f %%, in use %.1f %%; %d of %d leases started, %d refused",

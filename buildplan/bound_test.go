@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/dice"
 )
 
 // plant makes the trimmed layer of a tree of zones with the longest names, and the most
@@ -73,10 +74,10 @@ func full(groups int) []int {
 
 // TestBlobBound: no plan of an honest tree is larger than what its offer may take.
 func TestBlobBound(t *testing.T) {
-	dice := rand.New(rand.NewPCG(1, 2))
+	draw := dice.Rand(t)
 	for range 300 {
-		groups, levels := 1+dice.IntN(3), 1+dice.IntN(4)
-		blob, offers := plant(t, dice, groups, levels)
+		groups, levels := 1+draw.IntN(3), 1+draw.IntN(4)
+		blob, offers := plant(t, draw, groups, levels)
 		assert.LessOrEqual(t, len(blob), BlobBound(offers, groups, levels), "%d slots of %d groups in %d levels", offers, groups, levels)
 	}
 	assert.Less(t, BlobBound(1, 1, api.DepthMax), api.BlobMaxBytes/20, "a small offer has a small plan")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/dice"
 )
 
 // The reservation book is a plain list of what was granted, and looks at every instant. Random
@@ -470,11 +471,12 @@ func TestTableKeepsReservationBook(t *testing.T) {
 		histories = bookShort
 	}
 	var table *Table
+	first := dice.Seed(t)
 	for n := range histories {
 		if n%bookTables == 0 {
 			table = NewTable()
 		}
-		h := newHistory(t, table, uint64(n), s)
+		h := newHistory(t, table, first+uint64(n), s)
 		for range 4 + h.dice.IntN(10) {
 			h.step()
 		}

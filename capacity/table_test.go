@@ -3,7 +3,6 @@ package capacity
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strconv"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/dice"
 )
 
 func put(t *Table, id api.HostID, v api.Inventory) {
@@ -219,8 +219,8 @@ func BenchmarkKeepFitting(b *testing.B) {
 // UpToPrefix agrees with IDPrefix, for hosts that came into the rows of others too.
 func TestUpToPrefix(t *testing.T) {
 	table := NewTable()
-	dice := rand.New(rand.NewPCG(1, 2))
-	id := func() api.HostID { return api.HostID(fmt.Sprintf("%08x-host", dice.Uint32())) }
+	draw := dice.Rand(t)
+	id := func() api.HostID { return api.HostID(fmt.Sprintf("%08x-host", draw.Uint32())) }
 	var ids []api.HostID
 	for range chunkHosts + wordBits/2 {
 		ids = append(ids, id())

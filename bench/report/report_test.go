@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/bench/score"
+	"berth/internal/dice"
 )
 
 func TestParseFlags(t *testing.T) {
@@ -131,7 +132,7 @@ func TestMeasureCurveLeavesOut(t *testing.T) {
 
 // TestScanChoosesTheCheapest compares the scan with a plain choice of the cheapest host, slot by slot.
 func TestScanChoosesTheCheapest(t *testing.T) {
-	for seed := range uint64(50) {
+	for _, seed := range dice.Seeds(t, 50) {
 		dice := rand.New(rand.NewPCG(seed, 1))
 		var c columns
 		for range 1 + dice.IntN(20) {

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/dice"
 )
 
 var forgedCount = flag.Int("forged", 100_000, "blobs that TestForgedBlobsAreRefused tries")
@@ -256,16 +257,16 @@ func TestForgedBlobsAreRefused(t *testing.T) {
 	each := *forgedCount/(len(sorts)*workers) + 1
 	var mu sync.Mutex
 	tried := map[string]int{}
-	began := time.Now()
+	began, seed := time.Now(), dice.Seed(t)
 	var wg sync.WaitGroup
 	for w := range workers {
-		f := newForger(t, uint64(w+1))
+		f := newForger(t, seed+uint64(w))
 		wg.Go(func() {
 			for _, name := range slices.Sorted(maps.Keys(sorts)) {
 				fault := f.try(sorts[name], each)
 				mu.Lock()
 				tried[name] += each
-				assert.Empty(t, fault, "%s, seed %d", name, w+1)
+				assert.Empty(t, fault, "%s, seed %d", name, seed+uint64(w))
 				mu.Unlock()
 			}
 			for _, b := range f.real {
@@ -287,7 +288,7 @@ func TestForgedBlobsAreRefused(t *testing.T) {
 
 // TestForgersAreCaught shows that the test can fail: what is real is not refused.
 func TestForgersAreCaught(t *testing.T) {
-	f := newForger(t, 1)
+	f := newForger(t, dice.Seed(t))
 	assert.Contains(t, f.try(func(f *forger) (Context, []byte) { return f.ctx, f.pick() }, 1), "not refused")
 	assert.Contains(t, f.try(func(*forger) (Context, []byte) { panic("oops") }, 1), "panic oops")
 }

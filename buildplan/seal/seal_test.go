@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/api"
+	"berth/internal/dice"
 )
 
 // testKey returns a key that follows from its name.
@@ -189,11 +189,11 @@ func TestBlobsLookRandom(t *testing.T) {
 	k, ctx := testKey("new"), testContext()
 	var histogram [256]int
 	seen := map[[16]byte]bool{}
-	dice := rand.New(rand.NewPCG(1, 2))
+	draw := dice.Rand(t)
 	for range blobs {
 		var salt [24]byte
 		for i := range salt {
-			salt[i] = byte(dice.Uint32())
+			salt[i] = byte(draw.Uint32())
 		}
 		blob := mustSeal(t, k, ctx, nil, salt)
 		for _, at := range []int{saltAt, commitAt, headerBytes, len(blob) - tagBytes} {

@@ -14,6 +14,7 @@ import (
 	"berth/api"
 	"berth/capacity"
 	"berth/capacity/queue"
+	"berth/internal/dice"
 )
 
 // drawHosts returns 1 to most hosts, of which many have ids that begin alike.
@@ -28,7 +29,7 @@ func drawHosts(dice *rand.Rand, most int) capacity.View {
 // TestQueue takes rows out in the order that a sort gives, also those whose price
 // rises while they are first, and hosts whose ids begin alike.
 func TestQueue(t *testing.T) {
-	for seed := range uint64(50) {
+	for _, seed := range dice.Seeds(t, 50) {
 		dice := rand.New(rand.NewPCG(seed, 0))
 		v := drawHosts(dice, 60)
 		q := queue.New(v, 4)
@@ -63,7 +64,7 @@ func TestQueue(t *testing.T) {
 // TestBestOfMany keeps the best of what is added, knows what it has dropped, and drops little if
 // there is little.
 func TestBestOfMany(t *testing.T) {
-	for seed := range uint64(200) {
+	for _, seed := range dice.Seeds(t, 200) {
 		dice := rand.New(rand.NewPCG(seed, 1))
 		v, most := drawHosts(dice, 100), 1+dice.IntN(20)
 		q := queue.New(v, 0)

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/door"
+	"berth/internal/dice"
 )
 
 func someCalls(*Dialect) []Call {
@@ -91,12 +91,12 @@ func TestPathsAreFoundAsPartByPart(t *testing.T) {
 		}
 		return out
 	})
-	dice := rand.New(rand.NewPCG(1, 2))
+	draw := dice.Rand(t)
 	found := 0
 	for range 5_000 {
 		path := ""
-		for range 1 + dice.IntN(5) {
-			path += "/" + []string{"", "a", "b", "c", "{x}", "%2F", "*"}[dice.IntN(7)]
+		for range 1 + draw.IntN(5) {
+			path += "/" + []string{"", "a", "b", "c", "{x}", "%2F", "*"}[draw.IntN(7)]
 		}
 		var want []string
 		for _, p := range paths {
