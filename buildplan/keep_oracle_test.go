@@ -133,7 +133,10 @@ func release(t *capacity.Table, k *buildplan.Keep) {
 // What is kept in place, and what is placed beside it, is what the slow scheduler says.
 func TestSelectKeepsLikeSlowScheduler(t *testing.T) {
 	keeps, moved, stucks, wholes := 0, 0, 0, 0
-	check(t, 1, func(t *rapid.T) {
+	enough := func() bool {
+		return keeps > floorOf(20) && moved > floorOf(200) && stucks > floorOf(500) && wholes > 0
+	}
+	checkUntil(t, enough, func(t *rapid.T) {
 		z, req := drawZone(t, 1, 3, 8, 20), drawRequest(t)
 		list := drawKeep(t, z, req)
 		s := z.scene(t)

@@ -15,17 +15,32 @@ import (
 	"berth/api"
 	"berth/cluster-test/check/model"
 	"berth/cluster-test/check/promise"
+	"berth/internal/dice"
 	"berth/quota"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
 
+// few is how many of n seeds a short run plays.
+func few(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 func TestCleanLogs(t *testing.T) {
 	sum := LogSummary{Outcomes: Outcomes{}}
 	moved, evacuated, returned := 0, 0, 0
-	for seed := range uint64(50) {
+	thin := func() bool { // what is rare may need some more
+		return len(sum.Outcomes.Below(rareOutcomes())) > 0 || moved-evacuated <= 5 || evacuated <= 5 || returned == 0
+	}
+	for i, seed := range dice.Seeds(t, 8*few(50)) {
+		if i >= few(50) && (testing.Short() || !thin()) {
+			break
+		}
 		w := newWorld(seed)
-		w.grow = seed%2 == 0
+		w.grow = i%2 == 0
 		for range 600 {
 			w.step()
 		}
@@ -48,8 +63,20 @@ func TestCleanLogs(t *testing.T) {
 	}
 	t.Logf("%+v", sum)
 	for _, n := range []int{sum.Claims, sum.Refused, sum.Instances, sum.Boots, sum.Ruled, sum.Allocated, 5 * sum.Drawn} {
-		require.Greater(t, n, 300, "the histories are too thin: %+v", sum)
+		require.Greater(t, n, few(300), "the histories are too thin: %+v", sum)
 	}
+	if testing.Short() {
+		return
+	}
+	require.Empty(t, sum.Outcomes.Below(rareOutcomes()), "the generator draws too little")
+	require.Greater(t, moved-evacuated, 5, "too few moves")
+	require.Greater(t, evacuated, 5, "too few evacuations")
+	require.Positive(t, returned, "nothing came back to where it was")
+	require.Less(t, returned, moved, "most went on")
+}
+
+// rareOutcomes returns how often each outcome comes at least in whole histories.
+func rareOutcomes() Outcomes {
 	const least = 8
 	floor := Outcomes{"WebhookPut exists": 1} // few have names alike
 	for _, what := range []string{
@@ -67,19 +94,15 @@ func TestCleanLogs(t *testing.T) {
 	} {
 		floor[what] = least
 	}
-	require.Empty(t, sum.Outcomes.Below(floor), "the generator draws too little")
-	require.Greater(t, moved-evacuated, 5, "too few moves")
-	require.Greater(t, evacuated, 5, "too few evacuations")
-	require.Positive(t, returned, "nothing came back to where it was")
-	require.Less(t, returned, moved, "most went on")
+	return floor
 }
 
 // TestFromASnapshot replays the second half of logs whose first half was cut off.
 func TestFromASnapshot(t *testing.T) {
 	claims := 0
-	for seed := range uint64(30) {
+	for i, seed := range dice.Seeds(t, few(30)) {
 		w := newWorld(seed)
-		w.grow = seed%2 == 0
+		w.grow = i%2 == 0
 		for range 200 {
 			w.step()
 		}
@@ -97,7 +120,7 @@ func TestFromASnapshot(t *testing.T) {
 		_, bad = Log(z)
 		require.Equal(t, []promise.Name{promise.Input}, rules(bad))
 	}
-	require.Greater(t, claims, 200)
+	require.Greater(t, claims, few(200))
 	_, bad := Log(ZoneLog{Zone: "z", Base: NodeState{Index: 1, Bytes: []byte("x")}})
 	require.Equal(t, []promise.Name{promise.Input}, rules(bad))
 }
@@ -117,7 +140,7 @@ func (w *world) restores(t *testing.T, backup []byte) {
 // TestRestoredLogs replays logs in which a backup is taken up.
 func TestRestoredLogs(t *testing.T) {
 	claims := 0
-	for seed := range uint64(30) {
+	for _, seed := range dice.Seeds(t, few(30)) {
 		w := newWorld(seed)
 		for range 100 {
 			w.step()
@@ -136,7 +159,7 @@ func TestRestoredLogs(t *testing.T) {
 		require.Empty(t, bad, "seed %d", seed)
 		claims += sum.Claims
 	}
-	require.Greater(t, claims, 200)
+	require.Greater(t, claims, few(200))
 }
 
 // TestBackupThatIsNotTakenUp plants states that take up no backup, or another one.

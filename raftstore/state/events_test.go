@@ -79,7 +79,7 @@ func (h *history) compare(t require.TestingT, s *State) {
 // of everything.
 func TestEventsAreTheHistory(t *testing.T) {
 	kinds := map[EventKind]int{}
-	rapid.Check(t, func(rt *rapid.T) {
+	play := func(rt *rapid.T) {
 		d := newDice(rt)
 		h := history{
 			instances: map[api.InstanceID]string{}, holds: map[string]string{}, boots: map[string]string{},
@@ -96,7 +96,10 @@ func TestEventsAreTheHistory(t *testing.T) {
 			h.compare(rt, d.w.s)
 			d.w.do(d.command())
 		}
-	})
+	}
+	for round := 0; round == 0 || round < 20 && len(kinds) < int(EventHost-EventInstance)+1; round++ { // until each kind was drawn
+		rapid.Check(t, play)
+	}
 	for kind := EventInstance; kind <= EventHost; kind++ {
 		assert.Positive(t, kinds[kind], "kind %d was drawn", kind)
 	}
