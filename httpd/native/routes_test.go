@@ -16,6 +16,7 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/httpd/door"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 )
 
@@ -248,10 +249,11 @@ func TestEveryRouteHasAHandler(t *testing.T) {
 var rank = map[api.UserRole]int{api.RoleReader: 1, api.RoleMember: 2, api.RoleAdmin: 3}
 
 func TestEveryRouteAdmitsItsRolesAlone(t *testing.T) {
-	callers := []struct {
+	type caller struct {
 		name, token string
 		role        api.UserRole
-	}{
+	}
+	callers := dice.Part(t, []caller{
 		{"no token", "", ""},
 		{"malformed token", "berth", ""},
 		{"unknown token", "nobody:s", ""},
@@ -260,7 +262,7 @@ func TestEveryRouteAdmitsItsRolesAlone(t *testing.T) {
 		{"reader", reader, api.RoleReader},
 		{"member", member, api.RoleMember},
 		{"admin", admin, api.RoleAdmin},
-	}
+	}, 4)
 	eachRoute(t, func(t *testing.T, method string, r row) {
 		t.Helper()
 		for _, c := range callers {
