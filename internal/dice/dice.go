@@ -16,24 +16,25 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // SeedEnv names the variable that repeats the draws of an earlier run.
 const SeedEnv = "BERTH_SEED"
 
 // base is the number from which all draws of this process follow.
-var base = sync.OnceValues(func() (uint64, error) {
+var base = sync.OnceValues(drawBase)
+
+func drawBase() (uint64, error) {
 	text := os.Getenv(SeedEnv)
-	if text == "" {
-		return uint64(time.Now().UnixNano()) % 1_000_000_000, nil //nolint:gosec // it is positive, and short enough to type
+	if text == "" { // no clock: that of a bubble always shows the same time
+		return rand.Uint64N(1_000_000_000), nil //nolint:forbidigo // the one draw that follows from nothing
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("reading %s: %w", SeedEnv, err)
 	}
 	return n, nil
-})
+}
 
 // Seed returns what the draws of a test begin with: another number in each run and for each test, unless
 // BERTH_SEED is set. A test that fails prints how to repeat it.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,27 @@ func TestSeed(t *testing.T) {
 	t.Run("other", func(t *testing.T) { other = Seed(t) })
 	assert.NotEqual(t, Seed(t), other)
 	assert.Equal(t, "^TestA$/^b$", pattern("TestA/b"))
+}
+
+// TestNoRunIsAlike: not even when the first draw is made in a bubble, whose clock begins at the same time.
+func TestNoRunIsAlike(t *testing.T) {
+	t.Setenv(SeedEnv, "")
+	seen := map[uint64]bool{}
+	for range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			n, err := drawBase()
+			require.NoError(t, err)
+			seen[n] = true
+		})
+	}
+	assert.Len(t, seen, 3)
+	t.Setenv(SeedEnv, "47")
+	n, err := drawBase()
+	require.NoError(t, err)
+	assert.EqualValues(t, 47, n)
+	t.Setenv(SeedEnv, "x")
+	_, err = drawBase()
+	require.Error(t, err)
 }
 
 func TestPart(t *testing.T) {
