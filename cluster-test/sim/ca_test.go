@@ -18,6 +18,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/identity"
+	"berth/internal/dice"
 	"berth/node"
 	"berth/raftstore/state"
 )
@@ -28,7 +29,7 @@ import (
 func TestAllZonesChangeTheirAuthority(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, plot{"root", 1, nil, []plot{{"west", 3, []int{1, 1}, []plot{{"edge", 1, []int{2}, nil}}}}})
+		w := newWorld(t, dice.Seed(t), plot{"root", 1, nil, []plot{{"west", 3, []int{1, 1}, []plot{{"edge", 1, []int{2}, nil}}}}})
 		root, west, edge := w.root(), w.zone("west"), w.zone("edge")
 		former, err := identity.LoadDir(west.nodes[0].dir, identity.RoleGateway)
 		require.NoError(t, err)

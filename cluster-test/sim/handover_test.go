@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/internal/await"
+	"berth/internal/dice"
 )
 
 // TestAStoppedLeaderHandsOverAtOnce: another node leads before the one that is stopped has said its goodbyes, which take a second
@@ -15,7 +16,7 @@ import (
 func TestAStoppedLeaderHandsOverAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, plot{"root", 3, nil, nil})
+		w := newWorld(t, dice.Seed(t), plot{"root", 3, nil, nil})
 		z := w.root()
 		z.leads()
 		old := z.leader()

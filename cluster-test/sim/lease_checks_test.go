@@ -20,6 +20,7 @@ import (
 	"berth/api/rest"
 	"berth/internal/await"
 	"berth/internal/crash"
+	"berth/internal/dice"
 	"berth/raftstore/state"
 )
 
@@ -78,7 +79,7 @@ func (o *clerk) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // TestEndsOfLeasesAreTold although the leader is killed at each step of telling one: the
 // external service hears of every end at least once, with its one outcome.
 func TestEndsOfLeasesAreTold(t *testing.T) {
-	for _, p := range crash.LeaseEndPoints() {
+	for _, p := range dice.Part(t, crash.LeaseEndPoints(), 1) {
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { checkStory(t, p) })
@@ -88,7 +89,7 @@ func TestEndsOfLeasesAreTold(t *testing.T) {
 
 func checkStory(t *testing.T, p crash.Point) {
 	t.Helper()
-	w := newWorld(t, 1, alone)
+	w := newWorld(t, dice.Seed(t), alone)
 	z, ten := w.root(), newTenancy()
 	o := &clerk{asked: map[string]int{}, told: map[api.LeaseID]map[api.LeaseOutcome]int{}}
 	z.insist("config", func(ctx context.Context, c *client.Client) error {

@@ -15,6 +15,7 @@ import (
 	"berth/api/rest"
 	"berth/internal/await"
 	"berth/internal/crash"
+	"berth/internal/dice"
 	"berth/raftstore/state"
 )
 
@@ -36,11 +37,15 @@ func TestEveryPointOfALease(t *testing.T) {
 	roots, wests := leasePoints["root"], leasePoints["west"]
 	half := (len(roots) + 1) / 2
 	require.LessOrEqual(t, len(wests), half, "each point is in some story")
+	var stories []map[string][]crash.Point
 	for i, p := range roots[:half] {
 		at := map[string][]crash.Point{"root": {p}, "west": {wests[i%len(wests)]}}
 		if i+half < len(roots) {
 			at["root"] = append(at["root"], roots[i+half])
 		}
+		stories = append(stories, at)
+	}
+	for _, at := range dice.Part(t, stories, 1) {
 		t.Run(fmt.Sprint(at["root"], " and ", at["west"]), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { leasePointStory(t, at) })
@@ -51,7 +56,7 @@ func TestEveryPointOfALease(t *testing.T) {
 // leasePointStory ends a leader of each zone in at at each of its points.
 func leasePointStory(t *testing.T, at map[string][]crash.Point) {
 	t.Helper()
-	w := newWorld(t, 1, three)
+	w := newWorld(t, dice.Seed(t), three)
 	root, ten := w.root(), newTenancy()
 	type place struct {
 		zone  string

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"berth/api/rest"
 	"berth/internal/await"
 	"berth/internal/crash"
+	"berth/internal/dice"
 	"berth/raftstore/state"
 )
 
@@ -53,7 +56,7 @@ func (z *zone) doomed(gone <-chan struct{}) {
 // what it was asked to for ever, until an operator decides; then that reaches
 // every level, and the room is free again.
 func TestParentLostForGood(t *testing.T) {
-	for _, d := range []api.Decision{api.DecisionAbort, api.DecisionCommit} {
+	for _, d := range dice.Part(t, []api.Decision{api.DecisionAbort, api.DecisionCommit}, 1) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { parentLost(t, d) })
@@ -63,7 +66,7 @@ func TestParentLostForGood(t *testing.T) {
 
 func parentLost(t *testing.T, d api.Decision) {
 	t.Helper()
-	w := newWorld(t, 1, line)
+	w := newWorld(t, dice.Seed(t), line)
 	root, west, edge := w.root(), w.zone("west"), w.zone("edge")
 	gone := root.perish(crash.DecisionLogging)
 	root.tell("wide", whole, whole)
@@ -100,16 +103,17 @@ func parentLost(t *testing.T, d api.Decision) {
 // instances in it. What is elsewhere lives and ends as if nothing was; what is in
 // the lost zone is neither given up nor started again.
 func TestChildLostForGood(t *testing.T) {
-	for _, c := range []struct {
+	type story struct {
 		at   crash.Point
 		left int // instances of which nobody can say that they are gone
-	}{
+	}
+	for _, c := range dice.Part(t, []story{
 		{crash.SelectSealed, 0},
 		{crash.HoldAnswering, 0},
 		{crash.VerdictLogging, 4},
 		{crash.VerdictLogged, 4},
 		{crash.ReportLogged, 4},
-	} {
+	}, 1) {
 		t.Run(string(c.at), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { childLost(t, c.at, c.left) })
@@ -119,7 +123,7 @@ func TestChildLostForGood(t *testing.T) {
 
 func childLost(t *testing.T, at crash.Point, left int) {
 	t.Helper()
-	w := newWorld(t, 1, line)
+	w := newWorld(t, dice.Seed(t), line)
 	root, edge := w.root(), w.zone("edge")
 	gone := edge.perish(at)
 	root.tell("wide", 2, whole)
@@ -185,7 +189,7 @@ func (z *zone) writeOff(other *zone, endWork bool) (lost rest.Losses) {
 // TestLostChildWrittenOff loses the lowest zone with instances in it, decided there or not. Once its
 // parent has written it off, whatever waited for it ends, on every level, and a new boot gets what is left.
 func TestLostChildWrittenOff(t *testing.T) {
-	for _, at := range []crash.Point{crash.VerdictLogging, crash.ReportLogged} {
+	for _, at := range dice.Part(t, []crash.Point{crash.VerdictLogging, crash.ReportLogged}, 1) {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { childWrittenOff(t, at) })
@@ -195,7 +199,7 @@ func TestLostChildWrittenOff(t *testing.T) {
 
 func childWrittenOff(t *testing.T, at crash.Point) {
 	t.Helper()
-	w := newWorld(t, 1, line)
+	w := newWorld(t, dice.Seed(t), line)
 	root, west, edge := w.root(), w.zone("west"), w.zone("edge")
 	gone := edge.perish(at)
 	root.tell("wide", 2, whole)
@@ -229,7 +233,7 @@ func childWrittenOff(t *testing.T, at crash.Point) {
 // TestLostParentWrittenOff loses the root before or after its decision. Once its child has written it off,
 // what the root has there ends on every level, and the room is the child's own.
 func TestLostParentWrittenOff(t *testing.T) {
-	for name, story := range map[string]func(t *testing.T, w *world){
+	stories := map[string]func(t *testing.T, w *world){
 		"undecided": func(t *testing.T, w *world) {
 			t.Helper()
 			gone := w.root().perish(crash.DecisionLogging)
@@ -255,12 +259,13 @@ func TestLostParentWrittenOff(t *testing.T) {
 			west.until("what the root had has ended", func(v *state.State) bool { return len(all(v)) == 0 })
 			assert.True(t, west.writeOff(root, false).Unlinked)
 		},
-	} {
+	}
+	for _, name := range dice.Part(t, slices.Sorted(maps.Keys(stories)), 1) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, 1, line)
-				story(t, w)
+				w := newWorld(t, dice.Seed(t), line)
+				stories[name](t, w)
 				assert.Equal(t, api.BootActive, w.zone("west").run("own", 8, 8).State, "the room is free again")
 				w.settle()
 				w.check()

@@ -17,6 +17,7 @@ import (
 	"berth/api/rest"
 	"berth/internal/await"
 	"berth/internal/crash"
+	"berth/internal/dice"
 )
 
 // moments are the points of a boot at which it is dangerous to be cut off: some of
@@ -199,7 +200,7 @@ func (w *world) leaderOfThePast() bool {
 // does not know that it was deposed, nor that the instance should stop.
 func TestLeaderOfThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, line)
+		w := newWorld(t, dice.Seed(t), line)
 		root := w.root()
 		require.Equal(t, api.BootActive, root.run("one", 1, 1).State)
 		w.settle()

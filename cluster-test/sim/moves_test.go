@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/internal/await"
+	"berth/internal/dice"
 	"berth/raftstore/state"
 	"berth/zone/fleet"
 )
@@ -76,7 +77,7 @@ func TestAgentIsLost(t *testing.T) {
 
 func agentLost(t *testing.T, lose func(*crew, time.Duration), d time.Duration) {
 	t.Helper()
-	w := newWorld(t, 1, plot{"root", 3, []int{1, 1}, nil})
+	w := newWorld(t, dice.Seed(t), plot{"root", 3, []int{1, 1}, nil})
 	root := w.root()
 	for _, f := range []api.FlavorID{fixed, roaming} {
 		o := order(string(f), 3, 3)

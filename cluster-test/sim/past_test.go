@@ -15,6 +15,7 @@ import (
 	"berth/api/rest"
 	"berth/internal/await"
 	"berth/internal/crash"
+	"berth/internal/dice"
 	"berth/raftstore/state"
 )
 
@@ -140,7 +141,7 @@ func (z *zone) reach(other *zone, but *process) {
 // them; they are not gone.
 func TestParentAsksAChildOfThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, couple)
+		w := newWorld(t, dice.Seed(t), couple)
 		root, west := w.root(), w.zone("west")
 		old, _, thaw := west.stand()
 		west.reach(root, old)
@@ -170,7 +171,7 @@ func TestParentAsksAChildOfThePast(t *testing.T) {
 // successor has committed.
 func TestChildAsksAParentOfThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, couple)
+		w := newWorld(t, dice.Seed(t), couple)
 		root, west := w.root(), w.zone("west")
 		old, next, thaw := root.stand()
 		root.reach(west, old)
@@ -197,7 +198,7 @@ func TestChildAsksAParentOfThePast(t *testing.T) {
 // TestUserAsksALeaderOfThePast deletes what was made since at a leader of the past.
 func TestUserAsksALeaderOfThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, plot{"root", 3, []int{1}, nil})
+		w := newWorld(t, dice.Seed(t), plot{"root", 3, []int{1}, nil})
 		root := w.root()
 		old, next, thaw := root.stand()
 		ctx, cancel := context.WithTimeout(w.ctx, stall)

@@ -18,6 +18,7 @@ import (
 	"berth/api/rest"
 	"berth/internal/await"
 	"berth/internal/crash"
+	"berth/internal/dice"
 )
 
 var twiceFlag = flag.Bool("twice", false, "end processes when they reach a point for the second time as well")
@@ -39,7 +40,7 @@ var below = map[crash.Point]bool{
 // follows it, starts it again, and holds that nothing was lost, nothing is done
 // twice, and everything ends.
 func TestEveryPoint(t *testing.T) {
-	for _, p := range append(crash.Points(), crash.AgentPoints()...) {
+	for _, p := range dice.Part(t, append(crash.Points(), crash.AgentPoints()...), 8) {
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { pointStory(t, p, 1) })
@@ -56,7 +57,7 @@ func TestEveryPoint(t *testing.T) {
 // pointStory ends a process the n-th time that a point is reached.
 func pointStory(t *testing.T, p crash.Point, n int) {
 	t.Helper()
-	w := newWorld(t, 1, line)
+	w := newWorld(t, dice.Seed(t), line)
 	z := w.root()
 	if below[p] {
 		z = w.zone("west")
@@ -199,7 +200,7 @@ func (w *world) disk(p crash.Point, round int) {
 // backup. The others go on without it, and it must agree with them again.
 func TestLeaderCutOffInARestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, line)
+		w := newWorld(t, dice.Seed(t), line)
 		root := w.root()
 		root.run("before", 1, 3)
 		b := root.backup()

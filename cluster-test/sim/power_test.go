@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/internal/dice"
 	"berth/raftstore/state"
 )
 
@@ -51,7 +52,7 @@ func (z *zone) starts() (n int) {
 func TestOrdersSurviveLeadersAndAgents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, plot{"root", 1, nil, []plot{{"west", 3, []int{1, 1}, nil}}})
+		w := newWorld(t, dice.Seed(t), plot{"root", 1, nil, []plot{{"west", 3, []int{1, 1}, nil}}})
 		root, west := w.root(), w.zone("west")
 		require.Equal(t, api.BootActive, root.run("r", 4, 4).State)
 		require.Equal(t, 4, west.starts())

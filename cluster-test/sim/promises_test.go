@@ -18,6 +18,7 @@ import (
 	"berth/cluster-test/check"
 	"berth/internal/await"
 	"berth/internal/crash"
+	"berth/internal/dice"
 	"berth/raftstore"
 	"berth/raftstore/state"
 	"berth/zone/saga"
@@ -319,7 +320,7 @@ func (b *books) places() map[api.InstanceID]api.HostID {
 // never does is not one.
 func TestBrokenPromisesAreSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, line)
+		w := newWorld(t, dice.Seed(t), line)
 		root := w.root()
 		require.Equal(t, api.BootActive, root.run("lives", 1, 1).State)
 		w.settle()

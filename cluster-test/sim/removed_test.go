@@ -18,6 +18,7 @@ import (
 
 	"berth/api/client"
 	"berth/internal/await"
+	"berth/internal/dice"
 	"berth/node"
 )
 
@@ -68,7 +69,7 @@ func TestARemovedNodeSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const removed = "this node was removed from the zone"
-		w := newWorld(t, 1, plot{"root", 3, nil, nil})
+		w := newWorld(t, dice.Seed(t), plot{"root", 3, nil, nil})
 		z := w.root()
 		z.leads()
 		place := slices.IndexFunc(z.nodes, func(p *process) bool { return !p.running().Leads() })

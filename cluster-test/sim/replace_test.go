@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/internal/dice"
 	"berth/node"
 	"berth/raftstore/state"
 )
@@ -22,7 +23,7 @@ import (
 func TestAllNodesAreReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, plot{"root", 1, nil, []plot{{"west", 3, []int{1, 1}, nil}}})
+		w := newWorld(t, dice.Seed(t), plot{"root", 1, nil, []plot{{"west", 3, []int{1, 1}, nil}}})
 		root, west := w.root(), w.zone("west")
 		require.Equal(t, api.BootActive, root.run("stays", 2, 2).State)
 		for round := range 3 {

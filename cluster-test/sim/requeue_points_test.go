@@ -2,6 +2,8 @@ package sim
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -13,6 +15,7 @@ import (
 	"berth/api/rest"
 	"berth/internal/await"
 	"berth/internal/crash"
+	"berth/internal/dice"
 	"berth/raftstore/state"
 )
 
@@ -27,19 +30,27 @@ var requeuePoints = map[string][]crash.Point{
 // leave for firm ones and are booted again: when they leave, and when there is room again. Each
 // is booted once, and not before it has ended.
 func TestEveryPointOfARequeue(t *testing.T) {
-	for zone, points := range requeuePoints {
-		for _, p := range points {
-			t.Run(zone+" "+string(p), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) { requeuePointStory(t, zone, p) })
-			})
+	type place struct {
+		zone  string
+		point crash.Point
+	}
+	var places []place
+	for _, zone := range slices.Sorted(maps.Keys(requeuePoints)) {
+		for _, p := range requeuePoints[zone] {
+			places = append(places, place{zone, p})
 		}
+	}
+	for _, at := range dice.Part(t, places, 4) {
+		t.Run(at.zone+" "+string(at.point), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { requeuePointStory(t, at.zone, at.point) })
+		})
 	}
 }
 
 func requeuePointStory(t *testing.T, zone string, p crash.Point) {
 	t.Helper()
-	w := newWorld(t, 1, plot{"root", 3, []int{1}, []plot{{"west", 1, []int{1}, nil}}})
+	w := newWorld(t, dice.Seed(t), plot{"root", 3, []int{1}, []plot{{"west", 1, []int{1}, nil}}})
 	root := w.root()
 	arm := func() *shot {
 		s := &shot{left: 1}

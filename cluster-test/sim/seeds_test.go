@@ -16,7 +16,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"berth/internal/await"
+	"berth/internal/dice"
+	"berth/internal/sysinfo"
 )
 
 // TestMain lets the heap grow: collecting it is a tenth of what a simulation costs.
@@ -26,17 +30,26 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	seedFlag  = flag.Uint64("seed", 0, "the one seed to run; 0 for the usual ones")
+	seedFlag  = flag.Uint64("seed", 0, "the one seed to run; 0 to draw")
 	forFlag   = flag.Duration("for", 0, "run new seeds until so much real time has passed; up to three times as much while -hours is not reached")
 	hoursFlag = flag.Float64("hours", 0, "fail with fewer simulated zone hours than this: an hour of a federation of four zones is four")
 	logFlag   = flag.Bool("log", false, "show what processes log")
 )
 
-// usual is how many seeds run when nothing else is asked for.
-const usual = 1
+// Seeds are drawn when nothing else is asked for: one, and others while this process has used less than this
+// much time of processors since the first one began.
+const (
+	budget      = 8 * time.Second
+	budgetShort = 3 * time.Second
+)
 
-// steps is how many things happen in the life of one federation.
-const steps = 150
+// countSteps returns how many things happen in the life of one federation.
+func countSteps() int {
+	if testing.Short() {
+		return 50
+	}
+	return 150
+}
 
 // TestSeeds lets federations live through faults that a seed draws. When the
 // faults end, everything comes to rest, and every promise was kept.
@@ -57,17 +70,33 @@ func TestSeeds(t *testing.T) {
 				})
 			}
 		default:
-			for seed := range uint64(usual) {
-				t.Run(fmt.Sprint("usual ", seed+1), func(t *testing.T) {
-					t.Parallel()
-					one(t, seed+1, sum)
-				})
-			}
+			runDrawn(t, sum)
 		}
 	})
 	t.Log(sum.report(time.Since(began)))
 	if got := sum.hours(); got < *hoursFlag {
 		t.Errorf("%.1f zone hours are too few, at least %.1f must be simulated", got, *hoursFlag)
+	}
+}
+
+// runDrawn runs the seeds that are kept, one that is drawn, and more while there is time.
+func runDrawn(t *testing.T, sum *total) {
+	t.Helper()
+	most := budget
+	if testing.Short() {
+		most = budgetShort
+	}
+	const drawn = 100
+	began, err := sysinfo.ProcessTime()
+	require.NoError(t, err)
+	seeds := dice.Seeds(t, drawn)
+	for i, seed := range seeds {
+		used, err := sysinfo.ProcessTime()
+		require.NoError(t, err)
+		if i > len(seeds)-drawn && used-began >= most {
+			return
+		}
+		one(t, seed, sum)
 	}
 }
 
@@ -99,6 +128,7 @@ func life(t *testing.T, seed uint64, sum *total) {
 	w := newWorld(t, seed, family)
 	t.Cleanup(func() { sum.add(w) })
 	w.furnish()
+	steps := countSteps()
 	due, ten := w.dice.IntN(steps), newTenancy()
 	for step := range steps {
 		if step == due {

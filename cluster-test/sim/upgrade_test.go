@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/internal/await"
+	"berth/internal/dice"
 	"berth/raftstore/state"
 )
 
@@ -22,7 +23,7 @@ import (
 func TestUpgradeNodeByNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, 1, plot{"root", 3, []int{2}, []plot{{"west", 3, []int{2, 2}, nil}}}, api.FormFourth)
+		w := newWorldOf(t, dice.Seed(t), plot{"root", 3, []int{2}, []plot{{"west", 3, []int{2, 2}, nil}}}, api.FormFourth)
 		root, west := w.root(), w.zone("west")
 		require.Equal(t, api.BootActive, root.run("stays", 2, 2).State)
 		round := 0
