@@ -48,7 +48,7 @@ func TestProviderHistories(t *testing.T) {
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, bad := History(c.ops, HistoryOptions{Limit: time.Minute})
+			_, bad := History(c.ops, HistoryOptions{Limit: time.Hour})
 			assert.Equal(t, c.good, len(bad) == 0, "%v", bad)
 		})
 	}
