@@ -1,6 +1,9 @@
 package node
 
 import (
+	"context"
+	"net"
+
 	"berth/api"
 	"berth/internal/tracing"
 )
@@ -35,6 +38,7 @@ func (n *Node) openTrace() error {
 	endpoint, _ := tracing.CheckEndpoint(t.Endpoint) // it is valid
 	n.trace = tracing.New(tracing.Config{
 		Endpoint: endpoint, Ratio: t.Ratio, Zone: n.rec.ZoneName, Version: n.opts.Version, Now: n.now,
+		Dial:    func(ctx context.Context, _, addr string) (net.Conn, error) { return n.net.Dial(ctx, addr) },
 		Dropped: func(spans int, why error) { n.log.Warn("spans were not exported", "spans", spans, "error", why) },
 	})
 	n.measures.traffic.WithTracer(n.trace)

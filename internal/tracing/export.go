@@ -23,7 +23,7 @@ func (t *Tracer) Run(ctx context.Context) {
 	if t == nil {
 		return
 	}
-	way := &http.Transport{MaxIdleConns: 1, IdleConnTimeout: time.Minute} // never by a proxy
+	way := &http.Transport{DialContext: t.conf.Dial, MaxIdleConns: 1, IdleConnTimeout: time.Minute} // never by a proxy
 	defer way.CloseIdleConnections()
 	tick := time.NewTicker(exportEvery)
 	defer tick.Stop()

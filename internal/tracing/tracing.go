@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash/maphash"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -47,6 +48,9 @@ type Config struct {
 	Version  string
 	Now      func() time.Time
 	Dropped  func(spans int, why error) // is told what could not be exported; nil for nobody
+
+	// Dial connects to the collector; nil for TCP.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // CheckEndpoint checks the address of a collector, and completes it with the path of OTLP if it has none.
