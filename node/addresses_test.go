@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/identity"
+	"berth/internal/await"
 	"berth/raftstore/state"
 )
 
@@ -83,75 +84,79 @@ func TestPlacementRefusesWhatNobodyCanDial(t *testing.T) {
 // addresses, also Raft, and the certificate of the public API gets the new names.
 func TestANodeMoves(t *testing.T) {
 	t.Parallel()
-	first := newZone(t, "a").run()
-	was := first.Addresses()
-	require.NoError(t, first.stop())
-	before, err := os.ReadFile(first.home.path(fileNode))
-	require.NoError(t, err)
+	virtually(t, func(t *world) {
+		first := newZone(t, "a").run()
+		was := first.Addresses()
+		require.NoError(t, first.stop())
+		before, err := os.ReadFile(first.home.path(fileNode))
+		require.NoError(t, err)
 
-	first.home.opts.Given = map[string]string{"host": "192.0.2.1"} // no address of this machine
-	_, err = Open(first.home.opts)
-	require.ErrorContains(t, err, "--api-addr moves")
-	unchanged, err := os.ReadFile(first.home.path(fileNode))
-	require.NoError(t, err)
-	assert.Equal(t, string(before), string(unchanged), "nothing is recorded that does not work")
+		first.home.opts.Given = map[string]string{"host": "192.0.2.1"} // no address of this machine
+		_, err = Open(first.home.opts)
+		require.ErrorContains(t, err, "--api-addr moves")
+		unchanged, err := os.ReadFile(first.home.path(fileNode))
+		require.NoError(t, err)
+		assert.Equal(t, string(before), string(unchanged), "nothing is recorded that does not work")
 
-	first.home.opts.Given = map[string]string{"host": "127.0.0.7", "advertise-agent-addr": "localhost:0"}
-	first.home.opts.Names = []string{"berth.example"}
-	moved := first.home.run()
-	_, agentPort, err := net.SplitHostPort(was.Agent)
-	require.NoError(t, err)
-	now := moved.Addresses()
-	for before, after := range map[string]string{was.API: now.API, was.Gateway: now.Gateway, was.Node: now.Node} {
-		assert.Equal(t, strings.Replace(before, "127.0.0.1", "127.0.0.7", 1), after, "it keeps its port")
-	}
-	assert.Equal(t, "localhost:"+agentPort, now.Agent)
-	assert.Equal(t, was.Admin, now.Admin)
-	moved.until("the zone knows", func(v *state.State) bool {
-		m, ok := v.Node("node-1")
-		return ok && m.APIAddr == now.API && m.GatewayAddr == now.Gateway && m.NodeAddr == now.Node && m.AgentAddr == now.Agent
+		first.home.opts.Given = map[string]string{"host": "127.0.0.7", "advertise-agent-addr": "localhost:0"}
+		first.home.opts.Names = []string{"berth.example"}
+		moved := first.home.run()
+		_, agentPort, err := net.SplitHostPort(was.Agent)
+		require.NoError(t, err)
+		now := moved.Addresses()
+		for before, after := range map[string]string{was.API: now.API, was.Gateway: now.Gateway, was.Node: now.Node} {
+			assert.Equal(t, strings.Replace(before, "127.0.0.1", "127.0.0.7", 1), after, "it keeps its port")
+		}
+		assert.Equal(t, "localhost:"+agentPort, now.Agent)
+		assert.Equal(t, was.Admin, now.Admin)
+		moved.until("the zone knows", func(v *state.State) bool {
+			m, ok := v.Node("node-1")
+			return ok && m.APIAddr == now.API && m.GatewayAddr == now.Gateway && m.NodeAddr == now.Node && m.AgentAddr == now.Agent
+		})
+		await.True(t, "Raft, too", func() bool { return !moved.hasMoved() }) // which has no index in the state
+		assert.Equal(t, now.Node, moved.store.Members()[0].Addr)
+		moved.home.clock.setForward(2 * identity.RenamableAge)
+		await.True(t, "its certificate has the new names", func() bool {
+			names := identity.APIHosts(moved.apiCredentials().Cert.Leaf)
+			return sameHosts(names, []string{"localhost", "127.0.0.1", "127.0.0.7", "berth.example"})
+		})
+		assert.False(t, moved.isMisnamed())
+
+		moved.home.opts.Given, moved.home.opts.Names = nil, nil
+		again := moved.again()
+		assert.Equal(t, now, again.Addresses(), "it is remembered")
+		second := again.adopt("node-2") // which is told the address of the first by Raft
+		require.NoError(t, second.stop())
+		second.home.opts.Given = map[string]string{"host": "127.0.0.8"}
+		other := second.home.run()
+		again.until("the zone knows where the second is", func(v *state.State) bool {
+			m, ok := v.Node("node-2")
+			return ok && m.NodeAddr == other.Addresses().Node && strings.HasPrefix(m.NodeAddr, "127.0.0.8:")
+		})
+		await.True(t, "Raft, too", func() bool { return !other.hasMoved() })
+		await.True(t, "at the leader, too", func() bool { return again.store.Members()[1].Addr == other.Addresses().Node })
 	})
-	require.Eventually(t, func() bool { return !moved.hasMoved() }, patience, 10*time.Millisecond, "Raft, too") // which has no index in the state
-	assert.Equal(t, now.Node, moved.store.Members()[0].Addr)
-	moved.home.clock.setForward(2 * identity.RenamableAge)
-	require.Eventually(t, func() bool {
-		names := identity.APIHosts(moved.apiCredentials().Cert.Leaf)
-		return sameHosts(names, []string{"localhost", "127.0.0.1", "127.0.0.7", "berth.example"})
-	}, patience, 10*time.Millisecond)
-	assert.False(t, moved.isMisnamed())
-
-	moved.home.opts.Given, moved.home.opts.Names = nil, nil
-	again := moved.again()
-	assert.Equal(t, now, again.Addresses(), "it is remembered")
-	second := again.adopt("node-2") // which is told the address of the first by Raft
-	require.NoError(t, second.stop())
-	second.home.opts.Given = map[string]string{"host": "127.0.0.8"}
-	other := second.home.run()
-	again.until("the zone knows where the second is", func(v *state.State) bool {
-		m, ok := v.Node("node-2")
-		return ok && m.NodeAddr == other.Addresses().Node && strings.HasPrefix(m.NodeAddr, "127.0.0.8:")
-	})
-	require.Eventually(t, func() bool { return !other.hasMoved() }, patience, 10*time.Millisecond, "Raft, too")
-	require.Eventually(t, func() bool { return again.store.Members()[1].Addr == other.Addresses().Node }, patience, 10*time.Millisecond, "at the leader, too")
 }
 
 // TestAWildcardIsNeverAdvertised: whatever is in the record of a node.
 func TestAWildcardIsNeverAdvertised(t *testing.T) {
 	t.Parallel()
-	_, err := Init(InitOptions{Dir: t.TempDir(), Name: "a", Now: time.Now(), Placement: Placement{Listen: DefaultAddresses("0.0.0.0")}})
-	refusedAs(t, api.CodeInvalid, err)
-	h := newZone(t, "a")
-	text, err := os.ReadFile(h.path(fileNode))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(h.path(fileNode), []byte(strings.ReplaceAll(string(text), "127.0.0.1:0", "0.0.0.0:0")), 0o600)) // of an earlier release
-	h.opts.Plain = false
-	assert.ErrorContains(t, h.refusedToOpen(), "--advertise-host")
-	h.opts.Given = map[string]string{"advertise-host": "localhost"}
-	r := h.run()
-	host, port, err := net.SplitHostPort(r.Addresses().API)
-	require.NoError(t, err)
-	assert.Equal(t, "localhost", host)
-	assert.NotEqual(t, "0", port)
-	h.opts.Given = nil
-	assert.Equal(t, r.Addresses(), r.again().Addresses())
+	virtually(t, func(t *world) {
+		_, err := Init(InitOptions{Dir: t.TempDir(), Name: "a", Now: time.Now(), Placement: Placement{Listen: DefaultAddresses("0.0.0.0")}})
+		refusedAs(t, api.CodeInvalid, err)
+		h := newZone(t, "a")
+		text, err := os.ReadFile(h.path(fileNode))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(h.path(fileNode), []byte(strings.ReplaceAll(string(text), "127.0.0.1:0", "0.0.0.0:0")), 0o600)) // of an earlier release
+		h.opts.Plain = false
+		assert.ErrorContains(t, h.refusedToOpen(), "--advertise-host")
+		h.opts.Given = map[string]string{"advertise-host": "localhost"}
+		r := h.run()
+		host, port, err := net.SplitHostPort(r.Addresses().API)
+		require.NoError(t, err)
+		assert.Equal(t, "localhost", host)
+		assert.NotEqual(t, "0", port)
+		h.opts.Given = nil
+		assert.Equal(t, r.Addresses(), r.again().Addresses())
+	})
 }

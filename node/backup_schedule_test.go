@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 )
 
 // scheduled is a schedule of backups that are the text "whole", and whether they are written and can be read.
@@ -138,37 +139,41 @@ func TestBackupScheduleLimits(t *testing.T) {
 // TestEachNodeWritesBackups: also one that does not lead.
 func TestEachNodeWritesBackups(t *testing.T) {
 	t.Parallel()
-	h := newZone(t, "a")
-	h.opts.Timing = patient
-	leader := h.run()
-	second := leader.joined("node-2")
-	second.opts.Backups = BackupSchedule{Dir: filepath.Join(t.TempDir(), "kept"), Every: time.Hour, Keep: 2}
-	other := second.run()
-	require.Eventually(t, func() bool { return other.backups.now.Load().currentStatus().Written == 1 }, time.Minute, 20*time.Millisecond)
-	assert.Zero(t, other.backups.now.Load().currentStatus().Failures)
-	assert.False(t, other.leading.Load())
+	virtually(t, func(t *world) {
+		h := newZone(t, "a")
+		h.opts.Timing = patient
+		leader := h.run()
+		second := leader.joined("node-2")
+		second.opts.Backups = BackupSchedule{Dir: filepath.Join(t.TempDir(), "kept"), Every: time.Hour, Keep: 2}
+		other := second.run()
+		await.True(t, "a backup is written", func() bool { return other.backups.now.Load().currentStatus().Written == 1 })
+		assert.Zero(t, other.backups.now.Load().currentStatus().Failures)
+		assert.False(t, other.leading.Load())
+	})
 }
 
 // TestANodeWritesBackups: what a node writes by its schedule can be restored, and metrics tell of it.
 func TestANodeWritesBackups(t *testing.T) {
 	t.Parallel()
-	home := newZone(t, "a")
-	home.opts.Backups = BackupSchedule{Dir: filepath.Join(t.TempDir(), "kept"), Every: time.Hour, Keep: 2}
-	r := home.run()
-	require.Eventually(t, func() bool { return r.backups.now.Load().currentStatus().Written == 1 }, time.Minute, 20*time.Millisecond)
-	status, _ := r.backupStatus()
-	f, err := os.Open(filepath.Join(home.opts.Backups.Dir, status.File))
-	require.NoError(t, err)
-	defer f.Close()
-	b, sealed, err := ReadBackup(f, r.keys.KEKs())
-	require.NoError(t, err)
-	assert.True(t, sealed)
-	assert.Equal(t, r.rec.Zone, b.State.Zone)
-	w := httptest.NewRecorder()
-	r.adminDoor().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-	assert.Contains(t, w.Body.String(), "\nberth_backup_failed 0\n")
-	assert.Regexp(t, `(?m)^berth_backup_age_seconds \d`, w.Body.String())
-	w = httptest.NewRecorder()
-	r.adminDoor().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/state", http.NoBody))
-	assert.Contains(t, w.Body.String(), status.File)
+	virtually(t, func(t *world) {
+		home := newZone(t, "a")
+		home.opts.Backups = BackupSchedule{Dir: filepath.Join(t.TempDir(), "kept"), Every: time.Hour, Keep: 2}
+		r := home.run()
+		await.True(t, "a backup is written", func() bool { return r.backups.now.Load().currentStatus().Written == 1 })
+		status, _ := r.backupStatus()
+		f, err := os.Open(filepath.Join(home.opts.Backups.Dir, status.File))
+		require.NoError(t, err)
+		defer f.Close()
+		b, sealed, err := ReadBackup(f, r.keys.KEKs())
+		require.NoError(t, err)
+		assert.True(t, sealed)
+		assert.Equal(t, r.rec.Zone, b.State.Zone)
+		w := httptest.NewRecorder()
+		r.adminDoor().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+		assert.Contains(t, w.Body.String(), "\nberth_backup_failed 0\n")
+		assert.Regexp(t, `(?m)^berth_backup_age_seconds \d`, w.Body.String())
+		w = httptest.NewRecorder()
+		r.adminDoor().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/state", http.NoBody))
+		assert.Contains(t, w.Body.String(), status.File)
+	})
 }

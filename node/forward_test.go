@@ -40,86 +40,88 @@ func peerText(of *running) string {
 // outside can forge, on the public API and on the gateway.
 func TestFollowersPassRequestsOn(t *testing.T) {
 	t.Parallel()
-	zone := threeNodes(t, "p")
-	leader, follower := zone[0], zone[1]
-	child, other := newZone(t, "c").run(), newZone(t, "o").run()
-	admin := leader.home.token
-	require.False(t, follower.Leads())
+	virtually(t, func(t *world) {
+		zone := threeNodes(t, "p")
+		leader, follower := zone[0], zone[1]
+		child, other := newZone(t, "c").run(), newZone(t, "o").run()
+		admin := leader.home.token
+		require.False(t, follower.Leads())
 
-	t.Run("a write is seen where it was made", func(t *testing.T) {
-		for i := range 10 {
-			name := fmt.Sprint("flavor-", i)
-			status, said := follower.answers(call{
-				method: http.MethodPost, path: "/flavors", token: admin, header: forged(doorGateway, leader),
-				body: fmt.Sprintf(`{"flavor": {"name": %q, "vcpus": 1, "ram": 1, "disk": 1}}`, name),
-			})
-			require.Equal(t, http.StatusCreated, status, said)
-			status, said = follower.answers(call{method: http.MethodGet, path: "/flavors", token: admin})
-			require.Equal(t, http.StatusOK, status)
-			require.Contains(t, said, name)
-		}
-	})
-	t.Run("a key is passed on", func(t *testing.T) {
-		leader.offers("small")
-		var first string
-		for _, r := range []*running{follower, leader, zone[2], follower} { // each is a repeat of the first
-			status, said := r.answers(call{
-				method: http.MethodPost, path: "/zones/boot", token: admin, header: map[string]string{api.HeaderIdempotencyKey: "k-1"},
-				body: `{"server": {"name": "a", "flavorRef": "small"}}`,
-			})
-			require.Equal(t, http.StatusAccepted, status, said)
-			first = cmp.Or(first, said)
-			assert.Equal(t, first, said)
-		}
-	})
-	t.Run("a leader that is lost", func(t *testing.T) { follower.losesTheLeader(t) })
-	t.Run("an answer that is newer than the view", func(t *testing.T) { follower.showsMoreThanItHas(t, leader) })
-	t.Run("forged headers stand for no token", func(t *testing.T) {
-		for _, r := range zone {
-			for _, path := range []string{"/operator/transfer", "/operator/join-tokens"} {
-				status, _ := r.answers(call{method: http.MethodPost, path: path, header: forged(doorAPI, leader)})
-				assert.Equal(t, http.StatusUnauthorized, status, path)
+		{ // a write is seen where it was made
+			for i := range 10 {
+				name := fmt.Sprint("flavor-", i)
+				status, said := follower.answers(call{
+					method: http.MethodPost, path: "/flavors", token: admin, header: forged(doorGateway, leader),
+					body: fmt.Sprintf(`{"flavor": {"name": %q, "vcpus": 1, "ram": 1, "disk": 1}}`, name),
+				})
+				require.Equal(t, http.StatusCreated, status, said)
+				status, said = follower.answers(call{method: http.MethodGet, path: "/flavors", token: admin})
+				require.Equal(t, http.StatusOK, status)
+				require.Contains(t, said, name)
 			}
 		}
-	})
-	t.Run("enrolment at a follower", func(t *testing.T) {
-		token := leader.linkToken("c")
-		conf := identity.ClientTLS(other.gatewayCredentials, api.ALPNEnrol, identity.PinTo(leader.nodeCredentials().CA.Raw),
-			identity.Subject{Zone: leader.rec.Zone, Role: identity.RoleGateway}, other.now)
-		for _, r := range zone {
-			status, said := over(t, conf, r.Addresses().Gateway, http.MethodPost, "/links/enrol", child.enrolment(token), forged(doorEnrol, child))
-			assert.Equal(t, http.StatusForbidden, status, said)
+		{ // a key is passed on
+			leader.offers("small")
+			var first string
+			for _, r := range []*running{follower, leader, zone[2], follower} { // each is a repeat of the first
+				status, said := r.answers(call{
+					method: http.MethodPost, path: "/zones/boot", token: admin, header: map[string]string{api.HeaderIdempotencyKey: "k-1"},
+					body: `{"server": {"name": "a", "flavorRef": "small"}}`,
+				})
+				require.Equal(t, http.StatusAccepted, status, said)
+				first = cmp.Or(first, said)
+				assert.Equal(t, first, said)
+			}
 		}
-		_, err := child.Link(t.Context(), altered(t, token, func(j *identity.JoinToken) {
-			j.Addresses = []string{follower.Addresses().Gateway}
-		}), "parent")
-		require.NoError(t, err)
-		assert.Len(t, leader.linkTo(child).Endpoints, 1)
-		assert.Len(t, child.linkTo(leader).Endpoints, 3)
-	})
-	t.Run("the gateway of a follower", func(t *testing.T) {
-		follower.until("the link is known", func(v *state.State) bool { return len(v.Links()) == 1 })
-		l := *child.linkTo(leader)
-		l.Endpoints = []string{follower.Addresses().Gateway}
-		d, err := child.peers.Decision(t.Context(), &l, "hold-1")
-		require.NoError(t, err, "only the leader may answer it")
-		assert.Equal(t, api.DecisionAbort, d)
-	})
-	t.Run("a zone is who its certificate says", func(t *testing.T) {
-		other.isBelow(leader)
-		for _, r := range zone { // a child may not do what a parent may, whoever it says it is
-			r.until("both links are known", func(v *state.State) bool { return len(v.Links()) == 2 })
-			status, said := over(t, other.toZone(other.linkTo(leader), api.ALPNHTTP), r.Addresses().Gateway,
-				http.MethodGet, "/zones/changes?after=0&wait=0s", nil, forged(doorAPI, leader))
-			assert.Equal(t, http.StatusForbidden, status, said)
+		follower.losesTheLeader(t)             // a leader that is lost
+		follower.showsMoreThanItHas(t, leader) // an answer that is newer than the view
+		{                                      // forged headers stand for no token
+			for _, r := range zone {
+				for _, path := range []string{"/operator/transfer", "/operator/join-tokens"} {
+					status, _ := r.answers(call{method: http.MethodPost, path: path, header: forged(doorAPI, leader)})
+					assert.Equal(t, http.StatusUnauthorized, status, path)
+				}
+			}
 		}
-	})
-	t.Run("another node's leader", func(t *testing.T) {
-		addr, self := follower.leaderAgentAddr()
-		assert.Equal(t, leader.Addresses().Agent, addr)
-		assert.False(t, self)
-		_, self = leader.leaderAgentAddr()
-		assert.True(t, self)
+		{ // enrolment at a follower
+			token := leader.linkToken("c")
+			conf := identity.ClientTLS(other.gatewayCredentials, api.ALPNEnrol, identity.PinTo(leader.nodeCredentials().CA.Raw),
+				identity.Subject{Zone: leader.rec.Zone, Role: identity.RoleGateway}, other.now)
+			for _, r := range zone {
+				status, said := over(t, conf, r.Addresses().Gateway, http.MethodPost, "/links/enrol", child.enrolment(token), forged(doorEnrol, child))
+				assert.Equal(t, http.StatusForbidden, status, said)
+			}
+			_, err := child.Link(t.Context(), altered(t, token, func(j *identity.JoinToken) {
+				j.Addresses = []string{follower.Addresses().Gateway}
+			}), "parent")
+			require.NoError(t, err)
+			assert.Len(t, leader.linkTo(child).Endpoints, 1)
+			assert.Len(t, child.linkTo(leader).Endpoints, 3)
+		}
+		{ // the gateway of a follower
+			follower.until("the link is known", func(v *state.State) bool { return len(v.Links()) == 1 })
+			l := *child.linkTo(leader)
+			l.Endpoints = []string{follower.Addresses().Gateway}
+			d, err := child.peers.Decision(t.Context(), &l, "hold-1")
+			require.NoError(t, err, "only the leader may answer it")
+			assert.Equal(t, api.DecisionAbort, d)
+		}
+		{ // a zone is who its certificate says
+			other.isBelow(leader)
+			for _, r := range zone { // a child may not do what a parent may, whoever it says it is
+				r.until("both links are known", func(v *state.State) bool { return len(v.Links()) == 2 })
+				status, said := over(t, other.toZone(other.linkTo(leader), api.ALPNHTTP), r.Addresses().Gateway,
+					http.MethodGet, "/zones/changes?after=0&wait=0s", nil, forged(doorAPI, leader))
+				assert.Equal(t, http.StatusForbidden, status, said)
+			}
+		}
+		{ // another node's leader
+			addr, self := follower.leaderAgentAddr()
+			assert.Equal(t, leader.Addresses().Agent, addr)
+			assert.False(t, self)
+			_, self = leader.leaderAgentAddr()
+			assert.True(t, self)
+		}
 	})
 }
 
@@ -130,7 +132,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 // losesTheLeader passes calls on that get no answer. Only of one that was not sent
 // is it said that nothing was changed.
-func (r *running) losesTheLeader(t *testing.T) {
+func (r *running) losesTheLeader(t *world) {
 	t.Helper()
 	closed := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
@@ -166,7 +168,7 @@ func (r *running) losesTheLeader(t *testing.T) {
 
 // showsMoreThanItHas passes an answer on that its view does not have yet. Until it has it,
 // the leader answers all that this node is asked.
-func (r *running) showsMoreThanItHas(t *testing.T, leader *running) {
+func (r *running) showsMoreThanItHas(t *world, leader *running) {
 	t.Helper()
 	own := 0
 	h := r.requireCurrent(doorAPI, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { own++ }))
@@ -204,25 +206,29 @@ func (r *running) showsMoreThanItHas(t *testing.T, leader *running) {
 // stopped, has not heard what was agreed on and answers nothing.
 func TestANodeThatHasJustStartedKnowsNothing(t *testing.T) {
 	t.Parallel()
-	zone := threeNodes(t, "p")
-	for _, r := range zone {
-		require.NoError(t, r.stop())
-	}
-	alone := zone[1].home.start()
-	status, said := alone.answers(call{method: http.MethodGet, path: "/"})
-	assert.Equal(t, http.StatusServiceUnavailable, status, said)
+	virtually(t, func(t *world) {
+		zone := threeNodes(t, "p")
+		for _, r := range zone {
+			require.NoError(t, r.stop())
+		}
+		alone := zone[1].home.start()
+		status, said := alone.answers(call{method: http.MethodGet, path: "/"})
+		assert.Equal(t, http.StatusServiceUnavailable, status, said)
+	})
 }
 
 // TestNodesAloneUseTheHeaders: what they are for works on the node listener, and
 // a door that does not exist is refused.
 func TestNodesAloneUseTheHeaders(t *testing.T) {
 	t.Parallel()
-	r := newZone(t, "a").run()
-	conf := r.dialAs(r.certified(identity.RoleNode, "node-1"), identity.RoleNode, api.ALPNHTTP)
-	for door, want := range map[string]int{doorAPI: http.StatusUnauthorized, doorGateway: http.StatusNotFound, "x": http.StatusNotFound, "": http.StatusNotFound} {
-		status, said := over(t, conf, r.Addresses().Node, http.MethodGet, "/operator/members", nil, map[string]string{headerDoor: door})
-		assert.Equal(t, want, status, "%s: %s", door, said)
-	}
+	virtually(t, func(t *world) {
+		r := newZone(t, "a").run()
+		conf := r.dialAs(r.certified(identity.RoleNode, "node-1"), identity.RoleNode, api.ALPNHTTP)
+		for door, want := range map[string]int{doorAPI: http.StatusUnauthorized, doorGateway: http.StatusNotFound, "x": http.StatusNotFound, "": http.StatusNotFound} {
+			status, said := over(t, conf, r.Addresses().Node, http.MethodGet, "/operator/members", nil, map[string]string{headerDoor: door})
+			assert.Equal(t, want, status, "%s: %s", door, said)
+		}
+	})
 }
 
 func TestOutsideDropsTheHeaders(t *testing.T) {
@@ -255,19 +261,21 @@ func TestPeerFrom(t *testing.T) {
 // does not know who is still a caller.
 func TestANodeWithoutALeaderTrustsNoTokenForEver(t *testing.T) {
 	t.Parallel()
-	r := newZone(t, "cut").run()
-	assert.Less(t, r.cutOff(), door.TrustMax)
-	r.stop()
-	ask := func(since time.Duration) int {
-		at := r.now().Add(-since)
-		r.heard.Store(&at)
-		rec, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/servers", nil)
-		req.Header.Set("Authorization", "Bearer "+r.home.token)
-		r.api.ServeHTTP(rec, req)
-		return rec.Code
-	}
-	assert.Equal(t, http.StatusOK, ask(door.TrustMax-time.Minute))
-	assert.Equal(t, http.StatusServiceUnavailable, ask(door.TrustMax+time.Minute))
-	r.noteLed()
-	assert.Less(t, r.cutOff(), door.TrustMax, "it hears of a leader again")
+	virtually(t, func(t *world) {
+		r := newZone(t, "cut").run()
+		assert.Less(t, r.cutOff(), door.TrustMax)
+		r.stop()
+		ask := func(since time.Duration) int {
+			at := r.now().Add(-since)
+			r.heard.Store(&at)
+			rec, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/servers", nil)
+			req.Header.Set("Authorization", "Bearer "+r.home.token)
+			r.api.ServeHTTP(rec, req)
+			return rec.Code
+		}
+		assert.Equal(t, http.StatusOK, ask(door.TrustMax-time.Minute))
+		assert.Equal(t, http.StatusServiceUnavailable, ask(door.TrustMax+time.Minute))
+		r.noteLed()
+		assert.Less(t, r.cutOff(), door.TrustMax, "it hears of a leader again")
+	})
 }

@@ -20,35 +20,38 @@ import (
 // read: each is one.
 func TestPlacementReadsItsWritesAtEveryNode(t *testing.T) {
 	t.Parallel()
-	const rounds = 40
-	zone := threeNodes(t, "p")
-	ask := func(n int, method, path, body string) (int, string) {
-		head := map[string]string{"Openstack-Api-Version": "placement latest"}
-		if body != "" {
-			head["Content-Type"] = "application/json"
+	virtually(t, func(t *world) {
+		const rounds = 40
+		zone := threeNodes(t, "p")
+		ask := func(n int, method, path, body string) (int, string) {
+			head := map[string]string{"Openstack-Api-Version": "placement latest"}
+			if body != "" {
+				head["Content-Type"] = "application/json"
+			}
+			return zone[n%len(zone)].answers(call{method: method, path: "/placement" + path, token: zone[0].home.token, body: body, header: head})
 		}
-		return zone[n%len(zone)].answers(call{method: method, path: "/placement" + path, token: zone[0].home.token, body: body, header: head})
-	}
-	for n := range rounds {
-		id := api.NewUUID()
-		status, said := ask(n, http.MethodPost, "/resource_providers", fmt.Sprintf(`{"name":"p%d","uuid":%q}`, n, id))
-		require.Equal(t, http.StatusOK, status, said)
-		status, said = ask(n+1, http.MethodGet, "/resource_providers/"+id, "")
-		require.Equal(t, http.StatusOK, status, "round %d: %s", n, said)
-		status, said = ask(n+2, http.MethodPut, "/resource_providers/"+id+"/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":1}}}`)
-		require.Equal(t, http.StatusOK, status, "round %d: %s", n, said)
-		status, said = ask(n, http.MethodGet, "/resource_providers/"+id+"/inventories", "")
-		require.Equal(t, http.StatusOK, status)
-		assert.Contains(t, said, `"resource_provider_generation":1`, "round %d", n)
-	}
+		for n := range rounds {
+			id := api.NewUUID()
+			status, said := ask(n, http.MethodPost, "/resource_providers", fmt.Sprintf(`{"name":"p%d","uuid":%q}`, n, id))
+			require.Equal(t, http.StatusOK, status, said)
+			status, said = ask(n+1, http.MethodGet, "/resource_providers/"+id, "")
+			require.Equal(t, http.StatusOK, status, "round %d: %s", n, said)
+			status, said = ask(n+2, http.MethodPut, "/resource_providers/"+id+"/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":1}}}`)
+			require.Equal(t, http.StatusOK, status, "round %d: %s", n, said)
+			status, said = ask(n, http.MethodGet, "/resource_providers/"+id+"/inventories", "")
+			require.Equal(t, http.StatusOK, status)
+			assert.Contains(t, said, `"resource_provider_generation":1`, "round %d", n)
+		}
+	})
 }
 
 // BenchmarkPlacementReads measures what it costs that a read is fresh: a provider, at
 // a zone of one node, and at the leader and a follower of three, over connections
 // that stay.
 func BenchmarkPlacementReads(b *testing.B) {
-	one := newZone(b, "one").run()
-	three := threeNodes(b, "three")
+	w := really(b)
+	one := newZone(w, "one").run()
+	three := threeNodes(w, "three")
 	id := api.NewUUID()
 	for _, r := range []*running{one, three[0]} {
 		status, said := r.answers(call{

@@ -56,25 +56,27 @@ func (j *journal) linesOf(tb testing.TB, id api.RequestID, path string) (out []l
 // node logs it, and a refused call is one line.
 func TestEachLineOfACallHasItsID(t *testing.T) {
 	t.Parallel()
-	h, j := newZone(t, "a"), &journal{}
-	h.opts.Log = slog.New(slog.NewJSONHandler(j, nil))
-	r := h.run()
-	r.offers("small")
-	plan := base64.StdEncoding.EncodeToString([]byte("no plan of ours"))
-	for n, c := range []struct {
-		call
-		status int
-		want   string
-	}{
-		{call{method: http.MethodGet, path: "/flavors", token: "berth_no_token"}, http.StatusUnauthorized, "authentication refused"},
-		{call{method: http.MethodPost, path: "/servers", token: h.token, body: fmt.Sprintf(
-			`{"server": {"name": "a", "flavorRef": "small", "blob": %q, "reservation_id": "r-1", "return_reservation_id": true}}`, plan,
-		)}, api.CodePlanRefused.HTTPStatus(), "call refused"},
-	} {
-		id := api.RequestID(fmt.Sprint("mine-", n))
-		c.header = map[string]string{api.HeaderRequestID: string(id)}
-		status, said := r.answers(c.call)
-		assert.Equal(t, c.status, status, said)
-		assert.Equal(t, []line{{c.want, id, "a", c.path}}, j.linesOf(t, id, c.path), said)
-	}
+	virtually(t, func(t *world) {
+		h, j := newZone(t, "a"), &journal{}
+		h.opts.Log = slog.New(slog.NewJSONHandler(j, nil))
+		r := h.run()
+		r.offers("small")
+		plan := base64.StdEncoding.EncodeToString([]byte("no plan of ours"))
+		for n, c := range []struct {
+			call
+			status int
+			want   string
+		}{
+			{call{method: http.MethodGet, path: "/flavors", token: "berth_no_token"}, http.StatusUnauthorized, "authentication refused"},
+			{call{method: http.MethodPost, path: "/servers", token: h.token, body: fmt.Sprintf(
+				`{"server": {"name": "a", "flavorRef": "small", "blob": %q, "reservation_id": "r-1", "return_reservation_id": true}}`, plan,
+			)}, api.CodePlanRefused.HTTPStatus(), "call refused"},
+		} {
+			id := api.RequestID(fmt.Sprint("mine-", n))
+			c.header = map[string]string{api.HeaderRequestID: string(id)}
+			status, said := r.answers(c.call)
+			assert.Equal(t, c.status, status, said)
+			assert.Equal(t, []line{{c.want, id, "a", c.path}}, j.linesOf(t, id, c.path), said)
+		}
+	})
 }

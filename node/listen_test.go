@@ -20,39 +20,39 @@ import (
 // other roles and zones. Each is hung up on, and the listener serves on.
 func TestListenersRefuseStrangers(t *testing.T) {
 	t.Parallel()
-	r, other := newZone(t, "a").run(), newZone(t, "b").run()
-	node, gateway := r.certified(identity.RoleNode, "node-1"), r.certified(identity.RoleGateway, "node-2")
-	agent, public := r.certified(identity.RoleAgent, "agent-1"), r.apiCredentials()
-	a := r.Addresses()
-	for name, l := range map[string]struct {
-		addr       string
-		as         identity.Role // of the listener
-		alpn       string
-		good       *identity.Credentials
-		strangers  []*identity.Credentials
-		wrongALPNs []string
-	}{
-		"node": {
-			a.Node, identity.RoleNode, api.ALPNHTTP, node,
-			[]*identity.Credentials{agent, gateway, public, other.nodeCredentials(), r.certified(identity.RoleNode, "node-2")},
-			[]string{api.ALPNEnrol, "h2"},
-		},
-		"agent": {
-			a.Agent, identity.RoleNode, api.ALPNHTTP, agent,
-			[]*identity.Credentials{node, gateway, public, other.certified(identity.RoleAgent, "agent-1")},
-			[]string{api.ALPNRaft, api.ALPNGossip, api.ALPNEnrol},
-		},
-		"gateway": {
-			a.Gateway, identity.RoleGateway, api.ALPNEnrol, gateway,
-			[]*identity.Credentials{node, agent, public, other.nodeCredentials()},
-			[]string{api.ALPNRaft, "h2"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	virtually(t, func(t *world) {
+		r, other := newZone(t, "a").run(), newZone(t, "b").run()
+		node, gateway := r.certified(identity.RoleNode, "node-1"), r.certified(identity.RoleGateway, "node-2")
+		agent, public := r.certified(identity.RoleAgent, "agent-1"), r.apiCredentials()
+		a := r.Addresses()
+		for name, l := range map[string]struct {
+			addr       string
+			as         identity.Role // of the listener
+			alpn       string
+			good       *identity.Credentials
+			strangers  []*identity.Credentials
+			wrongALPNs []string
+		}{
+			"node": {
+				a.Node, identity.RoleNode, api.ALPNHTTP, node,
+				[]*identity.Credentials{agent, gateway, public, other.nodeCredentials(), r.certified(identity.RoleNode, "node-2")},
+				[]string{api.ALPNEnrol, "h2"},
+			},
+			"agent": {
+				a.Agent, identity.RoleNode, api.ALPNHTTP, agent,
+				[]*identity.Credentials{node, gateway, public, other.certified(identity.RoleAgent, "agent-1")},
+				[]string{api.ALPNRaft, api.ALPNGossip, api.ALPNEnrol},
+			},
+			"gateway": {
+				a.Gateway, identity.RoleGateway, api.ALPNEnrol, gateway,
+				[]*identity.Credentials{node, agent, public, other.nodeCredentials()},
+				[]string{api.ALPNRaft, "h2"},
+			},
+		} {
 			serves := func() {
 				t.Helper()
 				status, said := over(t, r.dialAs(l.good, l.as, l.alpn), l.addr, http.MethodGet, "/nothing", nil, nil)
-				assert.Equal(t, http.StatusNotFound, status, said)
+				assert.Equal(t, http.StatusNotFound, status, "%s: %s", name, said)
 			}
 			serves()
 			dialled(t, l.addr, func(c net.Conn) net.Conn {
@@ -72,18 +72,16 @@ func TestListenersRefuseStrangers(t *testing.T) {
 			none.VerifyConnection = nil
 			dialled(t, l.addr, as(none))
 			serves()
-		})
-	}
-	t.Run("a gateway that is not linked", func(t *testing.T) {
+		}
 		dialled(t, a.Gateway, as(r.dialAs(other.gatewayCredentials(), identity.RoleGateway, api.ALPNHTTP)))
-		dialled(t, a.Gateway, as(r.dialAs(other.gatewayCredentials(), identity.RoleGateway, api.ALPNGossip)))
+		dialled(t, a.Gateway, as(r.dialAs(other.gatewayCredentials(), identity.RoleGateway, api.ALPNGossip))) // it is not linked
 	})
 }
 
 // dialled opens a connection, says what say says, and is hung up on.
-func dialled(t *testing.T, addr string, say func(net.Conn) net.Conn) {
+func dialled(t *world, addr string, say func(net.Conn) net.Conn) {
 	t.Helper()
-	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	c, err := t.net.Dial(t.Context(), addr)
 	require.NoError(t, err)
 	defer func() { _ = c.Close() }() // the other end has closed it
 	hangsUp(t, say(c))
@@ -101,46 +99,48 @@ func as(conf *tls.Config) func(net.Conn) net.Conn {
 // on, and a place that gets free is given away again.
 func TestAGateHasSoManyPlaces(t *testing.T) {
 	t.Parallel()
-	const places = 3
-	h := newZone(t, "a")
-	creds, err := openWallet(h.opts.Dir)
-	require.NoError(t, err)
-	get := func() *identity.Credentials { return creds.Get(identity.RoleNode) }
-	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	g := newGate(ln, identity.ServerTLS(get, []string{api.ALPNHTTP},
-		identity.AdmitOwn(creds.Pins, identity.RoleNode), time.Now), 0, quiet)
-	require.Equal(t, ConnsMax, g.places.all)
-	g.places = newPlaces(places, places)
-	ctx, cancel := context.WithCancel(t.Context())
-	gone := make(chan struct{})
-	go func() { defer close(gone); g.acceptConns(ctx) }()
+	virtually(t, func(t *world) {
+		const places = 3
+		h := newZone(t, "a")
+		creds, err := openWallet(h.opts.Dir)
+		require.NoError(t, err)
+		get := func() *identity.Credentials { return creds.Get(identity.RoleNode) }
+		ln, err := t.net.Listen(t.Context(), "127.0.0.1:0")
+		require.NoError(t, err)
+		g := newGate(ln, identity.ServerTLS(get, []string{api.ALPNHTTP},
+			identity.AdmitOwn(creds.Pins, identity.RoleNode), time.Now), 0, quiet)
+		require.Equal(t, ConnsMax, g.places.all)
+		g.places = newPlaces(places, places)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan struct{})
+		go func() { defer close(gone); g.acceptConns(ctx) }()
 
-	conf := identity.ClientTLS(get, api.ALPNHTTP, creds.Pins, identity.Subject{Zone: creds.Get(identity.RoleNode).Subject.Zone, Role: identity.RoleNode}, time.Now)
-	enters := func() (inside net.Conn) {
-		c, err := dialTLS(tcp{}, conf)(t.Context(), "tcp", ln.Addr().String())
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = c.Close() })
-		inside, err = g.roomFor(api.ALPNHTTP).Accept()
-		require.NoError(t, err)
-		assert.Equal(t, creds.Get(identity.RoleNode).Subject, inside.(*conn).peer.Subject)
-		return inside
-	}
-	var inside []net.Conn
-	for range places {
-		inside = append(inside, enters())
-	}
-	dialled(t, ln.Addr().String(), func(c net.Conn) net.Conn { return c })
-	dialled(t, ln.Addr().String(), as(conf))
-	require.NoError(t, inside[0].Close())
-	inside[0] = enters()
-	dialled(t, ln.Addr().String(), func(c net.Conn) net.Conn { return c })
-	for _, c := range inside {
-		require.NoError(t, c.Close())
-	}
-	assert.Zero(t, g.places.taken)
-	cancel()
-	<-gone
-	_, err = g.roomFor(api.ALPNHTTP).Accept()
-	assert.ErrorIs(t, err, net.ErrClosed)
+		conf := identity.ClientTLS(get, api.ALPNHTTP, creds.Pins, identity.Subject{Zone: creds.Get(identity.RoleNode).Subject.Zone, Role: identity.RoleNode}, time.Now)
+		enters := func() (inside net.Conn) {
+			c, err := dialTLS(t.net, conf)(t.Context(), "tcp", ln.Addr().String())
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+			inside, err = g.roomFor(api.ALPNHTTP).Accept()
+			require.NoError(t, err)
+			assert.Equal(t, creds.Get(identity.RoleNode).Subject, inside.(*conn).peer.Subject)
+			return inside
+		}
+		var inside []net.Conn
+		for range places {
+			inside = append(inside, enters())
+		}
+		dialled(t, ln.Addr().String(), func(c net.Conn) net.Conn { return c })
+		dialled(t, ln.Addr().String(), as(conf))
+		require.NoError(t, inside[0].Close())
+		inside[0] = enters()
+		dialled(t, ln.Addr().String(), func(c net.Conn) net.Conn { return c })
+		for _, c := range inside {
+			require.NoError(t, c.Close())
+		}
+		assert.Zero(t, g.places.taken)
+		cancel()
+		<-gone
+		_, err = g.roomFor(api.ALPNHTTP).Accept()
+		assert.ErrorIs(t, err, net.ErrClosed)
+	})
 }

@@ -112,24 +112,26 @@ func TestAZoneWithoutALeaderIsTwoLines(t *testing.T) {
 // is and where.
 func TestANormalStartWarnsOfNothing(t *testing.T) {
 	t.Parallel()
-	h, j := newZone(t, "a"), &journal{}
-	h.opts.Log = slog.New(slog.NewTextHandler(j, nil))
-	h.opts.Timing = patient
-	first := h.run()
-	second := first.joined("node-2")
-	second.opts.Log = h.opts.Log
-	r := second.run()
-	j.mu.Lock()
-	all := j.all.String()
-	j.mu.Unlock()
-	for line := range strings.Lines(all) {
-		assert.NotContains(t, line, "level=WARN")
-		assert.NotContains(t, line, "level=ERROR")
-	}
-	for _, n := range []*running{first, r} {
-		a := n.Addresses()
-		want := `msg="node started" zone=a node=` + string(n.rec.Node) + " version=test dir=" + n.dir + " api=" + a.API + " gateway=" + a.Gateway +
-			" nodes=" + a.Node + " agents=" + a.Agent + " admin=" + a.Admin + "\n"
-		assert.Equal(t, 1, strings.Count(all, want), want)
-	}
+	virtually(t, func(t *world) {
+		h, j := newZone(t, "a"), &journal{}
+		h.opts.Log = slog.New(slog.NewTextHandler(j, nil))
+		h.opts.Timing = patient
+		first := h.run()
+		second := first.joined("node-2")
+		second.opts.Log = h.opts.Log
+		r := second.run()
+		j.mu.Lock()
+		all := j.all.String()
+		j.mu.Unlock()
+		for line := range strings.Lines(all) {
+			assert.NotContains(t, line, "level=WARN")
+			assert.NotContains(t, line, "level=ERROR")
+		}
+		for _, n := range []*running{first, r} {
+			a := n.Addresses()
+			want := `msg="node started" zone=a node=` + string(n.rec.Node) + " version=test dir=" + n.dir + " api=" + a.API + " gateway=" + a.Gateway +
+				" nodes=" + a.Node + " agents=" + a.Agent + " admin=" + a.Admin + "\n"
+			assert.Equal(t, 1, strings.Count(all, want), want)
+		}
+	})
 }

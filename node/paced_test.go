@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/identity"
+	"berth/internal/await"
 )
 
 // answered serves one request in memory, and returns what its handler returned, the body of the
@@ -84,10 +85,10 @@ func TestASmallAnswerIsCutOffToo(t *testing.T) {
 				ln.conns <- theirs
 				_, err := io.WriteString(mine, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 				require.NoError(t, err)
-				time.Sleep(stallMax - time.Second)
+				await.Sleep(stallMax - time.Second)
 				synctest.Wait()
 				assert.Equal(t, 1, l.places.taken)
-				time.Sleep(2 * time.Second)
+				await.Sleep(2 * time.Second)
 				synctest.Wait()
 				assert.Zero(t, l.places.taken, "the connection is closed")
 				require.NoError(t, mine.Close())
@@ -104,7 +105,7 @@ func TestASlowReaderIsServed(t *testing.T) {
 		const pieces = 10
 		told, body, _ := answered(t, writes(make([]byte, pieces*writePiece)))
 		for range pieces {
-			time.Sleep(stallMax - time.Second)
+			await.Sleep(stallMax - time.Second)
 			_, err := io.CopyN(io.Discard, body, writePiece)
 			require.NoError(t, err)
 		}
@@ -125,7 +126,7 @@ func TestAnAnswerMayPause(t *testing.T) {
 				if err := http.NewResponseController(w).Flush(); err != nil {
 					return err
 				}
-				time.Sleep(3 * stallMax)
+				await.Sleep(3 * stallMax)
 			}
 			return nil
 		})
@@ -154,7 +155,7 @@ func TestAHandlerMayHaveItsOwnPace(t *testing.T) {
 // TestPaceOfHTTP2: there, a deadline resets an answer also while nothing is written. Readers that
 // stop are cut off, and pauses are not.
 func TestPaceOfHTTP2(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtually(t, func(t *world) {
 		creds, err := openWallet(newZone(t, "a").opts.Dir)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -167,7 +168,7 @@ func TestPaceOfHTTP2(t *testing.T) {
 						_, err := w.Write([]byte("a"))
 						assert.NoError(t, err)
 						assert.NoError(t, http.NewResponseController(w).Flush())
-						time.Sleep(3 * stallMax)
+						await.Sleep(3 * stallMax)
 					}
 					told <- writes(make([]byte, 1<<24))(w) // more than a client takes that does not read
 				}), quiet)

@@ -20,6 +20,7 @@ import (
 	"berth/api"
 	"berth/httpd/rates"
 	"berth/identity"
+	"berth/internal/await"
 )
 
 // from is a connection from an address, and nothing else.
@@ -92,41 +93,43 @@ func TestPlacesAreShared(t *testing.T) {
 // TestAListenerHasSoManyPlaces: the public API and the admin listener hang up on what is too
 // much, and serve on.
 func TestAListenerHasSoManyPlaces(t *testing.T) {
-	ln := pipes{make(chan net.Conn), make(chan struct{})}
-	l := placed{Listener: ln, places: newPlaces(2, 1)}
-	enters := func(addr string) net.Conn {
-		mine, theirs := net.Pipe()
-		ln.conns <- from{theirs, addr}
-		return mine
-	}
-	accepted := make(chan net.Conn, 3)
-	ended := make(chan error, 1)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				ended <- err
-				return
-			}
-			accepted <- c
+	synctest.Test(t, func(t *testing.T) {
+		ln := pipes{make(chan net.Conn), make(chan struct{})}
+		l := placed{Listener: ln, places: newPlaces(2, 1)}
+		enters := func(addr string) net.Conn {
+			mine, theirs := net.Pipe()
+			ln.conns <- from{theirs, addr}
+			return mine
 		}
-	}()
-	enters("192.0.2.1:1")
-	first := <-accepted
-	hangsUp(t, enters("192.0.2.1:2"))
-	enters("192.0.2.2:1")
-	second := <-accepted
-	hangsUp(t, enters("192.0.2.3:1"))
-	require.NoError(t, first.Close())
-	require.NoError(t, first.Close(), "a place is freed once")
-	enters("192.0.2.1:3")
-	third := <-accepted
-	hangsUp(t, enters("192.0.2.3:1"))
-	require.NoError(t, second.Close())
-	require.NoError(t, third.Close())
-	require.NoError(t, ln.Close())
-	require.ErrorIs(t, <-ended, net.ErrClosed)
-	assert.Zero(t, l.places.taken)
+		accepted := make(chan net.Conn, 3)
+		ended := make(chan error, 1)
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					ended <- err
+					return
+				}
+				accepted <- c
+			}
+		}()
+		enters("192.0.2.1:1")
+		first := <-accepted
+		hangsUp(t, enters("192.0.2.1:2"))
+		enters("192.0.2.2:1")
+		second := <-accepted
+		hangsUp(t, enters("192.0.2.3:1"))
+		require.NoError(t, first.Close())
+		require.NoError(t, first.Close(), "a place is freed once")
+		enters("192.0.2.1:3")
+		third := <-accepted
+		hangsUp(t, enters("192.0.2.3:1"))
+		require.NoError(t, second.Close())
+		require.NoError(t, third.Close())
+		require.NoError(t, ln.Close())
+		require.ErrorIs(t, <-ended, net.ErrClosed)
+		assert.Zero(t, l.places.taken)
+	})
 }
 
 // TestStrangersMayNotIdle: a connection on which nobody has shown a token is hung up on when it
@@ -143,7 +146,7 @@ func TestStrangersMayNotIdle(t *testing.T) {
 					if r.URL.Path == "/known" {
 						noteKnown(r)
 					}
-					time.Sleep(2 * strangerIdle) // a call may take as long as it wants
+					await.Sleep(2 * strangerIdle) // a call may take as long as it wants
 				}), quiet)
 			}()
 			mine, theirs := net.Pipe()
@@ -155,7 +158,7 @@ func TestStrangersMayNotIdle(t *testing.T) {
 				answer, err := http.ReadResponse(reader, nil)
 				require.NoError(t, err)
 				require.NoError(t, answer.Body.Close())
-				time.Sleep(strangerIdle - time.Second)
+				await.Sleep(strangerIdle - time.Second)
 			}
 			waits := time.Now().Add(time.Second - strangerIdle)
 			_, err := reader.ReadByte()
@@ -172,7 +175,7 @@ func TestStrangersMayNotIdle(t *testing.T) {
 // TestEnrolmentIsApart: zones that nobody knows take no places of those that are linked, and
 // have few of their own, for a short while.
 func TestEnrolmentIsApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtually(t, func(t *world) {
 		h := newZone(t, "a")
 		creds, err := openWallet(h.opts.Dir)
 		require.NoError(t, err)
@@ -224,22 +227,24 @@ func TestEnrolmentIsApart(t *testing.T) {
 // those that another node has passed on.
 func TestRatesOfANode(t *testing.T) {
 	t.Parallel()
-	h := newZone(t, "a")
-	h.opts.Rates = rates.Rates{rates.Joins: 1}
-	r := h.run()
-	codes := map[int]int{}
-	for range 200 { // 8 at once, and 4 in a second
-		rec, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/operator/join", strings.NewReader("{"))
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set(headerDoor, doorAPI) // a lie
-		stripNodeHeaders(r.api).ServeHTTP(rec, req)
-		codes[rec.Code]++
-	}
-	assert.GreaterOrEqual(t, codes[http.StatusBadRequest], 8, "%v", codes)
-	assert.GreaterOrEqual(t, codes[http.StatusTooManyRequests], 1, "%v", codes)
+	virtually(t, func(t *world) {
+		h := newZone(t, "a")
+		h.opts.Rates = rates.Rates{rates.Joins: 1}
+		r := h.run()
+		codes := map[int]int{}
+		for range 200 { // 8 at once, and 4 in a second
+			rec, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/operator/join", strings.NewReader("{"))
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set(headerDoor, doorAPI) // a lie
+			stripNodeHeaders(r.api).ServeHTTP(rec, req)
+			codes[rec.Code]++
+		}
+		assert.GreaterOrEqual(t, codes[http.StatusBadRequest], 8, "%v", codes)
+		assert.GreaterOrEqual(t, codes[http.StatusTooManyRequests], 1, "%v", codes)
 
-	passed := httptest.NewRequest(http.MethodGet, "/", nil)
-	assert.Equal(t, "192.0.2.1", addressOf(passed))
-	passed.Header.Set(headerDoor, doorAPI)
-	assert.Empty(t, addressOf(passed))
+		passed := httptest.NewRequest(http.MethodGet, "/", nil)
+		assert.Equal(t, "192.0.2.1", addressOf(passed))
+		passed.Header.Set(headerDoor, doorAPI)
+		assert.Empty(t, addressOf(passed))
+	})
 }

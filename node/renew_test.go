@@ -16,6 +16,7 @@ import (
 	"berth/api"
 	"berth/federation"
 	"berth/identity"
+	"berth/internal/await"
 	"berth/raftstore/state"
 )
 
@@ -48,123 +49,129 @@ func setAllForward(by time.Duration, nodes ...*running) {
 // connections use the new ones, also when the old ones have expired, and the zone knows when they end.
 func TestNodesRenewTheirCertificates(t *testing.T) {
 	t.Parallel()
-	home := newZone(t, "a")
-	home.opts.Timing = patient // a busy machine must not depose anybody
-	first := home.run()
-	nodes := []*running{first, first.adopt("node-2")}
-	joinedAt := map[*running]*identity.Credentials{}
-	for _, r := range nodes {
-		joinedAt[r] = r.gatewayCredentials()
-		r.until("the ends are recorded", func(v *state.State) bool {
-			m, ok := v.Node(r.rec.Node)
-			return ok && m.Expires == api.InstantOf(r.nodeCredentials().Cert.Leaf.NotAfter)
-		})
-	}
-	setAllForward(dueSure, nodes...)
-	for _, r := range nodes {
-		r.until("it is renewed", func(v *state.State) bool {
-			m, _ := v.Node(r.rec.Node)
-			return m.Expires > api.InstantOf(time.Now().Add(dueSure+identity.LeafTTL-day))
-		})
-		assert.NotEqual(t, joinedAt[r].Subject, r.gatewayCredentials().Subject, "its id tells nothing")
-		assert.Equal(t, identity.Subject{Zone: r.rec.Zone, Role: identity.RoleNode, ID: string(r.rec.Node)}, r.nodeCredentials().Subject)
-		assert.Contains(t, r.apiCredentials().Cert.Leaf.DNSNames, "localhost")
-		saved, err := openWallet(r.opts.Dir)
-		require.NoError(t, err)
-		for _, role := range []identity.Role{identity.RoleNode, identity.RoleGateway, identity.RoleAPI} {
-			assert.Equal(t, r.wallet.Get(role), saved.Get(role), "%s", role)
+	virtually(t, func(t *world) {
+		home := newZone(t, "a")
+		home.opts.Timing = patient // a busy machine must not depose anybody
+		first := home.run()
+		nodes := []*running{first, first.adopt("node-2")}
+		joinedAt := map[*running]*identity.Credentials{}
+		for _, r := range nodes {
+			joinedAt[r] = r.gatewayCredentials()
+			r.until("the ends are recorded", func(v *state.State) bool {
+				m, ok := v.Node(r.rec.Node)
+				return ok && m.Expires == api.InstantOf(r.nodeCredentials().Cert.Leaf.NotAfter)
+			})
 		}
-	}
-	setAllForward(100*day, nodes...) // the first ones have expired
-	nodes[1] = nodes[1].again()
-	first.toNodes.CloseIdleConnections()
-	_, err := first.askNode(t.Context(), nodes[1].Addresses().Node, pathUses, []api.TokenUse{})
-	require.NoError(t, err)
-	require.Len(t, first.federation.Members(), 2)
-	for _, m := range first.federation.Members() {
-		assert.Greater(t, m.Expires.Time().Sub(first.now()), 200*day, "%s", m.ID)
-	}
-	assert.Len(t, first.certificates(), 3)
+		setAllForward(dueSure, nodes...)
+		for _, r := range nodes {
+			r.until("it is renewed", func(v *state.State) bool {
+				m, _ := v.Node(r.rec.Node)
+				return m.Expires > api.InstantOf(time.Now().Add(dueSure+identity.LeafTTL-day))
+			})
+			assert.NotEqual(t, joinedAt[r].Subject, r.gatewayCredentials().Subject, "its id tells nothing")
+			assert.Equal(t, identity.Subject{Zone: r.rec.Zone, Role: identity.RoleNode, ID: string(r.rec.Node)}, r.nodeCredentials().Subject)
+			assert.Contains(t, r.apiCredentials().Cert.Leaf.DNSNames, "localhost")
+			saved, err := openWallet(r.opts.Dir)
+			require.NoError(t, err)
+			for _, role := range []identity.Role{identity.RoleNode, identity.RoleGateway, identity.RoleAPI} {
+				assert.Equal(t, r.wallet.Get(role), saved.Get(role), "%s", role)
+			}
+		}
+		setAllForward(100*day, nodes...) // the first ones have expired
+		nodes[1] = nodes[1].again()
+		first.toNodes.CloseIdleConnections()
+		_, err := first.askNode(t.Context(), nodes[1].Addresses().Node, pathUses, []api.TokenUse{})
+		require.NoError(t, err)
+		require.Len(t, first.federation.Members(), 2)
+		for _, m := range first.federation.Members() {
+			assert.Greater(t, m.Expires.Time().Sub(first.now()), 200*day, "%s", m.ID)
+		}
+		assert.Len(t, first.certificates(), 3)
+	})
 }
 
 // TestOnlyTheLeaderRenews, and only members, who have shown a certificate that is old enough.
 func TestOnlyTheLeaderRenews(t *testing.T) {
 	t.Parallel()
-	home := newZone(t, "a")
-	home.opts.Timing = patient // a busy machine must not depose anybody
-	first := home.run()
-	second := first.adopt("node-2")
-	ask := renewal{CSR: certificateRequest(t), Names: []string{"localhost"}}
-	renew := func(at *running, as *identity.Credentials) int {
-		conf := at.dialAs(as, identity.RoleNode, api.ALPNHTTP)
-		status, _ := over(t, conf, at.Addresses().Node, http.MethodPost, pathRenew, ask, nil)
-		return status
-	}
-	old := second.nodeCredentials()
-	assert.Equal(t, http.StatusConflict, renew(first, old), "it is too young")
-	assert.Equal(t, http.StatusServiceUnavailable, renew(second, first.nodeCredentials()), "it does not lead")
-	first.home.clock.setForward(200 * day) // the zone's, not the node's: it is not due
-	assert.Equal(t, http.StatusOK, renew(first, old))
-	require.NoError(t, first.RemoveMember(t.Context(), "node-2"))
-	_, err := first.federation.RenewNode(t.Context(), "node-2", shownBy(old), ask.CSR, ask.Names)
-	refusedAs(t, api.CodeForbidden, err)
-	conf := first.dialAs(old, identity.RoleNode, api.ALPNHTTP)
-	c, err := dialTLS(tcp{}, conf)(t.Context(), "tcp", first.Addresses().Node)
-	require.NoError(t, err)
-	hangsUp(t, c)
-	require.NoError(t, c.Close())
+	virtually(t, func(t *world) {
+		home := newZone(t, "a")
+		home.opts.Timing = patient // a busy machine must not depose anybody
+		first := home.run()
+		second := first.adopt("node-2")
+		ask := renewal{CSR: certificateRequest(t), Names: []string{"localhost"}}
+		renew := func(at *running, as *identity.Credentials) int {
+			conf := at.dialAs(as, identity.RoleNode, api.ALPNHTTP)
+			status, _ := over(t, conf, at.Addresses().Node, http.MethodPost, pathRenew, ask, nil)
+			return status
+		}
+		old := second.nodeCredentials()
+		assert.Equal(t, http.StatusConflict, renew(first, old), "it is too young")
+		assert.Equal(t, http.StatusServiceUnavailable, renew(second, first.nodeCredentials()), "it does not lead")
+		first.home.clock.setForward(200 * day) // the zone's, not the node's: it is not due
+		assert.Equal(t, http.StatusOK, renew(first, old))
+		require.NoError(t, first.RemoveMember(t.Context(), "node-2"))
+		_, err := first.federation.RenewNode(t.Context(), "node-2", shownBy(old), ask.CSR, ask.Names)
+		refusedAs(t, api.CodeForbidden, err)
+		conf := first.dialAs(old, identity.RoleNode, api.ALPNHTTP)
+		c, err := dialTLS(t.net, conf)(t.Context(), "tcp", first.Addresses().Node)
+		require.NoError(t, err)
+		hangsUp(t, c)
+		_ = c.Close() // the other end has closed it
+	})
 }
 
 // TestAgentsRenewTheirCertificates: a new connection uses the new one, when the old one has expired, too. It is revoked
 // as any other.
 func TestAgentsRenewTheirCertificates(t *testing.T) {
 	t.Parallel()
-	first := newZone(t, "a").run()
-	dir := first.joinedAgent("agent-1")
-	home, wallet, err := LoadAgent(dir)
-	require.NoError(t, err)
-	a, err := agent.New(agent.Config{
-		Addresses: home.Addresses, Log: slog.New(slog.DiscardHandler), Now: first.now, Rand: rand.Float64, Wait: 100 * time.Millisecond,
-		Hosts: []agent.Host{{AgentHost: agent.FakeHosts("h", 1, agent.Inventory{api.VCPU: {Total: 4}})[0], Driver: fake.New(fake.Options{})}},
-		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins,
-			identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, first.now), Wallet: wallet,
-	})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
-	defer func() {
-		cancel()
-		assert.NoError(t, <-ended)
-		assert.NoError(t, a.Close())
-	}()
-	first.hasHostsUp(1)
-	old := wallet.Get(identity.RoleAgent)
-	setAllForward(dueSure, first)
-	first.until("it is renewed", func(v *state.State) bool {
-		a, ok := v.Agent("agent-1")
-		return ok && a.Renewed > 0
-	})
-	require.Eventually(t, func() bool { return wallet.Get(identity.RoleAgent) != old }, patience, 10*time.Millisecond)
-	fresh := wallet.Get(identity.RoleAgent)
-	assert.Equal(t, old.Subject, fresh.Subject)
-	known, _ := first.view().Agent("agent-1")
-	assert.Equal(t, known.Renewed.Time().Truncate(time.Second), identity.IssuedAt(fresh.Cert.Leaf), "a later revocation refuses it")
-	assert.Equal(t, known.Issued().Add(identity.LeafTTL).Time().Truncate(time.Second), fresh.Cert.Leaf.NotAfter)
-	saved, err := identity.LoadDir(dir, identity.RoleAgent)
-	require.NoError(t, err)
-	assert.Equal(t, fresh, saved)
+	virtually(t, func(t *world) {
+		first := newZone(t, "a").run()
+		dir := first.joinedAgent("agent-1")
+		home, wallet, err := LoadAgent(dir)
+		require.NoError(t, err)
+		a, err := agent.New(agent.Config{
+			Addresses: home.Addresses, Log: slog.New(slog.DiscardHandler), Now: first.now, Rand: rand.Float64, Wait: 100 * time.Millisecond,
+			Hosts: []agent.Host{{AgentHost: agent.FakeHosts("h", 1, agent.Inventory{api.VCPU: {Total: 4}})[0], Driver: fake.New(fake.Options{})}},
+			TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins,
+				identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, first.now), Wallet: wallet, Dial: t.dial,
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- a.Run(ctx) }()
+		defer func() {
+			cancel()
+			assert.NoError(t, <-ended)
+			assert.NoError(t, a.Close())
+		}()
+		first.hasHostsUp(1)
+		old := wallet.Get(identity.RoleAgent)
+		setAllForward(dueSure, first)
+		first.until("it is renewed", func(v *state.State) bool {
+			a, ok := v.Agent("agent-1")
+			return ok && a.Renewed > 0
+		})
+		await.True(t, "the agent has the new one", func() bool { return wallet.Get(identity.RoleAgent) != old })
+		fresh := wallet.Get(identity.RoleAgent)
+		assert.Equal(t, old.Subject, fresh.Subject)
+		known, _ := first.view().Agent("agent-1")
+		assert.Equal(t, known.Renewed.Time().Truncate(time.Second), identity.IssuedAt(fresh.Cert.Leaf), "a later revocation refuses it")
+		assert.Equal(t, known.Issued().Add(identity.LeafTTL).Time().Truncate(time.Second), fresh.Cert.Leaf.NotAfter)
+		saved, err := identity.LoadDir(dir, identity.RoleAgent)
+		require.NoError(t, err)
+		assert.Equal(t, fresh, saved)
 
-	setAllForward(100*day, first)
-	status := func(as *identity.Credentials) int {
-		conf := identity.ClientTLS(func() *identity.Credentials { return as }, api.ALPNHTTP, wallet.Pins,
-			identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, first.now)
-		got, _ := over(t, conf, first.Addresses().Agent, http.MethodPost, api.PathAgentReport, api.AgentReport{}, nil)
-		return got
-	}
-	assert.Equal(t, http.StatusOK, status(fresh))
-	require.NoError(t, first.fleet.RevokeAgent(t.Context(), "agent-1"))
-	require.Error(t, first.checkAgent("agent-1", identity.IssuedAt(fresh.Cert.Leaf)))
-	_, err = first.federation.RenewAgent(t.Context(), "agent-1", shownBy(old), certificateRequest(t))
-	refusedAs(t, api.CodeForbidden, err)
+		setAllForward(100*day, first)
+		status := func(as *identity.Credentials) int {
+			conf := identity.ClientTLS(func() *identity.Credentials { return as }, api.ALPNHTTP, wallet.Pins,
+				identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, first.now)
+			got, _ := over(t, conf, first.Addresses().Agent, http.MethodPost, api.PathAgentReport, api.AgentReport{}, nil)
+			return got
+		}
+		assert.Equal(t, http.StatusOK, status(fresh))
+		require.NoError(t, first.fleet.RevokeAgent(t.Context(), "agent-1"))
+		require.Error(t, first.checkAgent("agent-1", identity.IssuedAt(fresh.Cert.Leaf)))
+		_, err = first.federation.RenewAgent(t.Context(), "agent-1", shownBy(old), certificateRequest(t))
+		refusedAs(t, api.CodeForbidden, err)
+	})
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth/internal/await"
 )
 
 // TestScheduleOfBackupsIsReplaced while the one before runs; what was counted counts on.
@@ -28,22 +30,22 @@ func TestScheduleOfBackupsIsReplaced(t *testing.T) {
 			defer close(done)
 			now.run(ctx)
 		}()
-		time.Sleep(24 * time.Hour)
+		await.Sleep(24 * time.Hour)
 		a := schedule("a", time.Hour)
 		now.replace(a)
-		time.Sleep(150 * time.Minute)
+		await.Sleep(150 * time.Minute)
 		synctest.Wait()
 		require.Equal(t, uint64(3), a.currentStatus().Written)
 		b := schedule("b", 24*time.Hour)
 		now.replace(b)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, uint64(4), b.currentStatus().Written, "one is due at once in another folder")
-		time.Sleep(12 * time.Hour)
+		await.Sleep(12 * time.Hour)
 		synctest.Wait()
 		assert.Equal(t, uint64(3), a.currentStatus().Written, "the one before has ended")
 		now.replace(nil)
-		time.Sleep(48 * time.Hour)
+		await.Sleep(48 * time.Hour)
 		synctest.Wait()
 		assert.Equal(t, uint64(4), b.currentStatus().Written)
 		stop()

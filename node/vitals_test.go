@@ -42,77 +42,81 @@ func TestVitalsAreForgotten(t *testing.T) {
 // is far off says so, once. A follower also shows of linked zones what only the leader has heard.
 func TestClocksOfNodes(t *testing.T) {
 	t.Parallel()
-	first, log := newZone(t, "a").run(), &journal{}
-	below := newZone(t, "b").run()
-	below.isBelow(first)
-	h := first.joined("node-2")
-	h.opts.Log = slog.New(slog.NewTextHandler(log, nil))
-	h.clock.setForward(3 * time.Second)
-	second := h.run()
-	first.until("the zone knows node-2", func(v *state.State) bool { _, ok := v.Node("node-2"); return ok })
-	tell := func() {
-		t.Helper()
-		for range 2 { // what the first call has measured is told by the second
-			require.NoError(t, second.tellVitals(t.Context(), first.Addresses().Node))
+	virtually(t, func(t *world) {
+		first, log := newZone(t, "a").run(), &journal{}
+		below := newZone(t, "b").run()
+		below.isBelow(first)
+		h := first.joined("node-2")
+		h.opts.Log = slog.New(slog.NewTextHandler(log, nil))
+		h.clock.setForward(3 * time.Second)
+		second := h.run()
+		first.until("the zone knows node-2", func(v *state.State) bool { _, ok := v.Node("node-2"); return ok })
+		tell := func() {
+			t.Helper()
+			for range 2 { // what the first call has measured is told by the second
+				require.NoError(t, second.tellVitals(t.Context(), first.Addresses().Node))
+			}
 		}
-	}
-	tell()
-	for _, r := range []*running{first, second} {
-		ahead := time.Duration(r.vitalsOf("node-2").Clock.Offset)
-		assert.InDelta(t, 3, ahead.Seconds(), 0.4, r.rec.Node)
-		assert.True(t, r.vitalsOf("node-2").Clock.Far)
-		assert.Equal(t, &rest.Clock{}, r.vitalsOf("node-1").Clock, "the leader's is what all are measured by")
-		assert.Equal(t, rest.Vitals{}, r.vitalsOf("node-3"))
-	}
-	assert.InDelta(t, 3, first.clockOffsets()["node-2"].Seconds(), 0.4)
-	assert.Nil(t, second.clockOffsets())
-	assert.Equal(t, 1, strings.Count(log.text(), "the clock of this node differs"), log.text())
-	assert.Regexp(t, `ahead=(3|2\.[6-9])`, log.text())
-	status, said := second.answers(call{method: http.MethodGet, path: "/operator/members", token: first.home.token})
-	assert.Equal(t, http.StatusOK, status)
-	assert.Contains(t, said, `"far":true`)
+		tell()
+		for _, r := range []*running{first, second} {
+			ahead := time.Duration(r.vitalsOf("node-2").Clock.Offset)
+			assert.InDelta(t, 3, ahead.Seconds(), 0.4, r.rec.Node)
+			assert.True(t, r.vitalsOf("node-2").Clock.Far)
+			assert.Equal(t, &rest.Clock{}, r.vitalsOf("node-1").Clock, "the leader's is what all are measured by")
+			assert.Equal(t, rest.Vitals{}, r.vitalsOf("node-3"))
+		}
+		assert.InDelta(t, 3, first.clockOffsets()["node-2"].Seconds(), 0.4)
+		assert.Nil(t, second.clockOffsets())
+		assert.Equal(t, 1, strings.Count(log.text(), "the clock of this node differs"), log.text())
+		assert.Regexp(t, `ahead=(3|2\.[6-9])`, log.text())
+		status, said := second.answers(call{method: http.MethodGet, path: "/operator/members", token: first.home.token})
+		assert.Equal(t, http.StatusOK, status)
+		assert.Contains(t, said, `"far":true`)
 
-	link := second.linkTo(below)
-	first.peers.NoteIncarnation(first.linkTo(below), link.Incarnation+1)
-	tell()
-	assert.Equal(t, link.Incarnation+1, second.unconfirmed(link), "the leader has told it")
-	_, said = second.answers(call{method: http.MethodGet, path: "/zones", token: first.home.token})
-	assert.Contains(t, said, `"unconfirmed_incarnation":1`)
-	confirmed := *link
-	confirmed.Incarnation++
-	assert.Zero(t, second.unconfirmed(&confirmed))
+		link := second.linkTo(below)
+		first.peers.NoteIncarnation(first.linkTo(below), link.Incarnation+1)
+		tell()
+		assert.Equal(t, link.Incarnation+1, second.unconfirmed(link), "the leader has told it")
+		_, said = second.answers(call{method: http.MethodGet, path: "/zones", token: first.home.token})
+		assert.Contains(t, said, `"unconfirmed_incarnation":1`)
+		confirmed := *link
+		confirmed.Incarnation++
+		assert.Zero(t, second.unconfirmed(&confirmed))
 
-	own := first.ownVitals()
-	_, err := second.askNode(t.Context(), first.Addresses().Node, pathVitals, own)
-	assert.ErrorContains(t, err, "of itself alone")
-	_, err = first.askNode(t.Context(), second.Addresses().Node, pathVitals, own)
-	assert.ErrorContains(t, err, "no leader", "it has nothing to tell")
+		own := first.ownVitals()
+		_, err := second.askNode(t.Context(), first.Addresses().Node, pathVitals, own)
+		assert.ErrorContains(t, err, "of itself alone")
+		_, err = first.askNode(t.Context(), second.Addresses().Node, pathVitals, own)
+		assert.ErrorContains(t, err, "no leader", "it has nothing to tell")
+	})
 }
 
 // TestAWrongClockIsTold: a node says at its start, before it asks anybody, that its clock is before its own past, or that its certificate
 // has ended.
 func TestAWrongClockIsTold(t *testing.T) {
 	t.Parallel()
-	const wrong, ended = "the clock of this machine is wrong", "the certificate of this node has ended"
-	h, log := newZone(t, "a"), &journal{}
-	h.opts.Log = slog.New(slog.NewTextHandler(log, nil))
-	require.NoError(t, h.run().stop())
-	assert.NotContains(t, log.text(), wrong)
-	assert.NotContains(t, log.text(), ended)
-	open := func() {
-		t.Helper()
-		n, err := h.open()
-		require.NoError(t, err)
-		require.NoError(t, n.store.Close())
-		require.NoError(t, n.closeOpened())
-	}
-	h.clock.setForward(-time.Hour)
-	open()
-	assert.Equal(t, 1, strings.Count(log.text(), wrong))
-	assert.Contains(t, log.text(), `later="the newest entry of its log"`)
-	assert.Regexp(t, "behind=(1h0m|59m)", log.text())
-	h.clock.setForward(identity.LeafTTL + 2*time.Hour)
-	open()
-	assert.Equal(t, 1, strings.Count(log.text(), ended))
-	assert.Equal(t, 1, strings.Count(log.text(), wrong))
+	virtually(t, func(t *world) {
+		const wrong, ended = "the clock of this machine is wrong", "the certificate of this node has ended"
+		h, log := newZone(t, "a"), &journal{}
+		h.opts.Log = slog.New(slog.NewTextHandler(log, nil))
+		require.NoError(t, h.run().stop())
+		assert.NotContains(t, log.text(), wrong)
+		assert.NotContains(t, log.text(), ended)
+		open := func() {
+			t.Helper()
+			n, err := h.open()
+			require.NoError(t, err)
+			require.NoError(t, n.store.Close())
+			require.NoError(t, n.closeOpened())
+		}
+		h.clock.setForward(-time.Hour)
+		open()
+		assert.Equal(t, 1, strings.Count(log.text(), wrong))
+		assert.Contains(t, log.text(), `later="the newest entry of its log"`)
+		assert.Regexp(t, "behind=(1h0m|59m)", log.text())
+		h.clock.setForward(identity.LeafTTL + 2*time.Hour)
+		open()
+		assert.Equal(t, 1, strings.Count(log.text(), ended))
+		assert.Equal(t, 1, strings.Count(log.text(), wrong))
+	})
 }

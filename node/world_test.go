@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"flag"
 	"io"
 	"log/slog"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -25,26 +25,16 @@ import (
 
 	"berth/api"
 	"berth/buildplan/seal"
+	"berth/cluster-test/simnet"
 	"berth/identity"
+	"berth/internal/await"
 	"berth/internal/codec"
 	"berth/raftstore"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
 
-// TestMain lets many tests run at once, also on a small machine: they wait for
-// elections and farewells most of the time. A probe of the gossip library waits out its
-// interval, though its pool has ended.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if err := flag.Set("test.parallel", "16"); err != nil {
-		panic(err)
-	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
-}
-
-// patience bounds every wait of these tests; none is meant to come near it.
-const patience = 30 * time.Second
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	quiet = slog.New(slog.DiscardHandler)
@@ -52,12 +42,90 @@ var (
 	keyB  = bytes.Repeat([]byte("b"), 32)
 )
 
+// world is the network and the time of one test.
+type world struct {
+	testing.TB
+	net  Network
+	http *http.Transport // of callers of public APIs
+
+	virtual bool
+}
+
+// farewell is longer than any timer that may be left when the nodes of a test have ended.
+const farewell = 2 * time.Minute
+
+// virtually runs a test in a bubble, over a network in memory: its time passes while all wait, and only then. What a
+// test leaves running or open fails it. It has no subtests.
+func virtually(t *testing.T, test func(t *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, loopback{simnet.New(1)})
+		w.virtual = true
+		t.Cleanup(func() { await.Sleep(farewell) })
+		t.Cleanup(w.http.CloseIdleConnections)
+		test(w)
+	})
+}
+
+// really returns the network and the time of this machine, for what only they can show. Wait for events in it, with await.
+func really(tb testing.TB) *world {
+	tb.Helper()
+	w := newWorld(tb, tcp{})
+	tb.Cleanup(w.http.CloseIdleConnections)
+	return w
+}
+
+func newWorld(tb testing.TB, n Network) *world {
+	tb.Helper()
+	w := &world{TB: tb, net: n}
+	w.http = &http.Transport{DialContext: w.dial}
+	return w
+}
+
+func (w *world) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	return w.net.Dial(ctx, addr)
+}
+
+// loopback is the loopback interface of a machine in memory, with all of its addresses.
+type loopback struct{ *simnet.Network }
+
+const (
+	everyAddress = "0.0.0.0"
+	localAddress = "127.0.0.1"
+)
+
+// Listen implements Network.
+func (l loopback) Listen(ctx context.Context, addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() && !ip.IsUnspecified() {
+		return nil, &net.OpError{Op: "listen", Net: "tcp", Err: syscall.EADDRNOTAVAIL}
+	}
+	return l.Host(host).Listen(ctx, addr)
+}
+
+// Dial implements Network.
+func (l loopback) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	if host == "localhost" {
+		host = localAddress
+	}
+	from := l.Host(localAddress)
+	c, err := from.Dial(ctx, net.JoinHostPort(host, port))
+	if errors.Is(err, simnet.ErrRefused) {
+		return from.Dial(ctx, net.JoinHostPort(everyAddress, port))
+	}
+	return c, err
+}
+
 func anyPorts() Addresses {
 	const any0 = "127.0.0.1:0"
 	return Addresses{API: any0, Gateway: any0, Node: any0, Agent: any0, Admin: any0}
 }
 
-// clock is the real one, set forward by as much as a test wants.
+// clock is that of a world, set forward by as much as a test wants.
 type clock struct{ ahead atomic.Int64 }
 
 func (c *clock) now() time.Time              { return time.Now().Add(time.Duration(c.ahead.Load())) }
@@ -65,34 +133,49 @@ func (c *clock) setForward(by time.Duration) { c.ahead.Add(int64(by)) }
 
 // home is the data directory of a node, and how the node is to run.
 type home struct {
-	t     testing.TB
+	t     *world
 	opts  Options
 	clock *clock
 	token string // of the zone's admin; "" for nodes that joined
 }
 
-func homeIn(tb testing.TB, dir string) *home {
-	tb.Helper()
-	c := &clock{}
-	return &home{t: tb, clock: c, opts: Options{Dir: dir, Version: "test", Plain: true, Log: quiet, Now: c.now}}
+// patient is the timing of nodes that share a busy machine: nobody is deposed because it stood still.
+var patient = raftstore.Timing{
+	Heartbeat: 1500 * time.Millisecond, Election: 1500 * time.Millisecond, LeaderLease: time.Second, Commit: 50 * time.Millisecond,
 }
 
-// newZone makes the first node of a zone. A zone of one node may elect fast.
-func newZone(tb testing.TB, name string, change ...func(*InitOptions)) *home {
-	tb.Helper()
-	h := homeIn(tb, filepath.Join(tb.TempDir(), name))
-	h.opts.Timing = raftstore.Timing{
-		Heartbeat: 100 * time.Millisecond, Election: 100 * time.Millisecond,
-		LeaderLease: 80 * time.Millisecond, Commit: 20 * time.Millisecond,
+// homeIn returns a node that keeps all that it replicates in memory, if time is virtual; see onDisk.
+func homeIn(w *world, dir string) *home {
+	w.Helper()
+	c := &clock{}
+	h := &home{t: w, clock: c, opts: Options{Dir: dir, Version: "test", Plain: true, Log: quiet, Now: c.now, Timing: patient}}
+	if w.virtual {
+		h.opts.Net, h.opts.Memory = w.net, raftstore.NewMemory()
 	}
+	return h
+}
+
+// onDisk makes a node that has not run keep what it replicates in files.
+func (h *home) onDisk() *home {
+	h.opts.Memory = nil
+	return h
+}
+
+// newZone makes the first node of a zone.
+func newZone(w *world, name string, change ...func(*InitOptions)) *home {
+	w.Helper()
+	h := homeIn(w, filepath.Join(w.TempDir(), name))
 	o := InitOptions{Dir: h.opts.Dir, Name: name, Placement: Placement{Listen: anyPorts()}, Now: time.Now()}
 	for _, f := range change {
 		f(&o)
 	}
 	var err error
 	h.token, err = Init(o)
-	require.NoError(tb, err)
+	require.NoError(w, err)
 	h.opts.PlanKey, h.opts.DiskKey = o.PlanKey, o.DiskKey
+	if o.DiskKey != nil {
+		h.onDisk()
+	}
 	return h
 }
 
@@ -112,31 +195,23 @@ func (h *home) refusedToOpen() error {
 type running struct {
 	*Node
 	authority
-	t     testing.TB
+	t     *world
 	home  *home
 	ended <-chan error
 	stop  func() error // a second call returns the same
 }
 
-// portPause is between two tries to get a port back.
-const portPause = 50 * time.Millisecond
-
-// open opens the node. A node that is started again listens where it did before,
-// and meanwhile a port may have gone to a connection of another process: then it
-// waits until the port is free.
-func (h *home) open() (*Node, error) {
-	late := time.After(patience)
-	for {
-		n, err := Open(h.opts)
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			return n, err
+// open opens the node. A node that is started again listens where it did before, and on a real network a port may
+// have gone to a connection of another process meanwhile: then it waits until the port is free.
+func (h *home) open() (n *Node, err error) {
+	h.t.Helper()
+	_ = await.Wait(h.t.Context(), func(context.Context) error { // the error of the last try is returned
+		if n, err = Open(h.opts); errors.Is(err, syscall.EADDRINUSE) {
+			return err
 		}
-		select {
-		case <-late:
-			return n, err
-		case <-time.After(portPause):
-		}
-	}
+		return nil
+	})
+	return n, err
 }
 
 // start runs the node and waits for nothing.
@@ -166,9 +241,7 @@ func (h *home) run() *running {
 
 func (r *running) becomesReady() {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
-	defer cancel()
-	require.NoError(r.t, r.Ready(ctx))
+	await.Until(r.t, "the node is ready", r.Ready)
 }
 
 // again stops the node and runs it once more from its directory.
@@ -181,13 +254,7 @@ func (r *running) again() *running {
 // until waits for a state of the zone on this node.
 func (r *running) until(what string, is func(*state.State) bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
-	defer cancel()
-	for v := r.view(); !is(v); {
-		next, err := r.store.Wait(ctx, v.Index())
-		require.NoError(r.t, err, what)
-		v = next
-	}
+	await.True(r.t, what, func() bool { return is(r.view()) })
 }
 
 // adopt joins a further node to the zone and runs it.
@@ -208,8 +275,11 @@ func (r *running) joined(id api.NodeID) *home {
 	token := r.joinToken(api.JoinNode, string(id))
 	h := homeIn(r.t, filepath.Join(r.t.TempDir(), string(id)))
 	h.opts.Plain, h.token, h.opts.Timing = r.opts.Plain, r.home.token, r.opts.Timing
+	if r.opts.Memory == nil {
+		h.onDisk()
+	}
 	require.NoError(r.t, JoinNode(r.t.Context(), JoinOptions{
-		Dir: h.opts.Dir, Token: token, Placement: Placement{Listen: anyPorts()}, Plain: r.opts.Plain, Now: time.Now,
+		Dir: h.opts.Dir, Token: token, Placement: Placement{Listen: anyPorts()}, Plain: r.opts.Plain, Now: time.Now, Net: r.t.net,
 	}))
 	return h
 }
@@ -226,23 +296,16 @@ func (r *running) joinedAgent(id string) string {
 	r.t.Helper()
 	dir := filepath.Join(r.t.TempDir(), id)
 	_, err := JoinAgent(r.t.Context(), JoinOptions{
-		Dir: dir, Token: r.joinToken(api.JoinAgent, id), Plain: r.opts.Plain, Now: time.Now,
+		Dir: dir, Token: r.joinToken(api.JoinAgent, id), Plain: r.opts.Plain, Now: time.Now, Net: r.t.net,
 	})
 	require.NoError(r.t, err)
 	return dir
 }
 
-// patient is the timing of nodes that share a busy machine.
-var patient = raftstore.Timing{
-	Heartbeat: 1500 * time.Millisecond, Election: 1500 * time.Millisecond, LeaderLease: time.Second, Commit: 50 * time.Millisecond,
-}
-
 // threeNodes runs a zone of three, the leader first.
-func threeNodes(tb testing.TB, name string) []*running {
-	tb.Helper()
-	h := newZone(tb, name)
-	h.opts.Timing = patient // a busy machine must not depose anybody
-	first := h.run()
+func threeNodes(w *world, name string) []*running {
+	w.Helper()
+	first := newZone(w, name).run()
 	return []*running{first, first.adopt("node-2"), first.adopt("node-3")}
 }
 
@@ -276,7 +339,7 @@ func (r *running) answers(c call) (status int, said string) {
 	for k, v := range c.header {
 		req.Header.Set(k, v)
 	}
-	return do(r.t, http.DefaultTransport, req)
+	return do(r.t, r.t.http, req)
 }
 
 func do(tb testing.TB, rt http.RoundTripper, req *http.Request) (status int, said string) {
@@ -291,19 +354,19 @@ func do(tb testing.TB, rt http.RoundTripper, req *http.Request) (status int, sai
 }
 
 // over makes one call over a TLS configuration. A body that is no text is sent as CBOR.
-func over(tb testing.TB, conf *tls.Config, addr, method, path string, body any, header map[string]string) (status int, said string) {
-	tb.Helper()
+func over(w *world, conf *tls.Config, addr, method, path string, body any, header map[string]string) (status int, said string) {
+	w.Helper()
 	b, err := codec.Marshal(body)
-	require.NoError(tb, err)
-	req, err := http.NewRequestWithContext(tb.Context(), method, "https://"+addr+path, bytes.NewReader(b))
-	require.NoError(tb, err)
+	require.NoError(w, err)
+	req, err := http.NewRequestWithContext(w.Context(), method, "https://"+addr+path, bytes.NewReader(b))
+	require.NoError(w, err)
 	req.Header.Set("Content-Type", api.MediaCBOR)
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
-	rt := &http.Transport{DialTLSContext: dialTLS(tcp{}, conf)}
+	rt := &http.Transport{DialTLSContext: dialTLS(w.net, conf)}
 	defer rt.CloseIdleConnections()
-	return do(tb, rt, req)
+	return do(w, rt, req)
 }
 
 // certified has the zone issue a certificate for a key of the test's.
@@ -328,11 +391,10 @@ func (r *running) dialAs(c *identity.Credentials, role identity.Role, alpn strin
 		identity.Subject{Zone: r.rec.Zone, Role: role}, time.Now)
 }
 
-// hangsUp expects that the other end closes a connection on which it is only
-// listened to.
+// hangsUp expects that the other end closes a connection on which it is only listened to.
 func hangsUp(tb testing.TB, c net.Conn) {
 	tb.Helper()
-	require.NoError(tb, c.SetReadDeadline(time.Now().Add(patience)))
+	require.NoError(tb, c.SetReadDeadline(time.Now().Add(await.Limit)))
 	_, err := io.Copy(io.Discard, c)
 	assert.NotErrorIs(tb, err, os.ErrDeadlineExceeded)
 }
