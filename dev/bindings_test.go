@@ -18,6 +18,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/script"
 )
 
@@ -49,12 +50,14 @@ type boundTalk struct {
 // zones: a project is bound to a general zone and to one for CAD, fills both with boots, is bound to
 // the next ones, and leaves one that goes into maintenance.
 func TestTwoGroupsOfThreeZones(t *testing.T) {
-	r := start(t, t.TempDir(), pods(), 1) // each pod has room for two of the flavor medium
-	w := &boundTalk{running: r, top: r.zone("Top")}
-	made, err := r.client("Top").CreateToken(t.Context(), rest.TokenSpec{User: "ada", Project: "acme", Roles: []api.UserRole{api.RoleMember}})
-	require.NoError(t, err)
-	w.member = r.as(w.top, made.Token)
-	script.Run(t, "testdata/two-groups.txt", w.answer)
+	virtually(t, func(t *world) {
+		r := start(t, t.TempDir(), pods(), 1) // each pod has room for two of the flavor medium
+		w := &boundTalk{running: r, top: r.zone("Top")}
+		made, err := r.client("Top").CreateToken(t.Context(), rest.TokenSpec{User: "ada", Project: "acme", Roles: []api.UserRole{api.RoleMember}})
+		require.NoError(t, err)
+		w.member = r.as(w.top, made.Token)
+		script.Run(t.T, "testdata/two-groups.txt", w.answer)
+	})
 }
 
 // answer answers a command:
@@ -70,6 +73,7 @@ func TestTwoGroupsOfThreeZones(t *testing.T) {
 // In requests and answers {PodN} is the id of the link of a child, {N} that of the binding that began as
 // the Nth, and {TN} the Nth moment at which one began or ended.
 func (w *boundTalk) answer(c script.Command) (string, error) {
+	await.Sleep(time.Second) // each has a moment of its own
 	switch c.Name {
 	case http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete:
 		meant := w.names(false)
@@ -140,14 +144,14 @@ func (w *boundTalk) makeVolume(name, flavor string) (string, error) {
 // attach attaches the volume of a name, once it is made, to the server of a boot.
 func (w *boundTalk) attach(volume, boot string) error {
 	var id api.InstanceID
-	require.Eventually(w.t, func() bool {
+	await.True(w.t, "the volume is made", func() bool {
 		all, err := w.member.Volumes(w.t.Context(), client.VolumeQuery{}, client.ListOptions{})
 		require.NoError(w.t, err)
 		at := slices.IndexFunc(all.Items, func(v rest.Volume) bool { return v.Name == volume })
 		require.GreaterOrEqual(w.t, at, 0, volume)
 		id = all.Items[at].ID
 		return all.Items[at].Status != api.VolumeCreating
-	}, 30*time.Second, 20*time.Millisecond)
+	})
 	return w.member.AttachVolume(w.t.Context(), id, w.servers(w.member, boot)[0].ID)
 }
 

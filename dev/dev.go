@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,16 @@ type Options struct {
 	Now        func() time.Time
 	Tap        node.Tap // sees the connections between zones; nil for none
 
-	agentHosts int // of one agent, at most; 0 means api.HostsPerAgentMax
+	agentHosts int          // of one agent, at most; 0 means api.HostsPerAgentMax
+	net        node.Network // of all nodes and agents; nil means TCP
+}
+
+// dialer returns how agents dial; nil for TCP.
+func (o *Options) dialer() agent.Dialer {
+	if o.net == nil {
+		return nil
+	}
+	return func(ctx context.Context, _, addr string) (net.Conn, error) { return o.net.Dial(ctx, addr) }
 }
 
 // Federation is a tree of running zones, the root first.
@@ -176,6 +186,7 @@ func (f *Federation) startZone(ctx context.Context, z *Zone) error {
 			Dir: dir, Version: f.opts.Version, Plain: true, Insecure: f.opts.Insecure, Log: f.opts.Log, Now: f.opts.Now,
 			Fatal: func(err error) { f.fail(err) }, Tap: f.opts.Tap,
 			ConnsPerAddress: node.ConnsMax, Rates: rates.Off(), // all of it is on this machine
+			Net: f.opts.net,
 		}}
 		if err := f.startNode(ctx, p); err != nil {
 			return err
@@ -230,7 +241,7 @@ func (f *Federation) makeNode(ctx context.Context, z *Zone, i int, dir string) e
 		if err != nil {
 			return err
 		}
-		return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, Placement: node.Placement{Listen: listen}, Plain: true, Now: f.opts.Now})
+		return node.JoinNode(ctx, node.JoinOptions{Dir: dir, Token: token, Placement: node.Placement{Listen: listen}, Plain: true, Now: f.opts.Now, Net: f.opts.net})
 	}
 	token, err := node.Init(node.InitOptions{Dir: dir, Name: z.Name, Placement: node.Placement{Listen: listen}, Now: f.opts.Now()})
 	if err != nil {
@@ -333,7 +344,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, n int, hosts []api
 		if token, err = z.leaderNode().Federation().JoinToken(ctx, api.JoinAgent, name, time.Minute); err != nil {
 			return err
 		}
-		if _, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: f.opts.Now}); err != nil {
+		if _, err = node.JoinAgent(ctx, node.JoinOptions{Dir: dir, Token: token, Plain: true, Now: f.opts.Now, Net: f.opts.net}); err != nil {
 			return err
 		}
 		home, wallet, err = node.LoadAgent(dir)
@@ -351,6 +362,7 @@ func (f *Federation) startAgent(ctx context.Context, z *Zone, n int, hosts []api
 		Addresses: home.Addresses, Hosts: list, Log: f.opts.Log.With("zone", z.Name), Now: f.opts.Now,
 		Rand: rand.Float64, //nolint:forbidigo // only spreads retries
 		TLS:  identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins, want, f.opts.Now), Wallet: wallet,
+		Dial: f.opts.dialer(),
 	})
 	if err != nil {
 		return err

@@ -3,16 +3,15 @@ package dev
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -23,25 +22,35 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/cluster-test/simnet"
+	"berth/internal/await"
 )
 
-// leakPatience is how long goroutines may take to end on a busy machine: that of a
-// connection ends when its other end has closed it.
-const leakPatience = 30 * time.Second
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	late := time.Now().Add(leakPatience)
-	err := goleak.Find()
-	for err != nil && time.Now().Before(late) {
-		err = goleak.Find()
-	}
-	if code == 0 && err != nil {
-		fmt.Println("goroutines are left over:", err)
-		code = 1
-	}
-	os.Exit(code)
+// world is the machine on which the federations of a test run.
+type world struct {
+	*testing.T
+	net  simnet.Loopback
+	http *http.Transport // of callers
+}
+
+// farewell is longer than any timer that may be left when a federation has ended.
+const farewell = 2 * time.Minute
+
+// virtually runs a test in a bubble, over a network in memory and files on the disk. What it leaves running or open fails
+// it. It has no subtests.
+func virtually(t *testing.T, test func(t *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, net: simnet.Loopback{Network: simnet.New(1)}}
+		w.http = &http.Transport{
+			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return w.net.Dial(ctx, addr) },
+		}
+		t.Cleanup(func() { await.Sleep(farewell) })
+		t.Cleanup(w.http.CloseIdleConnections)
+		test(w)
+	})
 }
 
 // journal keeps what all nodes log.
@@ -66,55 +75,29 @@ func (j *journal) lines() []string {
 // running is a federation under test.
 type running struct {
 	*Federation
-	t    *testing.T
+	t    *world
 	log  *journal
 	ctx  context.Context //nolint:containedctx // the life of the federation
 	stop func()
 }
 
-// How long nodes wait for ports, and between two tries.
-const (
-	portPatience = 30 * time.Second
-	portPause    = 50 * time.Millisecond
-)
-
-// withPorts does what starts nodes, again while one cannot listen where it did
-// before: meanwhile its port may have gone to a connection of another process.
-func withPorts(t *testing.T, do func() error) {
-	t.Helper()
-	late := time.After(portPatience)
-	for {
-		err := do()
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			require.NoError(t, err)
-			return
-		}
-		select {
-		case <-late:
-			require.NoError(t, err)
-		case <-time.After(portPause):
-		}
-	}
-}
-
 // start runs a federation in dir until the test or stop ends it.
-func start(t *testing.T, dir string, tree Spec, hosts int) *running {
+func start(t *world, dir string, tree Spec, hosts int) *running {
 	t.Helper()
 	return startWith(t, Options{Dir: dir, Tree: tree, Hosts: hosts, StartDelay: StartDelayDefault})
 }
 
 // startWith runs a federation as o says until the test or stop ends it.
-func startWith(t *testing.T, o Options) *running {
+func startWith(t *world, o Options) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{t: t, ctx: ctx, log: &journal{}}
-	o.Version, o.Now = "test", time.Now
+	o.Version, o.Now, o.net = "test", time.Now, t.net
 	o.Shape = agent.Inventory{api.VCPU: {Total: 4}, api.MemoryMB: {Total: 8192}, api.DiskGB: {Total: 100}}
 	o.Log = slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	withPorts(t, func() (err error) {
-		r.Federation, err = Start(ctx, o)
-		return err
-	})
+	var err error
+	r.Federation, err = Start(ctx, o)
+	require.NoError(t, err)
 	var once sync.Once
 	r.stop = func() {
 		once.Do(func() {
@@ -146,7 +129,10 @@ func (r *running) client(name string) *client.Client {
 
 func (r *running) as(z *Zone, token string) *client.Client {
 	r.t.Helper()
-	c, err := client.New(client.Config{Addr: z.API(), Token: token})
+	c, err := client.New(client.Config{Addr: z.API(), Token: token, HTTP: &http.Client{
+		Transport:     r.t.http,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}})
 	require.NoError(r.t, err)
 	r.t.Cleanup(c.Close)
 	return c
@@ -162,7 +148,7 @@ func (r *running) raw(z *Zone, method, path, body string) (int, string) {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Close = true
-	res, err := http.DefaultClient.Do(req)
+	res, err := r.t.http.RoundTrip(req)
 	require.NoError(r.t, err)
 	b, err := io.ReadAll(res.Body)
 	require.NoError(r.t, err)
@@ -194,64 +180,68 @@ func (r *running) servers(c *client.Client, res string) []rest.Server {
 // left waits until so many servers of a reservation are left.
 func (r *running) left(c *client.Client, res string, n int) {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool { return len(r.servers(c, res)) == n }, 30*time.Second, 20*time.Millisecond)
+	await.True(r.t, fmt.Sprint(n, " servers are left"), func() bool { return len(r.servers(c, res)) == n })
 }
 
 // TestDefaultTreeIsKept boots, lists and deletes in the default tree, stops it,
 // and starts it again from the same directory: everything that was acknowledged
 // is there, and more can be done.
 func TestDefaultTreeIsKept(t *testing.T) {
-	dir := t.TempDir()
-	first := start(t, dir, DefaultTree(), 1) // four zones with room for four each
-	root := first.client("root")
-	b := first.boot(root, "wide", 12, 12)
-	require.Equal(t, api.BootActive, b.State, b.Reason)
-	gone := first.servers(root, "wide")[0].ID
-	require.NoError(t, root.DeleteServer(t.Context(), gone))
-	first.left(root, "wide", 11)
-	require.Equal(t, api.BootActive, first.boot(first.client("edge"), "own", 1, 1).State)
-	edge := first.servers(first.client("edge"), "own")
-	token := first.zone("root").Token
-	first.stop()
+	virtually(t, func(t *world) {
+		dir := t.TempDir()
+		first := start(t, dir, DefaultTree(), 1) // four zones with room for four each
+		root := first.client("root")
+		b := first.boot(root, "wide", 12, 12)
+		require.Equal(t, api.BootActive, b.State, b.Reason)
+		gone := first.servers(root, "wide")[0].ID
+		require.NoError(t, root.DeleteServer(t.Context(), gone))
+		first.left(root, "wide", 11)
+		require.Equal(t, api.BootActive, first.boot(first.client("edge"), "own", 1, 1).State)
+		edge := first.servers(first.client("edge"), "own")
+		token := first.zone("root").Token
+		first.stop()
 
-	second := start(t, dir, DefaultTree(), 1)
-	root = second.client("root")
-	assert.Equal(t, token, second.zone("root").Token, "what callers hold stays good")
-	again, err := root.Reservation(t.Context(), "wide", 20*time.Second)
-	require.NoError(t, err)
-	assert.Equal(t, api.BootActive, again.State)
-	assert.Equal(t, b.Attempts, again.Attempts)
-	assert.Len(t, second.servers(root, "wide"), 11)
-	assert.Equal(t, edge, second.servers(second.client("edge"), "own"))
-	zones, err := root.Zones(t.Context(), client.ListOptions{})
-	require.NoError(t, err)
-	assert.Len(t, zones.Items, 2, "linked once, not again")
+		second := start(t, dir, DefaultTree(), 1)
+		root = second.client("root")
+		assert.Equal(t, token, second.zone("root").Token, "what callers hold stays good")
+		again, err := root.Reservation(t.Context(), "wide", 20*time.Second)
+		require.NoError(t, err)
+		assert.Equal(t, api.BootActive, again.State)
+		assert.Equal(t, b.Attempts, again.Attempts)
+		assert.Len(t, second.servers(root, "wide"), 11)
+		assert.Equal(t, edge, second.servers(second.client("edge"), "own"))
+		zones, err := root.Zones(t.Context(), client.ListOptions{})
+		require.NoError(t, err)
+		assert.Len(t, zones.Items, 2, "linked once, not again")
 
-	end, err := root.Release(t.Context(), "wide", 20*time.Second)
-	require.NoError(t, err)
-	assert.Equal(t, api.BootReleased, end.State)
-	second.stop()
+		end, err := root.Release(t.Context(), "wide", 20*time.Second)
+		require.NoError(t, err)
+		assert.Equal(t, api.BootReleased, end.State)
+		second.stop()
+	})
 }
 
 // TestHostsOfSeveralAgents boots on all hosts of a zone, which are more than one agent serves, before and
 // after a restart.
 func TestHostsOfSeveralAgents(t *testing.T) {
-	dir := t.TempDir()
-	for n := range 2 {
-		r := startWith(t, Options{Dir: dir, Tree: Spec{Name: "root"}, Hosts: 5, agentHosts: 2})
-		b := r.boot(r.client("root"), fmt.Sprint("wide", n), 20, 20)
-		assert.Equal(t, api.BootActive, b.State)
-		hosts, err := r.client("root").Hosts(t.Context(), client.ListOptions{})
-		require.NoError(t, err)
-		require.Len(t, hosts.Items, 5)
-		for _, h := range hosts.Items {
-			assert.Equal(t, 4, h.Instances, h.Name)
+	virtually(t, func(t *world) {
+		dir := t.TempDir()
+		for n := range 2 {
+			r := startWith(t, Options{Dir: dir, Tree: Spec{Name: "root"}, Hosts: 5, agentHosts: 2})
+			b := r.boot(r.client("root"), fmt.Sprint("wide", n), 20, 20)
+			assert.Equal(t, api.BootActive, b.State)
+			hosts, err := r.client("root").Hosts(t.Context(), client.ListOptions{})
+			require.NoError(t, err)
+			require.Len(t, hosts.Items, 5)
+			for _, h := range hosts.Items {
+				assert.Equal(t, 4, h.Instances, h.Name)
+			}
+			b, err = r.client("root").Release(t.Context(), b.Reservation, time.Minute)
+			require.NoError(t, err)
+			require.Equal(t, api.BootReleased, b.State)
+			r.stop()
 		}
-		b, err = r.client("root").Release(t.Context(), b.Reservation, time.Minute)
-		require.NoError(t, err)
-		require.Equal(t, api.BootReleased, b.State)
-		r.stop()
-	}
+	})
 }
 
 // TestStartRefusesABadTree changes nothing.

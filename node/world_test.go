@@ -59,7 +59,7 @@ const farewell = 2 * time.Minute
 func virtually(t *testing.T, test func(t *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, loopback{simnet.New(1)})
+		w := newWorld(t, simnet.Loopback{Network: simnet.New(1)})
 		w.virtual = true
 		t.Cleanup(func() { await.Sleep(farewell) })
 		t.Cleanup(w.http.CloseIdleConnections)
@@ -84,40 +84,6 @@ func newWorld(tb testing.TB, n Network) *world {
 
 func (w *world) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return w.net.Dial(ctx, addr)
-}
-
-// loopback is the loopback interface of a machine in memory, with all of its addresses.
-type loopback struct{ *simnet.Network }
-
-const (
-	everyAddress = "0.0.0.0"
-	localAddress = "127.0.0.1"
-)
-
-// Listen implements Network.
-func (l loopback) Listen(ctx context.Context, addr string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() && !ip.IsUnspecified() {
-		return nil, &net.OpError{Op: "listen", Net: "tcp", Err: syscall.EADDRNOTAVAIL}
-	}
-	return l.Host(host).Listen(ctx, addr)
-}
-
-// Dial implements Network.
-func (l loopback) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	if host == "localhost" {
-		host = localAddress
-	}
-	from := l.Host(localAddress)
-	c, err := from.Dial(ctx, net.JoinHostPort(host, port))
-	if errors.Is(err, simnet.ErrRefused) {
-		return from.Dial(ctx, net.JoinHostPort(everyAddress, port))
-	}
-	return c, err
 }
 
 func anyPorts() Addresses {
