@@ -31,11 +31,15 @@ import (
 //	POST /crash?point=POINT&n=N  the same at run time, on the admin listener; without a point, never
 //	GET /crash                   how often each point was reached
 //	BERTH_COMPACT=N:KEEP         take a snapshot after N entries, and keep the last KEEP entries before it
+//	BERTH_TIMING=DURATION        wait that long without a word of the leader, and for votes, before another election
 //	BERTH_TAP=DIR                write the plaintext of every connection with another zone to DIR
 //	BERTH_CLOCK=OFFSET           take the clock of the machine to be off by that much, such as -48h
 
 // compactEvery is how often a node checks whether a snapshot is due.
 const compactEvery = time.Second
+
+// commitEvery is how often an idle leader sends the commit index, as by default.
+const commitEvery = 50 * time.Millisecond
 
 // equip gives a node its faults.
 func equip(o *node.Options) {
@@ -47,6 +51,9 @@ func equip(o *node.Options) {
 		}
 		o.Compact = c
 	}
+	if quiet := durationOf("BERTH_TIMING"); quiet > 0 {
+		o.Timing = raftstore.Timing{Heartbeat: quiet, Election: quiet, LeaderLease: quiet * 2 / 3, Commit: commitEvery}
+	}
 	if dir := os.Getenv("BERTH_TAP"); dir != "" {
 		o.Tap = (&recorder{dir: dir}).tapConn
 	}
@@ -56,17 +63,20 @@ func equip(o *node.Options) {
 func equipAgent(c *agent.Config) { c.Crash = newBomb().atPoint }
 
 // clockOffset is how far the clock of this process is off.
-var clockOffset = sync.OnceValue(func() time.Duration {
-	text := os.Getenv("BERTH_CLOCK")
+var clockOffset = sync.OnceValue(func() time.Duration { return durationOf("BERTH_CLOCK") })
+
+// durationOf returns the duration in a variable, 0 without it.
+func durationOf(name string) time.Duration {
+	text := os.Getenv(name)
 	if text == "" {
 		return 0
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		panic(fmt.Sprintf("berth: reading BERTH_CLOCK: %v", err))
+		panic(fmt.Sprintf("berth: reading %s: %v", name, err))
 	}
 	return d
-})
+}
 
 // readClock is the clock of every process of this binary.
 func readClock() time.Time { return time.Now().Add(clockOffset()) }
