@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/await"
 )
 
 // DiskBytes is the size of a disk unless the options say otherwise.
@@ -129,7 +131,7 @@ func (d *disk) unmount() error {
 	if !d.mounted {
 		return nil
 	}
-	err := Await(context.Background(), StartTimeout, func(context.Context) error {
+	err := await.Wait(context.Background(), func(context.Context) error {
 		if err := unix.Unmount(d.dir, 0); !errors.Is(err, unix.EINVAL) { // it is unmounted already
 			return err
 		}
@@ -237,8 +239,13 @@ func Damage(path string, dice *rand.Rand) (string, error) {
 		b = b[:at]
 	} else {
 		what = path + ": bits flipped:"
+		flipped := map[[2]int]bool{} // a bit that is flipped twice is as it was
 		for range 1 + dice.IntN(bitFlipsMax) {
 			at, bit := dice.IntN(len(b)), dice.IntN(8)
+			if flipped[[2]int{at, bit}] {
+				continue
+			}
+			flipped[[2]int{at, bit}] = true
 			b[at] ^= 1 << bit
 			what += fmt.Sprintf(" %d.%d", at, bit)
 		}
