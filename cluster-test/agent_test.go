@@ -5,7 +5,6 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +13,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 	"berth/internal/sysinfo"
 )
 
@@ -30,14 +30,14 @@ func TestAgentRestart(t *testing.T) {
 		t.Helper()
 		_, err := z.Admin().Boot(t.Context(), rest.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &n, Reservation: id}, "")
 		require.NoError(t, err)
-		b := z.Outcome(z.Token, api.ReservationID(id), lab.SettleTimeout)
+		b := z.Outcome(z.Token, api.ReservationID(id))
 		require.Equal(t, api.BootActive, b.State, b.Reason)
 	}
 	active("r-first", first)
 	before := a.Instances()
 	require.Len(t, before, first)
 
-	for _, end := range []func(){a.Kill, func() { require.NoError(t, a.Stop(10*time.Second)) }} {
+	for _, end := range []func(){a.Kill, func() { require.NoError(t, a.Stop()) }} {
 		end()
 		assert.Equal(t, before, a.Instances(), "processes outlive their agent")
 		a.Start()
@@ -55,7 +55,7 @@ func TestAgentRestart(t *testing.T) {
 	// What it found is watched, not just remembered: the end of one is noticed.
 	victim := before[0]
 	require.NoError(t, syscall.Kill(victim.PID, syscall.SIGKILL))
-	lab.Within(t, lab.SettleTimeout, "the end of a process is reported", func(ctx context.Context) error {
+	await.Until(t, "the end of a process is reported", func(ctx context.Context) error {
 		s, err := z.Admin().Server(ctx, api.InstanceID(victim.ID))
 		if err == nil && s.Status == api.StatusError {
 			return nil
@@ -71,7 +71,7 @@ func TestAgentRestart(t *testing.T) {
 	require.NoError(t, syscall.Kill(before[1].PID, syscall.SIGKILL))
 	require.NoError(t, z.Admin().DeleteServer(t.Context(), api.InstanceID(before[2].ID)))
 	a.Start()
-	lab.Within(t, lab.SettleTimeout, "what happened meanwhile is caught up with", func(ctx context.Context) error {
+	await.Until(t, "what happened meanwhile is caught up with", func(ctx context.Context) error {
 		s, err := z.Admin().Server(ctx, api.InstanceID(before[1].ID))
 		if err != nil || s.Status != api.StatusError {
 			return lab.OrElse(err, "the one that ended is %s", s.Status)

@@ -7,23 +7,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
+	"berth/internal/dice"
 )
 
-// What one bad gateway of three may cost, on a machine that does nothing else; and how
-// much longer things may take because tests share their machine. When the gateway was
-// the leader, its zone has to elect another one besides.
+// What one bad gateway of three may cost. When it was the leader, its zone has to elect another one besides.
+// That is promised for a machine that does nothing else: here it is more by what the same steps take without
+// a fault, which pauses, timeouts and elections make several of.
 const (
 	deleteWithin = 2 * time.Second
 	bootWithin   = 2 * time.Second // until its instance is seen to run
 	electWithin  = 4 * time.Second // and until agents have found the new leader
-	busyFactor   = 3
+	plainFactor  = 10
+	stallMax     = 250 * time.Millisecond // of the machine, in a step that fails
 )
 
 // gateways are a root of one node, and west, of three, where all hosts are.
@@ -51,49 +53,73 @@ func testOneBadGateway(t *testing.T, bootFirst bool, hurt, mend func(w *lab.Worl
 	t.Helper()
 	t.Parallel()
 	lab.Need(t)
-	w := lab.New(t, lab.Options{Machines: lab.Namespaces})
+	w := lab.New(t, lab.Options{Machines: lab.Namespaces, Quick: true})
 	g := &gateways{T: t, w: w, root: w.Zone("root", 1), west: w.Zone("west", 3)}
 	g.root.Link(g.west)
 	g.root.Flavor("unit", unitMB)
 	g.west.FakeAgent("fake", 1, 64*unitMB)
 	g.token = g.root.MemberToken("web", api.RoleMember)
-	for _, leads := range []bool{true, false} {
-		victim := g.prefer(leads)
-		old := g.boot(measureTimeout)
-		t.Logf("%s, which leads: %v", victim.Name, leads)
-		require.NoError(t, hurt(w, victim))
-		extra := time.Duration(0)
-		if leads {
-			extra = electWithin
-		}
-		var fresh rest.Server
-		boot := func() { fresh = g.boot(measureTimeout) }
-		remove := func() { g.delete(old) }
-		if bootFirst {
-			g.within("boot", bootWithin+extra, boot)
-			g.within("delete", deleteWithin, remove)
-		} else {
-			g.within("delete", deleteWithin+extra, remove)
-			g.within("boot", bootWithin, boot)
-		}
-		g.delete(fresh)
-		require.NoError(t, mend(w, victim))
-		victim.Ready()
+	for _, leads := range dice.Part(t, []bool{true, false}, 1) {
+		await.Steadily(t, stallMax, func(context.Context) error {
+			victim := g.prefer(leads)
+			t.Logf("%s, which leads: %v", victim.Name, leads)
+			plain := g.plain()
+			old := g.boot()
+			require.NoError(t, hurt(w, victim))
+			extra := time.Duration(0)
+			if leads {
+				extra = electWithin
+			}
+			var fresh rest.Server
+			var first, second took
+			boot := func() { fresh = g.boot() }
+			remove := func() { g.delete(old) }
+			if bootFirst {
+				first = g.measured("boot", bootWithin+extra, boot)
+				second = g.measured("delete", deleteWithin, remove)
+			} else {
+				first = g.measured("delete", deleteWithin+extra, remove)
+				second = g.measured("boot", bootWithin, boot)
+			}
+			g.delete(fresh)
+			require.NoError(t, mend(w, victim))
+			victim.Ready()
+			plain = max(plain, g.plain())
+			return errors.Join(first.judge(t, plain), second.judge(t, plain))
+		})
 	}
 }
 
-// measureTimeout is how long something may take that is measured.
-const measureTimeout = 60 * time.Second
+// plain returns how long a boot and a delete take without a fault.
+func (g *gateways) plain() time.Duration {
+	g.Helper()
+	began := time.Now()
+	g.delete(g.boot())
+	return time.Since(began)
+}
 
-// within measures how long something takes.
-func (g *gateways) within(what string, most time.Duration, f func()) time.Duration {
+// took is how long something took, and was promised to take.
+type took struct {
+	what             string
+	promised, really time.Duration
+}
+
+// measured measures how long something takes.
+func (g *gateways) measured(what string, promised time.Duration, f func()) took {
 	g.Helper()
 	began := time.Now()
 	f()
-	took := time.Since(began)
-	g.Logf("%s: %s, promised within %s", what, took.Round(time.Millisecond), most)
-	assert.Less(g, took, most*busyFactor, what)
-	return took
+	return took{what, promised, time.Since(began)}
+}
+
+// judge returns an error if something took longer than it may where other steps take so long.
+func (k took) judge(t *testing.T, plain time.Duration) error {
+	t.Helper()
+	t.Logf("%s: %s, promised within %s; without a fault %s", k.what, k.really.Round(time.Millisecond), k.promised, plain.Round(time.Millisecond))
+	if most := k.promised + plainFactor*plain; k.really > most {
+		return fmt.Errorf("%s: %s, at most %s", k.what, k.really, most)
+	}
+	return nil
 }
 
 // prefer makes a node of west the gateway that the root uses, and returns it: the
@@ -109,13 +135,13 @@ func (g *gateways) prefer(leads bool) *lab.NodeProc {
 			require.NoError(g, g.w.Cut(g.root.Nodes[0].Machine, n.Machine))
 		}
 	}
-	g.delete(g.boot(measureTimeout))
+	g.delete(g.boot())
 	require.NoError(g, g.w.Heal())
 	return victim
 }
 
 // boot boots one instance through the root and waits until it runs.
-func (g *gateways) boot(d time.Duration) rest.Server {
+func (g *gateways) boot() rest.Server {
 	g.Helper()
 	g.boots++
 	id, one := fmt.Sprintf("r-%d", g.boots), 1
@@ -123,7 +149,7 @@ func (g *gateways) boot(d time.Duration) rest.Server {
 	_, err := c.Boot(g.Context(), rest.ServerCreate{Name: "web", FlavorRef: "unit", MinCount: &one, MaxCount: &one, Reservation: id}, "")
 	require.NoError(g, err)
 	var s rest.Server
-	lab.Within(g.T, d, "the instance runs", func(ctx context.Context) error {
+	await.Until(g.T, "the instance runs", func(ctx context.Context) error {
 		b, err := c.Reservation(ctx, api.ReservationID(id), time.Second)
 		if err != nil || b.State == api.BootFailed {
 			return lab.OrElse(err, "it failed: %s", b.Reason)
@@ -143,7 +169,7 @@ func (g *gateways) delete(s rest.Server) {
 	g.Helper()
 	c := g.root.Nodes[0].Client(g.token)
 	require.NoError(g, c.DeleteServer(g.Context(), s.ID))
-	lab.Within(g.T, measureTimeout, "the instance is gone", func(ctx context.Context) error {
+	await.Until(g.T, "the instance is gone", func(ctx context.Context) error {
 		now, err := c.Server(ctx, s.ID)
 		if api.CodeOf(err) == api.CodeNotFound || (err == nil && now.Status == api.StatusDeleted) {
 			return nil

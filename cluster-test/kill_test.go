@@ -17,6 +17,8 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
+	"berth/internal/dice"
 )
 
 // killer boots over two zones of three nodes each while it kills them.
@@ -33,8 +35,7 @@ type killer struct {
 const killCount = 24
 
 func TestKillLeaderDuringBoot(t *testing.T) {
-	w := lab.New(t, lab.Options{Seed: *seedFlag})
-	t.Logf("moments of -seed %d", w.Seed)
+	w := lab.New(t, lab.Options{Quick: true})
 	k := &killer{
 		t: t, w: w, root: w.Zone("root", 3), west: w.Zone("west", 3),
 		dice: rand.New(rand.NewPCG(w.Seed, 0)), kept: map[string]api.BootState{},
@@ -45,14 +46,20 @@ func TestKillLeaderDuringBoot(t *testing.T) {
 	k.west.FakeAgent("fake", 4, 12*unitMB)
 	k.token = k.root.MemberToken("web", api.RoleMember)
 
-	for n := range *roundsFlag {
-		k.round(fmt.Sprintf("r-root-%d", n), func() []*lab.NodeProc { return []*lab.NodeProc{k.root.Leader()} })
+	type victims func() []*lab.NodeProc
+	rounds := []victims{
+		func() []*lab.NodeProc { return []*lab.NodeProc{k.root.Leader(), k.west.Leader()} },
+		func() []*lab.NodeProc { return k.root.Running() },
 	}
-	for n := range (*roundsFlag + 1) / 3 {
-		k.round(fmt.Sprintf("r-west-%d", n), func() []*lab.NodeProc { return []*lab.NodeProc{k.west.Leader()} })
+	for range *roundsFlag {
+		rounds = append(rounds, func() []*lab.NodeProc { return []*lab.NodeProc{k.root.Leader()} })
 	}
-	k.round("r-both", func() []*lab.NodeProc { return []*lab.NodeProc{k.root.Leader(), k.west.Leader()} })
-	k.round("r-all", func() []*lab.NodeProc { return k.root.Running() })
+	for range (*roundsFlag + 1) / 3 {
+		rounds = append(rounds, func() []*lab.NodeProc { return []*lab.NodeProc{k.west.Leader()} })
+	}
+	for n, choose := range dice.Part(t, rounds, 2) {
+		k.round(fmt.Sprintf("r-%d", n), choose)
+	}
 
 	k.release()
 	assert.Empty(t, k.root.Usage())
@@ -88,7 +95,7 @@ func (k *killer) round(id string, choose func() []*lab.NodeProc) {
 	}
 	require.NoError(t, <-sent, "%s: some node must have recorded it", id)
 
-	b := k.root.Outcome(k.token, api.ReservationID(id), lab.SettleTimeout)
+	b := k.root.Outcome(k.token, api.ReservationID(id))
 	switch b.State {
 	case api.BootActive:
 		assert.Equal(t, killCount, b.Instances[api.StatusActive], "%s: all or nothing", id)
@@ -138,7 +145,7 @@ func (k *killer) remembered() {
 	k.t.Helper()
 	for _, n := range k.root.Nodes {
 		c := n.Client(k.token)
-		lab.Within(k.t, lab.SettleTimeout, string(n.ID)+" remembers", func(ctx context.Context) error {
+		await.Until(k.t, string(n.ID)+" remembers", func(ctx context.Context) error {
 			for id, want := range k.kept {
 				b, err := c.Reservation(ctx, api.ReservationID(id), 0)
 				if err != nil || b.State != want {

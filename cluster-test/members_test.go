@@ -13,6 +13,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
 
 // voters returns the ids of the nodes that vote, as one node sees it.
@@ -33,7 +34,7 @@ func seeVoters(t *testing.T, z *lab.Zone, want ...string) {
 	t.Helper()
 	for _, id := range want {
 		n := z.Node(api.NodeID(id))
-		lab.Within(t, lab.SettleTimeout, id+" sees who votes", func(ctx context.Context) error {
+		await.Until(t, id+" sees who votes", func(ctx context.Context) error {
 			got, err := voters(ctx, n)
 			if err == nil && slices.Equal(got, want) {
 				return nil
@@ -56,6 +57,7 @@ func TestMembers(t *testing.T) {
 	z := w.Zone("solo", 1)
 	t.Log("a node that has just started takes calls, and answers when it leads")
 	z.Nodes[0].Kill()
+	z.Nodes[0].BePatient()
 	z.Nodes[0].Start()
 	z.MemberToken("early", api.RoleReader)
 	z.Flavor("unit", unitMB)
@@ -86,7 +88,7 @@ func TestMembers(t *testing.T) {
 	t.Log("the leadership goes where it is told")
 	next := followers(t, z)[0]
 	z.CLI("operator", "transfer", string(next.ID))
-	lab.Within(t, lab.SettleTimeout, "the leadership moves", func(context.Context) error {
+	await.Until(t, "the leadership moves", func(context.Context) error {
 		if now := z.Leader(); now != next {
 			return lab.OrElse(nil, "%s leads", now.ID)
 		}
@@ -99,7 +101,7 @@ func TestMembers(t *testing.T) {
 	boot := func(id string) {
 		_, err := z.Admin().Boot(t.Context(), rest.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: id}, "")
 		require.NoError(t, err)
-		require.Equal(t, api.BootActive, z.Outcome(z.Token, api.ReservationID(id), lab.SettleTimeout).State)
+		require.Equal(t, api.BootActive, z.Outcome(z.Token, api.ReservationID(id)).State)
 	}
 	boot("r-before")
 	z.CLI("operator", "snapshot", "save", file)
@@ -107,7 +109,7 @@ func TestMembers(t *testing.T) {
 	z.Flavor("late", 1)
 	z.CLI("operator", "snapshot", "restore", file, "--yes")
 	for _, n := range z.Nodes {
-		lab.Within(t, lab.SettleTimeout, string(n.ID)+" has the state of the snapshot", func(ctx context.Context) error {
+		await.Until(t, string(n.ID)+" has the state of the snapshot", func(ctx context.Context) error {
 			c := n.Client(z.Token)
 			_, late := c.Flavor(ctx, "late")
 			_, after := c.Reservation(ctx, "r-after", 0)
@@ -132,7 +134,7 @@ func TestMembers(t *testing.T) {
 	require.True(t, gone.Running(), "it still runs, and must not disturb")
 	z.Forget(gone)
 	z.Flavor("without", 1)
-	require.NoError(t, gone.Stop(lab.StartTimeout))
+	require.NoError(t, gone.Stop())
 	z.Join("node-4")
 	seeVoters(t, z, append(rest, "node-4")...)
 
@@ -140,7 +142,7 @@ func TestMembers(t *testing.T) {
 	old := z.Leader()
 	_, err := z.TryCLI(old, "operator", "remove", string(old.ID), "--yes")
 	require.NoError(t, err)
-	require.NoError(t, old.Stop(lab.StartTimeout))
+	require.NoError(t, old.Stop())
 	z.Forget(old)
 	z.Leader()
 	left := []string{string(z.Nodes[0].ID), string(z.Nodes[1].ID)}
@@ -167,7 +169,7 @@ func seeAddresses(t *testing.T, z *lab.Zone) {
 		want = append(want, n.At.API)
 	}
 	slices.Sort(want)
-	lab.Within(t, lab.SettleTimeout, "newcomers are sent to the nodes there are", func(ctx context.Context) error {
+	await.Until(t, "newcomers are sent to the nodes there are", func(ctx context.Context) error {
 		token, err := z.Admin().CreateJoinToken(ctx, rest.JoinTokenSpec{Kind: api.JoinAgent, Name: "x"})
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package clustertest
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"testing"
@@ -16,11 +15,12 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
+	"berth/internal/dice"
 )
 
 // What happens to a zone whose power is cut.
 const (
-	powerRounds  = 5  // cuts of all nodes
 	powerClients = 4  // that boot until the cut
 	powerBoots   = 20 // that are acknowledged before a cut, at least
 )
@@ -39,15 +39,15 @@ type outage struct {
 func TestPowerCutOfAllNodes(t *testing.T) {
 	t.Parallel()
 	lab.Need(t)
-	w := lab.New(t, lab.Options{Machines: lab.Namespaces, Seed: *seedFlag})
-	dice := rand.New(rand.NewPCG(w.Seed, 0))
+	w := lab.New(t, lab.Options{Machines: lab.Namespaces})
+	draws := dice.Rand(t)
 	o := &outage{t: t, zone: w.Zone("solo", 3)}
 	w.Allow(o.dark)
 	o.zone.Flavor("unit", unitMB)
 	o.zone.FakeAgent("fake", 4, 1000*unitMB)
 	o.sync()
-	for n := range powerRounds {
-		o.round(n, powerBoots+dice.IntN(powerBoots))
+	for _, n := range dice.Part(t, []int{1, 2, 3, 4, 5}, 2) {
+		o.round(n, powerBoots+draws.IntN(powerBoots))
 	}
 	w.Audit()
 }
@@ -76,7 +76,7 @@ func (o *outage) round(n, boots int) {
 	for c := range powerClients {
 		clients.Go(func() { o.boot(ctx, fmt.Sprintf("r-%d-%d", n, c)) })
 	}
-	lab.Within(t, lab.SettleTimeout, "boots are acknowledged", func(context.Context) error {
+	await.Until(t, "boots are acknowledged", func(context.Context) error {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if now := len(o.acked) - before; now < boots {
@@ -97,7 +97,7 @@ func (o *outage) round(n, boots int) {
 	for _, node := range o.zone.Nodes {
 		node.Ready()
 	}
-	t.Logf("cut %d: %d boots acknowledged before it, %d in all", n+1, len(o.acked)-before, len(o.acked))
+	t.Logf("cut %d: %d boots acknowledged before it, %d in all", n, len(o.acked)-before, len(o.acked))
 	o.remembered()
 }
 

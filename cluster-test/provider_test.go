@@ -32,7 +32,7 @@ const (
 // it, nothing may be claimed beyond what there is, and what is in use at the end
 // must be what they hold.
 func TestWriters(t *testing.T) {
-	w := lab.New(t, lab.Options{Seed: *seedFlag})
+	w := lab.New(t, lab.Options{})
 	z := w.Zone("root", 3)
 	began := time.Now()
 	rec := check.NewRecorder(func() int64 { return int64(time.Since(began)) }, nil)

@@ -26,7 +26,7 @@ func TestRecovery(t *testing.T) {
 		count := 2
 		_, err := top.Admin().Boot(t.Context(), rest.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: id}, "")
 		require.NoError(t, err)
-		b := top.Outcome(top.Token, api.ReservationID(id), lab.SettleTimeout)
+		b := top.Outcome(top.Token, api.ReservationID(id))
 		require.Equal(t, api.BootActive, b.State, "%+v", b)
 	}
 	boot("r-before")
@@ -39,7 +39,7 @@ func TestRecovery(t *testing.T) {
 	}
 	_, err := kid.TryCLI(leader, "operator", "recover", "--dir", leader.Dir, "--yes")
 	require.Error(t, err, "it runs")
-	require.NoError(t, leader.Stop(lab.StartTimeout))
+	require.NoError(t, leader.Stop())
 	out, err := kid.TryCLI(leader, "operator", "recover", "--dir", leader.Dir, "--yes", "-o", "json")
 	require.NoError(t, err)
 	for _, n := range lost {

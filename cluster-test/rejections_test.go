@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -21,6 +20,8 @@ import (
 	"berth/api/rest"
 	"berth/cluster-test/lab"
 	"berth/identity"
+	"berth/internal/await"
+	"berth/internal/dice"
 )
 
 // joinAddresses returns where a join token sends its bearer.
@@ -47,7 +48,7 @@ func TestRejections(t *testing.T) {
 	count := 4
 	_, err := z.Admin().Boot(t.Context(), rest.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: "r-x"}, "")
 	require.NoError(t, err)
-	require.Equal(t, api.BootActive, z.Outcome(z.Token, "r-x", lab.SettleTimeout).State)
+	require.Equal(t, api.BootActive, z.Outcome(z.Token, "r-x").State)
 	w.Audit()
 }
 
@@ -148,7 +149,7 @@ func rejectCertificates(t *testing.T, n *lab.NodeProc, a *lab.AgentProc, strange
 		{"an agent with an unknown protocol", n.At.Agent, "berth-else/1", agent, false},
 		{"a node without a protocol", n.At.Node, "", node, false},
 	} {
-		err := admitted(t, c.at, c.alpn, c.show)
+		err := admitted(t, c.at, c.alpn, c.show, c.admits)
 		if c.admits {
 			require.NoError(t, err, c.what)
 		} else {
@@ -160,8 +161,9 @@ func rejectCertificates(t *testing.T, n *lab.NodeProc, a *lab.AgentProc, strange
 
 // admitted dials a listener and returns why it did not let the caller in. What a
 // server thinks of a certificate shows at the first read: an HTTP listener answers
-// a request, and the others wait for more.
-func admitted(t *testing.T, addr, alpn string, show *identity.Credentials) error {
+// a request, and the others wait for more. Of one that is wanted, a moment of silence is enough; one that is
+// not must be told, however long that takes.
+func admitted(t *testing.T, addr, alpn string, show *identity.Credentials, wanted bool) error {
 	t.Helper()
 	conf := &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true} //nolint:gosec // who we are is tested, not who they are
 	if alpn != "" {
@@ -170,27 +172,27 @@ func admitted(t *testing.T, addr, alpn string, show *identity.Credentials) error
 	if show != nil {
 		conf.Certificates = []tls.Certificate{show.Cert}
 	}
-	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: lab.StartTimeout}, Config: conf}
+	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: await.Limit}, Config: conf}
 	conn, err := d.DialContext(t.Context(), "tcp", addr)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // nothing more to learn
-	patience := lab.StartTimeout
-	if alpn != api.ALPNHTTP && alpn != api.ALPNEnrol {
+	asks, patience := alpn == api.ALPNHTTP || alpn == api.ALPNEnrol, await.Limit
+	if !asks && wanted {
 		patience = 500 * time.Millisecond // no answer is to be expected, but an alert would be
 	}
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
-	if patience == lab.StartTimeout {
+	if asks {
 		if _, err := io.WriteString(conn, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			return err
 		}
 	}
 	got := make([]byte, 5)
 	_, err = io.ReadFull(conn, got)
-	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && patience != lab.StartTimeout {
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && !asks {
 		return nil // it waits for us
 	}
 	if err == nil && string(got) != "HTTP/" {
@@ -229,10 +231,10 @@ func ptr[T any](v T) *T { return &v }
 // nothing, and expects the node to serve on meanwhile.
 func shrugOff(t *testing.T, n *lab.NodeProc) {
 	t.Helper()
-	dice := rand.New(rand.NewPCG(1, 2))
+	draws := dice.Rand(t)
 	var silent []net.Conn
 	dial := func(addr string) net.Conn {
-		d := net.Dialer{Timeout: lab.StartTimeout}
+		d := net.Dialer{Timeout: await.Limit}
 		conn, err := d.DialContext(t.Context(), "tcp", addr)
 		require.NoError(t, err)
 		return conn
@@ -241,9 +243,9 @@ func shrugOff(t *testing.T, n *lab.NodeProc) {
 		for i := range 20 {
 			silent = append(silent, dial(addr))
 			conn := dial(addr)
-			b := make([]byte, dice.IntN(4096)+1)
+			b := make([]byte, draws.IntN(4096)+1)
 			for j := range b {
-				b[j] = byte(dice.Uint32())
+				b[j] = byte(draws.Uint32())
 			}
 			switch i % 4 {
 			case 1:
@@ -257,7 +259,7 @@ func shrugOff(t *testing.T, n *lab.NodeProc) {
 			_ = conn.Close()
 		}
 	}
-	lab.Within(t, lab.StartTimeout, "the zone goes on", func(ctx context.Context) error {
+	await.Until(t, "the zone goes on", func(ctx context.Context) error {
 		_, err := n.Client(n.Zone.Token).CreateFlavor(ctx, rest.FlavorSpec{Name: "beside-garbage", RAM: new(int64(1))})
 		return err
 	})

@@ -14,6 +14,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
 
 // TestReturnFromABackup: a child zone loses the disk of its only node. It comes back from a backup, its parent does not use it
@@ -31,7 +32,7 @@ func TestReturnFromABackup(t *testing.T) {
 		count := 2
 		_, err := top.Admin().Boot(t.Context(), rest.ServerCreate{Name: "x", FlavorRef: "unit", MaxCount: &count, Reservation: id}, "")
 		require.NoError(t, err)
-		require.Equal(t, api.BootActive, top.Outcome(top.Token, api.ReservationID(id), lab.SettleTimeout).State)
+		require.Equal(t, api.BootActive, top.Outcome(top.Token, api.ReservationID(id)).State)
 	}
 	boot("r-kept")
 	boot("r-ended")
@@ -48,7 +49,7 @@ func TestReturnFromABackup(t *testing.T) {
 	n.Kill()
 	kid.BringBack(n, file, kek, "node-back")
 	seeVoters(t, kid, "node-back")
-	lab.Within(t, lab.SettleTimeout, "the agent goes on", func(context.Context) error {
+	await.Until(t, "the agent goes on", func(context.Context) error {
 		for _, h := range kid.Hosts() {
 			if h.State != api.HostUp {
 				return errors.New(string(h.State))
@@ -65,7 +66,7 @@ func TestReturnFromABackup(t *testing.T) {
 	require.NoError(t, err, out)
 	_, err = top.TryCLI(top.Nodes[0], "zone", "relink", "kid", "--yes")
 	require.ErrorContains(t, err, "nothing to confirm")
-	lab.Within(t, lab.SettleTimeout, "what was forgotten is gone, and what ended ends", func(context.Context) error {
+	await.Until(t, "what was forgotten is gone, and what ended ends", func(context.Context) error {
 		for _, s := range kid.Servers() {
 			if s.Status != api.StatusDeleted && s.Reservation != "r-kept" {
 				return errors.New("kid still has " + string(s.ID) + " of " + string(s.Reservation))

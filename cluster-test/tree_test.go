@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +13,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 	"berth/internal/sysinfo"
 )
 
@@ -92,7 +92,7 @@ func TestTreeOfRealProcesses(t *testing.T) {
 
 	tr.root.ReleaseAll(token, "r-tree")
 	assert.Empty(t, machine.Instances(), "the processes have ended")
-	lab.Within(t, lab.SettleTimeout, "all room is free again", func(context.Context) error {
+	await.Until(t, "all room is free again", func(context.Context) error {
 		if now := free(); !slices.Equal(now, empty) {
 			return lab.OrElse(nil, "free %v, was %v", now, empty)
 		}
@@ -111,7 +111,7 @@ func (tr tree) boot(t *testing.T, token, id string, count int, want api.BootStat
 		return err
 	})
 	require.NoError(t, err)
-	b := tr.root.Outcome(token, api.ReservationID(id), 60*time.Second)
+	b := tr.root.Outcome(token, api.ReservationID(id))
 	require.Equal(t, want, b.State, "%s: %s; %v", id, b.Reason, b.Instances)
 	return b
 }
@@ -122,7 +122,7 @@ func (tr tree) assertReads(t *testing.T, token string, machine *lab.AgentProc) {
 	t.Helper()
 	id := machine.Instances()[0].ID
 	for _, n := range tr.root.Nodes { // whichever is asked
-		lab.Within(t, lab.SettleTimeout, "it has printed", func(ctx context.Context) error {
+		await.Until(t, "it has printed", func(ctx context.Context) error {
 			out, err := n.Client(token).ServerOutput(ctx, api.InstanceID(id), client.OutputQuery{})
 			if err == nil && string(out.Data) == id+"\n" {
 				return nil

@@ -13,10 +13,8 @@ import (
 	"time"
 
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
-
-// biteMax is how long after a disk was mended a process may take to end for it.
-const biteMax = 5 * time.Second
 
 func (n *nemesis) fillDisk(ctx context.Context, h *hit) error {
 	if _, err := n.take(ctx, h, n.anyNode); err != nil {
@@ -106,7 +104,7 @@ func (n *nemesis) hangDisk(ctx context.Context, h *hit) error {
 	if silent == nil && !leads {
 		return nil
 	}
-	return lab.Await(ctx, biteMax, func(context.Context) error { return n.ended(o, began) })
+	return await.Wait(ctx, func(context.Context) error { return n.ended(o, began) })
 }
 
 // ended returns an error unless a node's process has ended for its disk since a
@@ -121,7 +119,7 @@ func (n *nemesis) ended(o *lab.NodeProc, since time.Time) error {
 // rest waits until every node that no fault has answers, and every zone has a
 // leader.
 func (n *nemesis) rest(ctx context.Context) error {
-	return lab.Await(ctx, 2*lab.SettleTimeout, func(ctx context.Context) error {
+	return await.Wait(ctx, func(ctx context.Context) error {
 		for _, z := range n.zones() {
 			free := n.free(z)
 			for _, o := range free {

@@ -19,6 +19,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
 
 // one is a single zone of three nodes with room for many instances, and callers
@@ -35,9 +36,8 @@ type one struct {
 // newOne makes the zone. The fleet's other zones are not there.
 func newOne(t *testing.T, o lab.Options) *one {
 	t.Helper()
-	o.Machines, o.Seed = lab.Best(t), *seedFlag
+	o.Machines, o.Quick = lab.Best(t), true
 	w := lab.New(t, o)
-	t.Logf("seed %d", w.Seed)
 	z := &one{fleet: &fleet{World: w, dice: rngOf(w.Seed)}}
 	z.root = w.Zone("root", 3)
 	z.root.Flavor("unit", unitMB)
@@ -77,7 +77,7 @@ func (z *one) remembers(t *testing.T) int {
 	acked := append([]api.ReservationID(nil), z.acked...)
 	z.mu.Unlock()
 	states := map[api.ReservationID]api.BootState{}
-	lab.Within(t, lab.SettleTimeout, "all boots have an outcome", func(ctx context.Context) error {
+	await.Until(t, "all boots have an outcome", func(ctx context.Context) error {
 		clear(states)
 		var o client.ListOptions
 		for {
@@ -237,7 +237,7 @@ func (z *one) replace(t *testing.T, old *lab.NodeProc, id string) {
 	// An agent learns of new nodes from those that it knows. Replaced faster than it
 	// asks, all of those would be gone.
 	run := api.ReservationID("after-" + id)
-	lab.Within(t, lab.SettleTimeout, "an agent does what the zone says", func(ctx context.Context) error {
+	await.Until(t, "an agent does what the zone says", func(ctx context.Context) error {
 		if err := z.boot(ctx, run, 1); err != nil {
 			return err
 		}

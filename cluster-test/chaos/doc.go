@@ -7,7 +7,7 @@
 //	go test -tags chaos ./cluster-test/chaos -v               # about eight minutes
 //	go test -tags chaos ./cluster-test/chaos -v -scale 7      # an hour
 //	go test -tags chaos ./cluster-test/chaos -v -run Power    # one campaign
-//	go test -tags chaos ./cluster-test/chaos -v -seed 7       # the same draws again
+//	BERTH_SEED=7 go test -tags chaos ./cluster-test/chaos -v  # the same draws again
 //	go test -tags chaos ./cluster-test/chaos -v -run Preemptibles -preempt 10m
 //
 // A campaign that did too little fails like one that found something: see gates.

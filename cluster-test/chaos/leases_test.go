@@ -20,6 +20,7 @@ import (
 	"berth/api/rest"
 	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 	"berth/raftstore/state"
 )
 
@@ -114,7 +115,7 @@ func (m *tenants) keep(t *testing.T) map[string]api.LeaseID {
 			slots = leaseRoom + 1
 		}
 		lease := slotsOf("secret-lease-of-"+z.Name, slots, minute(24*60), minute(25*60))
-		lab.Within(t, lab.SettleTimeout, "there is room in "+z.Name, func(ctx context.Context) error { // it hears from below
+		await.Until(t, "there is room in "+z.Name, func(ctx context.Context) error { // it hears from below
 			return do(ctx, z, func(ctx context.Context, c *client.Client) error {
 				l, err := c.CreateLease(ctx, lease, "kept")
 				out[z.Name] = l.ID
@@ -275,7 +276,7 @@ func (m *tenants) sleep(t *testing.T) (before, after api.LeaseID, window api.Win
 	t.Helper()
 	// Leases of the next minutes may have all room, and one that waits for others that are
 	// undecided is refused after half a minute only.
-	lab.Within(t, 4*lab.SettleTimeout, "the room of the next minutes is free", func(ctx context.Context) error {
+	await.Until(t, "the room of the next minutes is free", func(ctx context.Context) error {
 		m.endLast(ctx, before)
 		if before == "" || api.InstantOf(time.Now()).Add(sleepMargin) > window.Start {
 			window = api.Window{Start: minute(1), End: minute(2)}
@@ -309,7 +310,7 @@ func (m *tenants) sleep(t *testing.T) (before, after api.LeaseID, window api.Win
 	for err := range errs {
 		require.NoError(t, err)
 	}
-	lab.Within(t, 2*lab.SettleTimeout, "the next lease is active", func(ctx context.Context) error {
+	await.Until(t, "the next lease is active", func(ctx context.Context) error {
 		return do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
 			l, err := c.Linearizable().Lease(ctx, after)
 			if err == nil && l.Status != api.LeaseActive {
@@ -325,7 +326,7 @@ func (m *tenants) sleep(t *testing.T) (before, after api.LeaseID, window api.Win
 // finish ends all leases but those that are kept, and waits until nothing is left of them.
 func (m *tenants) finish(t *testing.T, kept map[string]api.LeaseID) {
 	t.Helper()
-	lab.Within(t, 3*lab.SettleTimeout, "all leases are gone", func(ctx context.Context) error {
+	await.Until(t, "all leases are gone", func(ctx context.Context) error {
 		return do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
 			all, err := c.Linearizable().Leases(ctx)
 			if err != nil {
@@ -347,7 +348,7 @@ func (m *tenants) finish(t *testing.T, kept map[string]api.LeaseID) {
 		})
 	})
 	for _, z := range m.zones() {
-		lab.Within(t, 2*lab.SettleTimeout, "nothing is used any more in "+z.Name, func(ctx context.Context) error {
+		await.Until(t, "nothing is used any more in "+z.Name, func(ctx context.Context) error {
 			return do(ctx, z, func(ctx context.Context, c *client.Client) error {
 				hosts, err := c.Linearizable().Hosts(ctx, client.ListOptions{})
 				for _, h := range hosts.Items {

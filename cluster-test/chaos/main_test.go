@@ -20,7 +20,6 @@ import (
 )
 
 var (
-	seedFlag   = flag.Uint64("seed", 0, "what the draws begin with; 0 takes one from the clock")
 	scaleFlag  = flag.Float64("scale", 1, "how much of everything: 1 is make chaos, 7 is make soak")
 	gatesFlag  = flag.String("gates", "", "file to which the gates of a whole run are added, a line for each")
 	ledgerFlag = flag.String("ledger", "", "file to which a line with what was done is added")

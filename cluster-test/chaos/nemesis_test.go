@@ -16,6 +16,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
 
 // nemesis breaks a federation of three nodes in each zone and mends it again: half
@@ -139,7 +140,7 @@ func (n *nemesis) inject(ctx context.Context, f fault) (*hit, error) {
 
 // ready waits until nodes answer and know a leader.
 func (n *nemesis) ready(ctx context.Context, nodes []*lab.NodeProc) error {
-	return lab.Await(ctx, 2*lab.SettleTimeout, func(ctx context.Context) error {
+	return await.Wait(ctx, func(ctx context.Context) error {
 		for _, o := range nodes {
 			if err := o.AskReady(ctx); err != nil {
 				return err
@@ -189,7 +190,7 @@ func (n *nemesis) claim(h *hit, nodes []*lab.NodeProc) error {
 // choose wants. It returns the others that are free.
 func (n *nemesis) take(ctx context.Context, h *hit, choose func(leader *lab.NodeProc, others []*lab.NodeProc) []*lab.NodeProc) ([]*lab.NodeProc, error) {
 	var rest []*lab.NodeProc
-	err := lab.Await(ctx, 2*lab.SettleTimeout, func(ctx context.Context) error {
+	err := await.Wait(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
 		z := n.zone()
@@ -321,7 +322,7 @@ func (n *nemesis) restart(ctx context.Context, h *hit) error {
 	if _, err := n.take(ctx, h, n.anyNode); err != nil {
 		return err
 	}
-	if err := h.nodes[0].Stop(lab.StartTimeout); err != nil {
+	if err := h.nodes[0].Stop(); err != nil {
 		return err
 	}
 	return h.nodes[0].Up(ctx)
@@ -464,12 +465,8 @@ func (n *nemesis) cutAgent(ctx context.Context, _ *hit) error {
 	return n.cut(ctx, []*lab.Machine{n.agent.Machine}, machines(n.west.Nodes...), true, 11*time.Second, 13*time.Second)
 }
 
-// slowBytes is what a slow machine may send in a second, and slowMax how long it may have nothing
-// to send.
-const (
-	slowBytes = 64 << 10
-	slowMax   = 3 * maintenanceMax
-)
+// slowBytes is what a slow machine may send in a second.
+const slowBytes = 64 << 10
 
 func (n *nemesis) slow(ctx context.Context, h *hit) error {
 	if _, err := n.take(ctx, h, theLeader); err != nil {
@@ -481,7 +478,7 @@ func (n *nemesis) slow(ctx context.Context, h *hit) error {
 		return err
 	}
 	n.hold(ctx, time.Second, 3*time.Second)
-	err := lab.Await(ctx, slowMax, func(ctx context.Context) error { // a child in maintenance has little to send
+	err := await.Wait(ctx, func(ctx context.Context) error { // a child in maintenance has little to send
 		waited, err := n.Delayed(o.Machine)
 		if err == nil && waited == 0 {
 			var leads bool

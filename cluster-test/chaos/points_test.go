@@ -21,6 +21,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/raftstore"
 	"berth/raftstore/state"
@@ -252,8 +253,7 @@ func underWay(s *state.State) []string {
 func (p *points) round(n int, at where) {
 	t := p.t
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
+	ctx := t.Context()
 	zone := p.zones()[map[string]int{"root": 0, "west": 1, "edge": 2}[at.zone]]
 	node := zone.Nodes[0]
 	var ids []api.ReservationID
@@ -282,10 +282,13 @@ func (p *points) round(n int, at where) {
 		ids = append(ids, id)
 		lab.Pass(ctx, repeatEvery)
 	}
-	if got := p.deaths(node.Name); got != before+due {
+	await.Until(t, fmt.Sprintf("round %d: %s of %s is reached", n, at.point, at.zone), func(ctx context.Context) error {
+		if p.deaths(node.Name) == before+due {
+			return nil
+		}
 		hits, err := node.Points(ctx)
-		require.Equal(t, before+due, got, "round %d: %s of %s was not reached: %v, %v", n, at.point, at.zone, hits, err)
-	}
+		return lab.OrElse(err, "points: %v", hits)
+	})
 	cut := p.took()
 	sums.cut(at.point, cut)
 	ends := p.settle(ctx, at, ids)
@@ -374,7 +377,7 @@ func (p *points) drain(ctx context.Context, z *lab.Zone) {
 		return err
 	}))
 	before := int(from.Used[api.MemoryMB] / unitMB)
-	lab.Within(p.t, 2*lab.SettleTimeout, "the host is empty", func(ctx context.Context) error {
+	await.Until(p.t, "the host is empty", func(ctx context.Context) error {
 		var now rest.Host
 		err := z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) (err error) {
 			now, err = c.Host(ctx, string(from.ID))
@@ -448,8 +451,7 @@ func (p *points) settle(ctx context.Context, at where, ids []api.ReservationID) 
 // clear gives everything back.
 func (p *points) clear() {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 3*time.Minute)
-	defer cancel()
+	ctx := p.t.Context()
 	for _, id := range p.live {
 		require.NoError(p.t, p.release(ctx, id))
 	}

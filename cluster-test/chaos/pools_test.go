@@ -15,6 +15,7 @@ import (
 	"berth/api/rest"
 	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
 
 // licence is a class that no host has: a pool that all hosts of a zone share has it.
@@ -40,8 +41,6 @@ const (
 	// each waits between two calls. A search for an order grows with both.
 	keepersPer = 3
 	keeperRest = 400 * time.Millisecond
-
-	settleMax = time.Minute // of finding out what came of a call without an answer
 )
 
 // commons is the aggregate of all hosts of a zone, whatever the zone.
@@ -93,7 +92,7 @@ func (f *fleet) share(t *testing.T) {
 // leader at any time. The calls must be ones that may be made again.
 func ensure(t *testing.T, z *lab.Zone, what string, calls func(ctx context.Context, c *client.Client) error) {
 	t.Helper()
-	lab.Within(t, lab.SettleTimeout, what+" in "+z.Name, func(ctx context.Context) error { return z.Do(ctx, z.Token, calls) })
+	await.Until(t, what+" in "+z.Name, func(ctx context.Context) error { return z.Do(ctx, z.Token, calls) })
 }
 
 // newProvider makes a provider.
@@ -250,7 +249,7 @@ func (k *keeper) claim(ctx context.Context) {
 // claim can never be granted after that.
 func (k *keeper) settle(ctx context.Context, s seats) check.Outcome {
 	outcome := check.Unknown
-	_ = lab.Await(context.WithoutCancel(ctx), settleMax, func(ctx context.Context) error { // else it stays unknown
+	_ = await.Wait(context.WithoutCancel(ctx), func(ctx context.Context) error { // else it stays unknown
 		var held client.Allocations
 		err := k.z.Do(ctx, k.z.Token, func(ctx context.Context, c *client.Client) (err error) {
 			held, err = c.Linearizable().Allocations(ctx, s.id)

@@ -23,6 +23,7 @@ import (
 	"berth/api/rest"
 	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 	"berth/internal/sysinfo"
 	"berth/raftstore"
 	"berth/raftstore/command"
@@ -35,9 +36,8 @@ var preemptFlag = flag.Duration("preempt", 40*time.Second, "how long preemptible
 const (
 	preemptRoom   = 8 // instances on each host
 	preemptGrace  = 3 * time.Second
-	preemptBoots  = 2 // clients that boot preemptible instances
-	preemptLeases = 3 // clients that lease
-	leaseWait     = 90 * time.Second
+	preemptBoots  = 2                // clients that boot preemptible instances
+	preemptLeases = 3                // clients that lease
 	faultsFor     = 70 * time.Second // then a host is lost
 	// lostFor is how long one host is cut off: its room is given up meanwhile.
 	lostFor = 45 * time.Second
@@ -65,8 +65,7 @@ type evictors struct {
 // in room that a lease had, and no lease waits for ever.
 func TestPreemptibles(t *testing.T) {
 	t.Parallel()
-	w := lab.New(t, lab.Options{Machines: lab.Best(t), Seed: *seedFlag, Env: []string{"BERTH_COMPACT=300:1000000"}})
-	t.Logf("seed %d", w.Seed)
+	w := lab.New(t, lab.Options{Machines: lab.Best(t), Quick: true, Env: []string{"BERTH_COMPACT=300:1000000"}})
 	w.MayMove()
 	m := &evictors{fleet: &fleet{World: w, dice: rngOf(w.Seed)}, count: map[string]int{}}
 	m.root = w.Zone("root", 3)
@@ -205,7 +204,7 @@ func (m *evictors) lease(ctx context.Context, name string, dice *rand.Rand) {
 		return
 	}
 	began := time.Now()
-	err = lab.Await(ctx, time.Until(minute(from).Time())+leaseWait, func(ctx context.Context) error {
+	err = await.Wait(ctx, func(ctx context.Context) error {
 		return do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
 			now, err := c.Lease(ctx, l.ID)
 			if err == nil && now.Status != api.LeaseActive {
@@ -240,7 +239,7 @@ func (m *evictors) releaseAs(ctx context.Context, id api.ReservationID) error {
 // clear ends all leases and boots, and waits until nothing is left of them.
 func (m *evictors) clear(t *testing.T) {
 	t.Helper()
-	lab.Within(t, 3*lab.SettleTimeout, "everything is gone", func(ctx context.Context) error {
+	await.Until(t, "everything is gone", func(ctx context.Context) error {
 		left := 0
 		err := do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
 			leases, err := c.Linearizable().Leases(ctx)

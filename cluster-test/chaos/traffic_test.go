@@ -23,6 +23,7 @@ import (
 	"berth/api/rest"
 	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
 
 // Sizes of the traffic.
@@ -33,7 +34,6 @@ const (
 	liveMax       = 2   // reservations that one client keeps
 	bootMax       = 4   // instances of one boot
 	callMax       = 8 * time.Second
-	quietMax      = 2 * time.Minute // without faults, for operations that are missing
 	operationsMin = 60_000
 	gatewayMBMin  = 60
 )
@@ -94,13 +94,12 @@ func newTraffic(t *testing.T, f *fleet) *traffic {
 }
 
 // reach lets the clients go on until there are so many operations, and so many bytes
-// have left gateways, or quietMax has passed: a busy machine has fewer while things
-// break.
+// have left gateways: a busy machine has fewer while things break.
 func (tr *traffic) reach(t *testing.T, count int, bytes int64) {
 	t.Helper()
 	began, before := time.Now(), tr.count()
-	_ = lab.Await(t.Context(), quietMax, func(ctx context.Context) error { // too few fail a gate
-		lab.Pass(ctx, time.Second)
+	_ = await.Wait(t.Context(), func(ctx context.Context) error { // too few fail a gate
+		lab.Pass(ctx, lookEvery)
 		n, left := tr.count(), tr.tapped()
 		if n < count || left < bytes+bytes/4 { // files hold a little more than what was sent
 			return fmt.Errorf("%d operations of %d, %d bytes of %d", n, count, left, bytes)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/stretchr/testify/require"
+
+	"berth/internal/await"
 )
 
 // AgentProc is one agent, running or not.
@@ -48,7 +50,7 @@ func (z *Zone) addAgent(name string, hosts int, args ...string) *AgentProc {
 	a.args = append([]string{"agent", "--dir", a.Dir, "--join-file", z.writePrivate(full+".token", token)}, args...)
 	z.Agents = append(z.Agents, a)
 	a.Start()
-	Within(z.T, StartTimeout, "hosts of "+a.Name+" are up", func(context.Context) error {
+	await.Until(z.T, "hosts of "+a.Name+" are up", func(context.Context) error {
 		if !a.Running() {
 			require.Fail(z.T, "the agent has ended", a.Tail(3))
 		}

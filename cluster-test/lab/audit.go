@@ -18,6 +18,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 )
 
 // Usage is the usage of a zone's hosts, by host name.
@@ -140,7 +141,7 @@ func (z *Zone) checkBooks() error {
 func (w *World) Audit() {
 	w.T.Helper()
 	w.Lives()
-	Within(w.T, SettleTimeout, "the books add up", func(context.Context) error {
+	await.Until(w.T, "the books add up", func(context.Context) error {
 		at, err := w.Owners()
 		require.NoError(w.T, err)
 		var errs []error

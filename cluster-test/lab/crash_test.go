@@ -13,12 +13,13 @@ import (
 
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/crash"
 )
 
 func TestCrashPoints(t *testing.T) {
 	t.Parallel()
-	w := New(t, Options{Seed: *seedFlag})
+	w := New(t, Options{})
 	z := w.Zone("solo", 1)
 	z.Flavor("unit", 1)
 	n := z.Nodes[0]
@@ -34,7 +35,7 @@ func TestCrashPoints(t *testing.T) {
 	}
 	ends := func(want int) {
 		t.Helper()
-		Within(t, StartTimeout, "it is back", n.AskReady)
+		await.Until(t, "it is back", n.AskReady)
 		exits := w.Exits()
 		require.Len(t, exits, want)
 		for _, e := range exits {
@@ -62,7 +63,7 @@ func TestCrashPoints(t *testing.T) {
 	n.Start()
 	n.Ready()
 	boot("r-4")
-	Within(t, StartTimeout, "it is back", n.AskReady)
+	await.Until(t, "it is back", n.AskReady)
 	require.Len(t, w.Exits(), 3)
 	boot("r-5") // in the next process
 	require.Len(t, w.Exits(), 3)

@@ -1,23 +1,28 @@
 package lab
 
 import (
+	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"berth/internal/await"
+	"berth/internal/dice"
 )
 
 // machine returns a machine with a disk of its own.
 func machine(t *testing.T, bytes int64) *Machine {
 	t.Helper()
 	Need(t)
-	w := New(t, Options{Machines: Namespaces, DiskBytes: bytes, Seed: *seedFlag})
+	w := New(t, Options{Machines: Namespaces, DiskBytes: bytes})
 	m, err := w.Machine("m")
 	require.NoError(t, err)
 	return m
@@ -73,9 +78,20 @@ func TestFrozenDiskHangsWrites(t *testing.T) {
 	path := filepath.Join(m.Dir, "file")
 	write(t, path, true)
 	require.NoError(t, m.Hang())
-	wrote := make(chan error, 1)
-	go func() { wrote <- os.WriteFile(path, []byte("late"), 0o600) }()
-	Pass(t.Context(), 300*time.Millisecond)
+	wrote, thread := make(chan error, 1), make(chan int, 1)
+	go func() {
+		runtime.LockOSThread()
+		thread <- unix.Gettid()
+		wrote <- os.WriteFile(path, []byte("late"), 0o600)
+	}()
+	stat := fmt.Sprintf("/proc/self/task/%d/stat", <-thread)
+	await.Until(t, "the writer hangs in the kernel", func(context.Context) error {
+		now, err := os.ReadFile(stat)
+		if err == nil && strings.Contains(string(now), ") D ") {
+			return nil
+		}
+		return OrElse(err, "it is %s", now)
+	})
 	select {
 	case err := <-wrote:
 		require.Fail(t, "a write to a disk that hangs must wait", "%v", err)
@@ -102,9 +118,10 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
 	kinds := map[bool]int{}
-	for seed := range uint64(40) {
+	draws := dice.Rand(t)
+	for range 80 { // of 80 tries, both kinds come but once in ten billion runs
 		write(t, path, false)
-		said, err := Damage(path, rand.New(rand.NewPCG(seed, 0)))
+		said, err := Damage(path, draws)
 		require.NoError(t, err)
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -117,7 +134,7 @@ func TestDamage(t *testing.T) {
 	assert.Positive(t, kinds[true], "bits were flipped")
 	assert.Positive(t, kinds[false], "ends were cut off")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	_, err := Damage(path, rand.New(rand.NewPCG(1, 0)))
+	_, err := Damage(path, draws)
 	require.Error(t, err, "nothing to damage")
 }
 

@@ -11,7 +11,8 @@
 // on the test's own goroutine. Every other method is safe for concurrent use, except those
 // that make zones, nodes and agents.
 //
-// A machine is reached at one address. A node there listens at its ordinary ports,
+// A machine is reached at one address. A node in a network namespace listens at its ordinary ports,
 // all of them at that address: 7600 for the API, 7601 for the gateway, 7602 for
-// nodes, 7603 for agents, 7604 for health and metrics. An agent listens nowhere.
+// nodes, 7603 for agents, 7604 for health and metrics. Elsewhere it takes ports that
+// are free, and keeps them. An agent listens nowhere.
 package lab

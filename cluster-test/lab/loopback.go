@@ -11,21 +11,40 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"berth/node"
 )
 
 // Limits of loopback addresses and of the proxy.
 const (
-	addrTries  = 50       // to find an unused address
 	pieceBytes = 16 << 10 // to pass at once
-	hiddenLast = ".2"     // of the address at which a process listens
-	publicLast = ".1"     // of the address at which others reach it
+	looksMax   = 20       // at the list of all sockets: it may lack one that is there while others come and go
+	lookPause  = 5 * time.Millisecond
+	hiddenLast = ".2" // of the address at which a process listens
+	publicLast = ".1" // of the address at which others reach it
 )
 
-// publicPorts are the ports of a node that others use.
-var publicPorts = []string{"7600", "7601", "7602", "7603"}
+// portsOfNode is how many ports a node listens at: those of node.Addresses, in their order here.
+const portsOfNode = 5
+
+// hidden returns where the process of a node on m listens, and public where others reach it: its admin
+// listener is not behind the proxy.
+func (m *Machine) hidden() node.Addresses { return m.addressesAt(hiddenAddr(m.Addr)) }
+
+func (m *Machine) public() node.Addresses {
+	a := m.addressesAt(m.Addr)
+	a.Admin = m.hidden().Admin
+	return a
+}
+
+func (m *Machine) addressesAt(host string) node.Addresses {
+	at := func(i int) string { return net.JoinHostPort(host, m.ports[i]) }
+	return node.Addresses{API: at(0), Gateway: at(1), Node: at(2), Agent: at(3), Admin: at(4)}
+}
 
 // hiddenAddr returns the listening address of the process behind a public address.
 func hiddenAddr(public string) string { return strings.TrimSuffix(public, publicLast) + hiddenLast }
@@ -55,32 +74,31 @@ func newLoopback(w *World) *loopback {
 	}
 }
 
-// plug finds an unused address, and listens there.
+// plug listens at an address, at ports that are free there. The process will listen at the same
+// ports of the address beside it, which nobody else draws.
 func (l *loopback) plug(m *Machine) error {
-	var last error
-	for range addrTries {
-		m.Addr = fmt.Sprintf("127.%d.%d%s", 1+rand.N(250), rand.N(250), publicLast)
-		var open []net.Listener
-		for _, port := range publicPorts {
-			var lc net.ListenConfig
-			ln, err := lc.Listen(l.ctx, "tcp", net.JoinHostPort(m.Addr, port))
-			if err != nil {
-				last = err
-				break
-			}
-			open = append(open, ln)
+	m.Addr = l.unusedAddr()
+	for range portsOfNode {
+		var lc net.ListenConfig
+		ln, err := lc.Listen(l.ctx, "tcp", net.JoinHostPort(m.Addr, "0"))
+		if err != nil {
+			return fmt.Errorf("listening at a loopback address: %w", err)
 		}
-		if len(open) == len(publicPorts) {
-			for _, ln := range open {
-				l.busy.Go(func() { l.acceptPort(m, ln) })
-			}
-			return nil
-		}
-		for _, ln := range open {
-			_ = ln.Close() // another address is tried
+		_, port, _ := net.SplitHostPort(ln.Addr().String()) // it is a TCP address
+		m.ports = append(m.ports, port)
+		l.busy.Go(func() { l.acceptPort(m, ln) })
+	}
+	return nil
+}
+
+// unusedAddr draws an address that no other machine of this world has.
+func (l *loopback) unusedAddr() string {
+	for {
+		addr := fmt.Sprintf("127.%d.%d%s", 1+rand.N(250), rand.N(250), publicLast)
+		if !slices.ContainsFunc(l.w.Machines(), func(m *Machine) bool { return m.Addr == addr }) {
+			return addr
 		}
 	}
-	return fmt.Errorf("finding a free loopback address: %w", last)
 }
 
 func (l *loopback) deafen(to *Machine, from []*Machine) error {
@@ -210,6 +228,10 @@ func (l *loopback) callerAt(at net.Addr) (*Machine, error) {
 		return nil, fmt.Errorf("%s is no TCP address", at)
 	}
 	inode, err := inodeOf(tcp)
+	for looks := 1; err != nil && looks < looksMax && l.ctx.Err() == nil; looks++ {
+		Pass(l.ctx, lookPause)
+		inode, err = inodeOf(tcp)
+	}
 	if err != nil {
 		return nil, err
 	}

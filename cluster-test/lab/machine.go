@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/await"
 )
 
 // Kind is the kind of machines that processes run on.
@@ -101,9 +103,10 @@ type Machine struct {
 	Addr string // its IPv4 address
 	Dir  string // of its disk
 
-	w    *World
-	ns   *os.File // its network namespace; nil for that of this process
-	disk *disk    // nil if it has none of its own
+	w     *World
+	ports []string // of a node in a Loopback world
+	ns    *os.File // its network namespace; nil for that of this process
+	disk  *disk    // nil if it has none of its own
 
 	mu       sync.Mutex // guards what follows
 	services []*Service
@@ -284,11 +287,8 @@ func (m *Machine) Remount() error {
 		return ErrNoDisk
 	}
 	// Who unshares its mounts at this moment has a copy of this one, until it lets go.
-	return Await(context.Background(), letGoMax, func(context.Context) error { return m.tryRemount() })
+	return await.Wait(context.Background(), func(context.Context) error { return m.tryRemount() })
 }
-
-// letGoMax bounds how long a copy of the mount of a disk may exist elsewhere.
-const letGoMax = 5 * time.Second
 
 // tryRemount is Remount unless somebody has a copy of the mount.
 func (m *Machine) tryRemount() error {

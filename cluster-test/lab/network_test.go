@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,17 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-)
 
-// silence is how long nothing must come through a cut.
-const silence = 300 * time.Millisecond
+	"berth/internal/await"
+)
 
 // connect returns both ends of a connection from one machine to another.
 func connect(t *testing.T, from, to *Machine) (dialled, accepted net.Conn) {
@@ -34,14 +33,51 @@ func connect(t *testing.T, from, to *Machine) (dialled, accepted net.Conn) {
 	return dialled, accepted
 }
 
-// hears reports whether what src sends arrives at dst within d.
-func hears(t *testing.T, src, dst net.Conn, d time.Duration) bool {
+// hears waits until what src sends arrives at dst.
+func hears(t *testing.T, src, dst net.Conn) {
 	t.Helper()
 	_, err := src.Write([]byte{1})
 	require.NoError(t, err)
-	require.NoError(t, dst.SetReadDeadline(time.Now().Add(d)))
-	_, err = io.ReadFull(dst, make([]byte, 1))
-	return err == nil
+	arrives(t, dst, 1)
+}
+
+// arrives waits until so many bytes come.
+func arrives(t *testing.T, dst net.Conn, n int) {
+	t.Helper()
+	require.NoError(t, dst.SetReadDeadline(time.Now().Add(await.Limit)))
+	_, err := io.ReadFull(dst, make([]byte, n))
+	require.NoError(t, err)
+}
+
+// isDeaf sends from src to dst, which is at a machine, waits until the wire has held something back there, and
+// fails if anything came.
+func isDeaf(t *testing.T, src, dst net.Conn, at *Machine) {
+	t.Helper()
+	drops(t, at, func() {
+		_, err := src.Write([]byte{1})
+		require.NoError(t, err)
+	})
+	isSilent(t, dst)
+}
+
+// isSilent fails if there is something to read.
+func isSilent(t *testing.T, dst net.Conn) {
+	t.Helper()
+	require.NoError(t, dst.SetReadDeadline(time.Now().Add(time.Millisecond)))
+	_, err := io.ReadFull(dst, make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+}
+
+// drops waits until the wires have held something back at a machine since the beginning of what is done.
+func drops(t *testing.T, at *Machine, does func()) {
+	t.Helper()
+	before, err := at.w.Dropped(at)
+	require.NoError(t, err)
+	does()
+	await.Until(t, "what was sent to "+at.Name+" is held back", func(context.Context) error {
+		now, err := at.w.Dropped(at)
+		return cmp.Or(err, orNil(now > before, "nothing more than %d", before))
+	})
 }
 
 func machines(t *testing.T, w *World, n int) []*Machine {
@@ -61,19 +97,21 @@ func TestOneWayCut(t *testing.T) {
 	w := New(t, Options{Machines: Namespaces})
 	m := machines(t, w, 2)
 	a, b := connect(t, m[0], m[1])
-	require.True(t, hears(t, a, b, StartTimeout))
+	hears(t, a, b)
 
 	// Each way of a connection needs the other one for acknowledgements, so what
 	// passes is seen in datagrams.
-	hear := func(from, to *Machine) bool {
-		var got net.PacketConn
+	listen := func(to *Machine) (got net.PacketConn) {
 		require.NoError(t, runInside(to.ns, func() (err error) {
 			got, err = (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", to.Addr+":0")
 			return err
 		}))
-		defer got.Close()
+		t.Cleanup(func() { _ = got.Close() })
+		return got
+	}
+	say := func(from *Machine, to net.PacketConn) {
 		require.NoError(t, runInside(from.ns, func() error {
-			conn, err := (&net.Dialer{}).DialContext(t.Context(), "udp", got.LocalAddr().String())
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "udp", to.LocalAddr().String())
 			if err != nil {
 				return err
 			}
@@ -81,24 +119,27 @@ func TestOneWayCut(t *testing.T) {
 			_, err = conn.Write([]byte{1})
 			return err
 		}))
-		require.NoError(t, got.SetReadDeadline(time.Now().Add(silence)))
+	}
+	heard := func(from, to *Machine) {
+		got := listen(to)
+		say(from, got)
+		require.NoError(t, got.SetReadDeadline(time.Now().Add(await.Limit)))
 		_, _, err := got.ReadFrom(make([]byte, 1))
-		return err == nil
+		require.NoError(t, err)
 	}
 	require.NoError(t, w.CutOneWay(m[0], m[1]))
-	assert.False(t, hear(m[0], m[1]), "this direction is cut")
-	assert.True(t, hear(m[1], m[0]), "the other one is not")
-	assert.True(t, hear(w.Clients, m[1]), "others are heard")
-	assert.False(t, hears(t, a, b, silence), "also where they were connected")
-	n, err := w.Dropped(m[1])
-	require.NoError(t, err)
-	assert.GreaterOrEqual(t, n, uint64(2), "what was dropped is counted")
+	got := listen(m[1])
+	drops(t, m[1], func() { say(m[0], got) })
+	require.NoError(t, got.SetReadDeadline(time.Now().Add(time.Millisecond)))
+	_, _, err := got.ReadFrom(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "this direction is cut")
+	heard(m[1], m[0])      // the other one is not
+	heard(w.Clients, m[1]) // others are heard
+	isDeaf(t, a, b, m[1])  // also where they were connected
 
 	require.NoError(t, w.Heal())
-	assert.True(t, hear(m[0], m[1]))
-	require.NoError(t, b.SetReadDeadline(time.Now().Add(StartTimeout)))
-	_, err = io.ReadFull(b, make([]byte, 1))
-	require.NoError(t, err, "what was sent meanwhile arrives after all")
+	heard(m[0], m[1])
+	arrives(t, b, 1) // what was sent meanwhile, after all
 }
 
 func TestShapesOfCuts(t *testing.T) {
@@ -106,40 +147,52 @@ func TestShapesOfCuts(t *testing.T) {
 	Need(t)
 	w := New(t, Options{Machines: Namespaces})
 	m := machines(t, w, 5)
-	reach := func() string {
-		said := make([]bool, len(m)*len(m))
-		var all sync.WaitGroup
-		for i := range said {
-			all.Go(func() {
-				ln, err := m[i%len(m)].Listen(t.Context(), 0)
-				if err != nil {
-					t.Error(err)
-					return
+	// Of each machine one row, of whom it reaches one column.
+	see := func(want string) {
+		t.Helper()
+		for i, row := range strings.Fields(want) {
+			for j, reached := range row {
+				ln, err := m[j].Listen(t.Context(), 0)
+				require.NoError(t, err)
+				if reached == 'x' {
+					conn, err := m[i].Dial(t.Context(), ln.Addr().String())
+					require.NoError(t, err, "%s to %s", m[i].Name, m[j].Name)
+					require.NoError(t, conn.Close())
+				} else {
+					waitsFor(t, m[i], m[j], ln.Addr().String())
 				}
-				defer ln.Close()
-				ctx, cancel := context.WithTimeout(t.Context(), silence)
-				defer cancel()
-				conn, err := m[i/len(m)].Dial(ctx, ln.Addr().String())
-				if err == nil {
-					said[i] = true
-					_ = conn.Close()
-				}
-			})
-		}
-		all.Wait()
-		var out strings.Builder
-		for i, yes := range said {
-			if i > 0 && i%len(m) == 0 {
-				out.WriteByte(' ')
+				require.NoError(t, ln.Close())
 			}
-			out.WriteString(map[bool]string{true: "x", false: "."}[yes])
 		}
-		return out.String()
 	}
 	require.NoError(t, w.Isolate(m[1]))
-	assert.Equal(t, "x.xxx .x... x.xxx x.xxx x.xxx", reach())
+	see("x.xxx .x... x.xxx x.xxx x.xxx")
 	require.NoError(t, w.Heal())
-	assert.Equal(t, "xxxxx xxxxx xxxxx xxxxx xxxxx", reach())
+	see("xxxxx xxxxx xxxxx xxxxx xxxxx")
+}
+
+// waitsFor fails unless a call from a machine is held back at another one, and so waits.
+func waitsFor(t *testing.T, from, to *Machine, addr string) {
+	t.Helper()
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	called := make(chan error, 1)
+	drops(t, to, func() {
+		go func() {
+			conn, err := from.Dial(ctx, addr)
+			if err == nil {
+				_ = conn.Close() // it should not be there
+			}
+			called <- err
+		}()
+	})
+	select {
+	case err := <-called:
+		require.Fail(t, "the call has an end", "%s to %s: %v", from.Name, to.Name, err)
+	default:
+	}
+	hangUp()
+	require.ErrorContains(t, <-called, "operation was canceled", "nobody says that nobody listens")
 }
 
 func TestVanish(t *testing.T) {
@@ -149,33 +202,25 @@ func TestVanish(t *testing.T) {
 	m := machines(t, w, 3)
 	a, b := connect(t, m[0], m[1])
 	own, self := connect(t, m[1], m[1])
-	require.True(t, hears(t, a, b, StartTimeout))
+	hears(t, a, b)
 	require.NoError(t, w.Vanish(m[1]))
-	assert.False(t, hears(t, a, b, silence), "nothing reaches it, also where it was connected")
-	assert.False(t, hears(t, b, a, silence), "and nothing comes from it")
-	assert.True(t, hears(t, own, self, StartTimeout), "it does not know")
+	isDeaf(t, a, b, m[1]) // nothing reaches it, also where it was connected
+	isDeaf(t, b, a, m[0]) // and nothing comes from it
+	hears(t, own, self)   // it does not know
 	for _, from := range []*Machine{m[0], w.Clients} {
-		ctx, cancel := context.WithTimeout(t.Context(), silence)
-		_, err := from.Dial(ctx, m[1].Addr+":1")
-		cancel()
-		require.ErrorContains(t, err, "i/o timeout", "nobody says that nobody listens")
+		waitsFor(t, from, m[1], m[1].Addr+":1")
 	}
-	n, err := w.Dropped(m[1])
-	require.NoError(t, err)
-	assert.Positive(t, n)
 	others, far := connect(t, m[0], m[2])
-	assert.True(t, hears(t, others, far, StartTimeout), "the others have one another")
+	hears(t, others, far) // the others have one another
 
 	require.NoError(t, w.Cut(m[0], m[2]))
 	require.NoError(t, w.Return(m[1]))
-	require.NoError(t, b.SetReadDeadline(time.Now().Add(StartTimeout)))
-	_, err = io.ReadFull(b, make([]byte, 1))
-	require.NoError(t, err, "what was sent meanwhile arrives after all")
-	assert.False(t, hears(t, others, far, silence), "what was cut stays so")
+	arrives(t, b, 1)             // what was sent meanwhile, after all
+	isDeaf(t, others, far, m[2]) // what was cut stays so
 	require.NoError(t, w.Vanish(m[1]))
 	require.NoError(t, w.Heal())
 	a, b = connect(t, m[2], m[1])
-	assert.True(t, hears(t, a, b, StartTimeout), "all is well again")
+	hears(t, a, b) // all is well again
 
 	plain := New(t, Options{})
 	require.ErrorIs(t, plain.Vanish(plain.Clients), ErrNoWire)
@@ -186,27 +231,29 @@ func TestSlow(t *testing.T) {
 	Need(t)
 	w := New(t, Options{Machines: Namespaces})
 	m := machines(t, w, 2)
-	send := func() time.Duration {
+	// What is sent takes as long as the wire wants, and longer only where the machine does.
+	send := func() (took time.Duration, waited uint64) {
 		a, b := connect(t, m[0], m[1])
 		began := time.Now()
 		go func() { _, _ = a.Write(make([]byte, 200<<10)) }() // the reader sees whether it came
-		require.NoError(t, b.SetReadDeadline(time.Now().Add(StartTimeout)))
-		_, err := io.ReadFull(b, make([]byte, 200<<10))
+		arrives(t, b, 200<<10)
+		took = time.Since(began)
+		waited, err := w.Delayed(m[0])
 		require.NoError(t, err)
-		return time.Since(began)
+		return took, waited
 	}
 	require.NoError(t, w.Slow(m[0], 200<<10))
-	slow := send()
-	assert.Greater(t, slow, 500*time.Millisecond)
-	waited, err := w.Delayed(m[0])
-	require.NoError(t, err)
+	took, waited := send()
+	assert.Greater(t, took, 500*time.Millisecond)
 	assert.Positive(t, waited)
 	require.NoError(t, w.Fast(m[0]))
-	assert.Less(t, send(), slow)
+	_, waited = send()
+	assert.Zero(t, waited, "nothing had to wait")
 	require.NoError(t, w.Slow(m[0], 200<<10))
 	require.NoError(t, w.Heal())
 	require.NoError(t, w.Fast(m[0]), "it is fast already")
-	assert.Less(t, send(), slow)
+	_, waited = send()
+	assert.Zero(t, waited)
 }
 
 // TestCutsAreCounted holds that faults which cut the same wire do not mend one
@@ -233,33 +280,31 @@ func TestLoopbackCuts(t *testing.T) {
 	t.Parallel()
 	w := New(t, Options{Machines: Loopback})
 	m := machines(t, w, 1)[0]
-	require.NotEqual(t, m.Addr, hiddenAddr(m.Addr))
-	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", hiddenAddr(m.Addr)+":7602")
+	require.NotEqual(t, m.hidden().Node, m.public().Node)
+	ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", m.hidden().Node)
 	require.NoError(t, err)
 	defer ln.Close()
-	a, err := w.Dial(t.Context(), m.Addr+":7602")
+	a, err := w.Dial(t.Context(), m.public().Node)
 	require.NoError(t, err)
 	defer a.Close()
 	b, err := ln.Accept()
 	require.NoError(t, err)
 	defer b.Close()
-	require.True(t, hears(t, a, b, StartTimeout))
-	require.True(t, hears(t, b, a, StartTimeout))
+	hears(t, a, b)
+	hears(t, b, a)
 
 	require.NoError(t, w.CutOneWay(w.Clients, m))
-	assert.False(t, hears(t, a, b, silence), "this direction is cut")
-	assert.True(t, hears(t, b, a, StartTimeout), "the other one is not")
+	isDeaf(t, a, b, m) // this direction is cut
+	hears(t, b, a)     // the other one is not
 	n, err := w.Dropped(m)
 	require.NoError(t, err)
 	assert.Equal(t, uint64(1), n)
 	require.NoError(t, w.Heal())
-	require.NoError(t, b.SetReadDeadline(time.Now().Add(StartTimeout)))
-	_, err = io.ReadFull(b, make([]byte, 1))
-	require.NoError(t, err, "what was sent meanwhile arrives after all")
+	arrives(t, b, 1) // what was sent meanwhile, after all
 
 	require.NoError(t, w.Cut(w.Clients, m))
-	assert.False(t, hears(t, a, b, silence))
-	assert.False(t, hears(t, b, a, silence))
+	isDeaf(t, a, b, m)
+	isDeaf(t, b, a, w.Clients)
 }
 
 // TestNothingIsLeft looks for what a world took from the operating system after
@@ -281,15 +326,19 @@ func TestNothingIsLeft(t *testing.T) {
 		require.Positive(t, users(t, spaces[0]), "the test can see who is there")
 		require.NoError(t, z.Nodes[0].Health(t.Context()))
 	})
-	assert.Zero(t, users(t, spaces[0]), "somebody is still in the namespace")
+	// The kernel gives back a moment later, and others that start a process have a copy of all files until it runs.
+	await.Until(t, "nobody is in the namespace any more", func(context.Context) error {
+		n := users(t, spaces[0])
+		return orNil(n == 0, "%d are", n)
+	})
 	text, err := os.ReadFile("/proc/self/mounts")
 	require.NoError(t, err)
 	assert.NotContains(t, string(text), dir)
 	assert.NoDirExists(t, dir)
-	back, err := os.ReadFile("/sys/block/" + filepath.Base(loop) + "/loop/backing_file")
-	if err == nil {
-		assert.NotContains(t, string(back), dir, "the loop device is given back")
-	}
+	await.Until(t, "the loop device is given back", func(context.Context) error {
+		back, err := os.ReadFile("/sys/block/" + filepath.Base(loop) + "/loop/backing_file")
+		return orNil(err != nil || !strings.Contains(string(back), dir), "it has %s", back)
+	})
 }
 
 // users returns how many threads are in a network namespace, and how many files

@@ -19,6 +19,7 @@ import (
 
 	"berth/api"
 	"berth/api/client"
+	"berth/internal/await"
 	"berth/node"
 )
 
@@ -35,6 +36,9 @@ func anyPort(addr string) []string {
 // pingTimeout is how long a client's connection may be silent before it is tried,
 // and then given up: a wire that was cut must not hold calls for long.
 const pingTimeout = time.Second
+
+// attemptMax is how long one attempt of a client may take. A wait for what must come is longer.
+const attemptMax = 30 * time.Second
 
 // answerMaxBytes bounds an answer of the admin listener.
 const answerMaxBytes = 1 << 20
@@ -55,11 +59,26 @@ func (z *Zone) addNode(id string) *NodeProc {
 	m, err := z.Machine(name)
 	require.NoError(z.T, err)
 	n := &NodeProc{Service: m.addService(name), Zone: z, ID: api.NodeID(id), Dir: filepath.Join(m.Dir, "data")}
+	if z.many || len(z.Nodes) > 0 {
+		n.BePatient()
+	}
 	if z.opts.Tap {
 		require.NoError(z.T, os.MkdirAll(z.TapDir(name), 0o700))
 		n.Env = append(n.Env, "BERTH_TAP="+z.TapDir(name))
 	}
 	return n
+}
+
+// patience is how long a node waits for a word of its leader before it wants to lead: on a busy machine
+// all processes stand still now and then.
+const patience = 2 * time.Second
+
+// BePatient has the node wait longer for a leader from its next start on, unless the world is Quick. All nodes
+// of zones with several are patient; one that is alone has nobody to wait for.
+func (n *NodeProc) BePatient() {
+	if !n.Zone.opts.Quick {
+		n.Env = append(n.Env, "BERTH_TIMING="+patience.String())
+	}
 }
 
 // listenFlags returns the flags that say where the node listens.
@@ -68,8 +87,10 @@ func (n *NodeProc) listenFlags() []string {
 	case Namespaces:
 		return []string{"--host", n.Machine.Addr, "--admin-addr", n.Machine.Addr + ":7604"}
 	case Loopback:
-		hidden := hiddenAddr(n.Machine.Addr)
-		return []string{"--host", hidden, "--admin-addr", hidden + ":7604", "--api-name", n.Machine.Addr}
+		at := n.Machine.hidden()
+		return []string{
+			"--api-addr", at.API, "--gateway-addr", at.Gateway, "--node-addr", at.Node, "--agent-addr", at.Agent, "--admin-addr", at.Admin, "--api-name", n.Machine.Addr,
+		}
 	case Plain:
 	}
 	return anyPort(n.Machine.Addr)
@@ -84,7 +105,7 @@ func (n *NodeProc) joinZone(token string) {
 		return
 	}
 	require.NoError(z.T, node.JoinNode(z.T.Context(), node.JoinOptions{
-		Dir: n.Dir, Token: token, Placement: node.Placement{Listen: node.DefaultAddresses(hiddenAddr(n.Machine.Addr)), Names: []string{n.Machine.Addr}}, Now: time.Now,
+		Dir: n.Dir, Token: token, Placement: node.Placement{Listen: n.Machine.hidden(), Names: []string{n.Machine.Addr}}, Now: time.Now,
 	}))
 	require.NoError(z.T, n.advertiseProxy())
 	n.Start()
@@ -110,9 +131,7 @@ func (n *NodeProc) advertiseProxy() error {
 	if err = json.Unmarshal(text, &rec); err != nil {
 		return fmt.Errorf("telling a node of its proxy: %w", err)
 	}
-	at := node.DefaultAddresses(n.Machine.Addr)
-	at.Admin = net.JoinHostPort(hiddenAddr(n.Machine.Addr), "7604")
-	rec["advertise"] = at
+	rec["advertise"] = n.Machine.public()
 	if text, err = json.Marshal(rec); err != nil {
 		return fmt.Errorf("telling a node of its proxy: %w", err)
 	}
@@ -126,8 +145,8 @@ func (n *NodeProc) Start(more ...string) {
 	require.NoError(n.Zone.T, n.Up(n.Zone.T.Context(), more...), "%s starts", n.Name)
 }
 
-// Up is Start for a separate goroutine: it returns an error if the node does not listen
-// within StartTimeout.
+// Up is Start for a separate goroutine: it returns an error if the node ends, or ctx, before it
+// listens.
 func (n *NodeProc) Up(ctx context.Context, more ...string) error {
 	args := append([]string{"node", "--dir", n.Dir}, more...)
 	if err := n.launchProcess(args...); err != nil {
@@ -135,7 +154,7 @@ func (n *NodeProc) Up(ctx context.Context, more ...string) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	err := Await(ctx, StartTimeout, func(ctx context.Context) error {
+	err := await.Wait(ctx, func(ctx context.Context) error {
 		if p := n.newestProcess(); !p.running() && !n.isSupervised() {
 			if n.Zone.opts.Machines != Plain || !p.busyPort() {
 				err := fmt.Errorf("%s has ended: %s", n.Name, p.tail(3))
@@ -192,7 +211,7 @@ func (n *NodeProc) Leads(ctx context.Context) (bool, error) {
 // Ready waits until the node knows its zone and a leader.
 func (n *NodeProc) Ready() {
 	n.Zone.T.Helper()
-	Within(n.Zone.T, StartTimeout, n.Name+" is ready", n.AskReady)
+	await.Until(n.Zone.T, n.Name+" is ready", n.AskReady)
 }
 
 // askAdmin calls the node's admin listener and returns the body of its answer. A node
@@ -254,7 +273,7 @@ func (n *NodeProc) TryClient(token string) (*client.Client, error) {
 		return nil, errors.New("the zone's CA is no certificate in PEM")
 	}
 	c, err := client.New(client.Config{
-		Addr: "https://" + n.At.API, Token: token, Timeout: lookMax,
+		Addr: "https://" + n.At.API, Token: token, Timeout: attemptMax,
 		HTTP: &http.Client{
 			Transport: &http.Transport{
 				DialContext: z.dialFunc(), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots},

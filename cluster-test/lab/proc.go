@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -90,16 +91,12 @@ func (p *proc) kill() {
 }
 
 // stop asks the process to end, and returns its outcome.
-func (p *proc) stop(d time.Duration) error {
+func (p *proc) stop() error {
 	p.signal(syscall.SIGTERM)
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-p.done:
-		return p.err
-	case <-timer.C:
+	if awaitTrue(func() bool { return !p.running() }) != nil {
 		return errors.New("it did not end after SIGTERM")
 	}
+	return p.err
 }
 
 // running reports whether the process has not been waited for.
@@ -167,24 +164,18 @@ func instancesUnder(dir string) ([]RealInstance, error) {
 	return out, nil
 }
 
-// beginTries and beginPause are how often, and after which pause, the environment of a process is read again that is
-// still beginning its program.
-const (
-	beginTries = 100
-	beginPause = 10 * time.Millisecond
-)
-
-// readEnviron returns the environment of a process. While one begins its program, which is after its starter has been told that
-// it runs, the kernel shows none for a moment.
+// readEnviron returns the environment of a process, or an error if it has ended. While one begins its program, which is after
+// its starter has been told that it runs, the kernel shows none for a moment.
 func readEnviron(pid int) (text []byte, err error) {
-	for range beginTries {
-		text, err = os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-		if err != nil || len(text) > 0 {
-			break
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	never := awaitTrue(func() bool {
+		text, err = os.ReadFile(filepath.Join(dir, "environ"))
+		if err == nil && len(text) == 0 {
+			_, err = os.Readlink(filepath.Join(dir, "cwd")) // one that has ended has none
 		}
-		time.Sleep(beginPause)
-	}
-	return text, err
+		return err != nil || len(text) > 0
+	})
+	return text, cmp.Or(err, never)
 }
 
 // Instances returns the processes of instances that run on any machine of the

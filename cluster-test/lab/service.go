@@ -188,8 +188,8 @@ func (s *Service) Crash() { s.newestProcess().kill() }
 // Kill ends the process at once, waits for its end, and leaves it so.
 func (s *Service) Kill() { s.stopRestarts().kill() }
 
-// Stop asks the process to end within d, returns how it did, and leaves it so.
-func (s *Service) Stop(d time.Duration) error { return s.stopRestarts().stop(d) }
+// Stop asks the process to end, returns how it did, and leaves it so.
+func (s *Service) Stop() error { return s.stopRestarts().stop() }
 
 // Pause freezes the process until Resume: its machine still acknowledges packets and
 // accepts connections, but nothing answers.

@@ -2,54 +2,18 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"berth/internal/await"
 )
 
-// Time limits on a busy machine.
-const (
-	StartTimeout  = 20 * time.Second
-	SettleTimeout = 30 * time.Second
-)
+// errNot is why a wait goes on that has no better reason.
+var errNot = errors.New("not yet")
 
-// Limits of waiting.
-const (
-	pollEvery = 40 * time.Millisecond // between two looks
-	lookMax   = 10 * time.Second      // of one look
-)
-
-// Await calls f until it returns nil, and returns its last error if that takes longer than
-// d. Each call of f has the rest of d, at most 10 s.
-func Await(ctx context.Context, d time.Duration, f func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		one, stop := context.WithTimeout(ctx, lookMax)
-		err := f(one)
-		stop()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("not within %s: %w", d, err)
-		}
-	}
-}
-
-// Within is Await for a condition that must become true.
-func Within(t *testing.T, d time.Duration, what string, f func(ctx context.Context) error) {
-	t.Helper()
-	require.NoError(t, Await(t.Context(), d, f), what)
-}
-
-// Pass lets a moment pass, or the rest of ctx if that is shorter.
+// Pass gives what a test has done a while to act, or the rest of ctx if that is shorter. Nothing may be
+// concluded from how much has come of it: for what must come, tests wait with await.
 func Pass(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -57,6 +21,16 @@ func Pass(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+}
+
+// awaitTrue is await.Wait for a condition, of what has no test.
+func awaitTrue(is func() bool) error {
+	return await.Wait(context.Background(), func(context.Context) error {
+		if is() {
+			return nil
+		}
+		return errNot
+	})
 }
 
 // OrElse returns err, or an error with this text if there is none.

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,10 +16,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-)
 
-// commandTimeout is how long one command may take.
-const commandTimeout = 40 * time.Second
+	"berth/internal/await"
+	"berth/internal/dice"
+)
 
 // Options configure a World. The zero value is a Plain world.
 type Options struct {
@@ -28,15 +27,15 @@ type Options struct {
 	Machines  Kind     // what processes run on
 	DiskBytes int64    // of each machine's own disk, in bytes; 0 means DiskBytes
 	Env       []string // further variables of every process, "NAME=value"
+	Quick     bool     // nodes elect as fast as the product does, for tests of elections; else as long as processes run, none is deposed
 	Tap       bool     // nodes write what passes their gateways below TapDir; needs the tag chaos
 	Keep      bool     // keep data and logs even if the test passes
-	Seed      uint64   // of the test's random draws; 0 takes one from the clock
 }
 
 // World owns everything that one test starts.
 type World struct {
 	T     *testing.T
-	Seed  uint64  // prints with a failure; never 0
+	Seed  uint64  // of the test's random draws; see dice
 	Dir   string  // with everything that is kept after a failure
 	Zones []*Zone // in the order of their making
 
@@ -65,17 +64,14 @@ type World struct {
 // New returns an empty world that ends with the test.
 func New(t *testing.T, o Options) *World {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts real processes")
+	if !o.Quick {
+		o.Tags = append(o.Tags, "chaos") // it has the variable
 	}
 	bin, err := BuildBinary(o.Tags...)
 	require.NoError(t, err)
-	if o.Seed == 0 {
-		o.Seed = uint64(time.Now().UnixNano())
-	}
 	dir, err := newDir()
 	require.NoError(t, err)
-	w := &World{T: t, Seed: o.Seed, Dir: dir, opts: o, bin: bin, logs: t.ArtifactDir(), over: make(chan struct{})}
+	w := &World{T: t, Seed: dice.Seed(t), Dir: dir, opts: o, bin: bin, logs: t.ArtifactDir(), over: make(chan struct{})}
 	t.Cleanup(w.takeDown)
 	w.net, w.Clients, err = newNetwork(w)
 	require.NoError(t, err)
@@ -204,7 +200,7 @@ func (w *World) judgeLogs(procs []*proc) []string {
 	return seen
 }
 
-// replayCommand returns the command that runs the test again with the same seed.
+// replayCommand returns the command that runs the test again; dice says with which seed.
 func (w *World) replayCommand() string {
 	here, err := os.Getwd()
 	if err != nil {
@@ -222,7 +218,7 @@ func (w *World) replayCommand() string {
 		tags = append(tags, "-tags", strings.Join(buildTags, ","))
 	}
 	return strings.Join(slices.Concat([]string{"go", "test"}, tags,
-		[]string{pkg, "-count=1", "-run", fmt.Sprintf("'^%s$'", w.T.Name()), "-seed", strconv.FormatUint(w.Seed, 10)}), " ")
+		[]string{pkg, "-count=1", "-run", fmt.Sprintf("'^%s$'", w.T.Name())}), " ")
 }
 
 // environment is the environment of processes and commands, without that of the user.
@@ -236,7 +232,7 @@ func (w *World) TapDir(service string) string { return filepath.Join(w.Dir, "tap
 // runCommand runs one command to its end, where clients are, and returns its standard
 // output.
 func (w *World) runCommand(ctx context.Context, env []string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	ctx, cancel := context.WithTimeout(ctx, await.Limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.binary(), args...)
 	cmd.Env = w.environment(env...)

@@ -17,10 +17,16 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 )
 
-// callTimeout is how long Do waits for one node.
-const callTimeout = 5 * time.Second
+// Limits of one call: how long Do waits for one node at first, and how often that doubles.
+const (
+	callTimeout   = 5 * time.Second
+	callDoublings = 2
+
+	lookWait = 200 * time.Millisecond // of one look at a boot
+)
 
 // Zone is a zone of real processes.
 type Zone struct {
@@ -32,6 +38,7 @@ type Zone struct {
 	Agents []*AgentProc
 
 	caPath string
+	many   bool          // it was made with several nodes
 	turn   atomic.Uint64 // which node Do asks first
 
 	mu      sync.Mutex // guards what follows, and changes of Nodes
@@ -42,7 +49,7 @@ type Zone struct {
 // part.
 func (w *World) Zone(name string, nodes int) *Zone {
 	w.T.Helper()
-	z := &Zone{World: w, Name: name, clients: map[clientKey]*client.Client{}}
+	z := &Zone{World: w, Name: name, many: nodes > 1, clients: map[clientKey]*client.Client{}}
 	w.Zones = append(w.Zones, z)
 	w.T.Cleanup(z.hangUp)
 	first := z.addNode("node-1")
@@ -70,7 +77,7 @@ func (z *Zone) Join(id string) *NodeProc {
 	n.joinZone(token)
 	z.addMember(n)
 	n.Ready()
-	Within(z.T, StartTimeout, id+" votes", func(ctx context.Context) error {
+	await.Until(z.T, id+" votes", func(ctx context.Context) error {
 		members, err := n.Client(z.Token).Members(ctx)
 		for _, m := range members {
 			if m.ID == n.ID && m.Voter && m.APIAddr == n.At.API {
@@ -88,7 +95,7 @@ func (z *Zone) Join(id string) *NodeProc {
 func (z *Zone) CLI(args ...string) string {
 	z.T.Helper()
 	var out string
-	Within(z.T, SettleTimeout, "berth "+strings.Join(args, " "), func(context.Context) error {
+	await.Until(z.T, "berth "+strings.Join(args, " "), func(context.Context) error {
 		var err error
 		out, err = z.TryCLI(z.Running()[0], args...)
 		if err != nil {
@@ -153,7 +160,7 @@ func (z *Zone) Node(id api.NodeID) *NodeProc {
 func (z *Zone) Leader() *NodeProc {
 	z.T.Helper()
 	var leader *NodeProc
-	Within(z.T, SettleTimeout, z.Name+" has one leader", func(ctx context.Context) error {
+	await.Until(z.T, z.Name+" has one leader", func(ctx context.Context) error {
 		var err error
 		leader, err = z.AskLeader(ctx)
 		return err
@@ -203,7 +210,7 @@ func orNil(well bool, format string, args ...any) error {
 // Link makes child a child of z, by the command line of both.
 func (z *Zone) Link(child *Zone) {
 	z.T.Helper()
-	Within(z.T, SettleTimeout, z.Name+" is linked with "+child.Name, func(ctx context.Context) error {
+	await.Until(z.T, z.Name+" is linked with "+child.Name, func(ctx context.Context) error {
 		token := z.CLI("zone", "link-token", child.Name)
 		_, err := child.TryCLI(child.Running()[0], "zone", "link", "--link-token-file", z.writePrivate(child.Name+".link", token))
 		page, e := child.Admin().Zones(ctx, client.ListOptions{})
@@ -296,7 +303,7 @@ func readAllAt[T any](n *NodeProc, list func(context.Context, *client.Client, cl
 	var o client.ListOptions
 	for {
 		var p client.Page[T]
-		Within(z.T, SettleTimeout, z.Name+" answers", func(ctx context.Context) (err error) {
+		await.Until(z.T, z.Name+" answers", func(ctx context.Context) (err error) {
 			p, err = list(ctx, c, o)
 			return err
 		})
@@ -314,36 +321,38 @@ func isPassing(err error) bool {
 	return slices.Contains(later, api.CodeOf(err)) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Do calls f with clients of the zone's running nodes in turn, for up to 30 s,
-// until one answers with anything but a temporary failure. It returns the last result of
+// Do calls f with clients of the zone's running nodes in turn, until one answers with anything but a
+// temporary failure, or ctx ends. Each has 5 s, and twice as long when all have had their turn. It returns the last result of
 // f, as a client.RefusedError with Unsure if an earlier attempt may have been carried
 // out.
 func (z *Zone) Do(ctx context.Context, token string, f func(ctx context.Context, c *client.Client) error) error {
 	var final error
-	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
-	defer cancel()
-	turn := z.turn.Load()
+	turn, tries := z.turn.Load(), 0
 	unsure := false // an attempt before the last may have been carried out
-	for {
+	never := await.Wait(ctx, func(ctx context.Context) error {
 		n := z.nodeAt(turn)
 		if n != nil {
 			c, err := n.TryClient(token)
 			if err != nil {
-				return err
+				final = err
+				return nil
 			}
 			unsure = unsure || final != nil && !client.Undone(final)
-			one, stop := context.WithTimeout(ctx, callTimeout)
+			one, stop := context.WithTimeout(ctx, callTimeout<<min(tries/max(1, len(z.Members())), callDoublings))
 			final = f(one, c)
 			stop()
 			if final == nil || !isPassing(final) {
-				return orUnsure(final, unsure)
+				return nil
 			}
 		}
+		tries++
 		turn = z.turnAfter(turn, n)
-		if Pass(ctx, pollEvery); ctx.Err() != nil {
-			return orUnsure(OrElse(final, "no node of %s runs", z.Name), unsure)
-		}
+		return OrElse(final, "no node of %s runs", z.Name)
+	})
+	if final == nil {
+		final = never
 	}
+	return orUnsure(final, unsure)
 }
 
 // orUnsure returns the error of a repeated call after err.
@@ -387,9 +396,9 @@ func (z *Zone) turnAfter(turn uint64, failed *NodeProc) uint64 {
 }
 
 // Outcome waits at any node until a boot has reached an outcome.
-func (z *Zone) Outcome(token string, id api.ReservationID, d time.Duration) rest.Boot {
+func (z *Zone) Outcome(token string, id api.ReservationID) rest.Boot {
 	z.T.Helper()
-	return z.awaitState(token, id, d, "has an outcome", api.BootState.Outcome)
+	return z.awaitState(token, id, "has an outcome", api.BootState.Outcome)
 }
 
 // ReleaseAll deletes a reservation and waits until nothing of it is left.
@@ -399,17 +408,17 @@ func (z *Zone) ReleaseAll(token string, id api.ReservationID) {
 		_, err := c.Release(ctx, id, 0)
 		return err
 	}))
-	z.awaitState(token, id, SettleTimeout, "is released", func(s api.BootState) bool { return s == api.BootReleased })
+	z.awaitState(token, id, "is released", func(s api.BootState) bool { return s == api.BootReleased })
 }
 
 // awaitState waits until a reservation is as it should be.
-func (z *Zone) awaitState(token string, id api.ReservationID, d time.Duration, what string, as func(api.BootState) bool) rest.Boot {
+func (z *Zone) awaitState(token string, id api.ReservationID, what string, as func(api.BootState) bool) rest.Boot {
 	z.T.Helper()
 	var b rest.Boot
-	Within(z.T, d, "reservation "+string(id)+" "+what, func(ctx context.Context) error {
+	await.Until(z.T, "reservation "+string(id)+" "+what, func(ctx context.Context) error {
 		err := z.Do(ctx, token, func(ctx context.Context, c *client.Client) error {
 			var err error
-			b, err = c.Reservation(ctx, id, 2*time.Second)
+			b, err = c.Reservation(ctx, id, lookWait)
 			return err
 		})
 		if err == nil && as(b.State) {

@@ -14,24 +14,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api/rest"
+	"berth/internal/await"
 )
 
 func TestSupervisor(t *testing.T) {
 	t.Parallel()
-	w := New(t, Options{Seed: *seedFlag})
+	w := New(t, Options{})
 	z := w.Zone("solo", 1)
 	n := z.Nodes[0]
 	n.Supervise()
 	back := func() {
 		t.Helper()
-		Within(t, StartTimeout, "it is back", n.AskReady)
+		await.Until(t, "it is back", n.AskReady)
 	}
+	first := n.newestProcess()
 	n.Crash()
-	assert.False(t, n.Running(), "not at once")
+	assert.False(t, first.running())
 	back()
+	require.NotSame(t, first, n.newestProcess())
 	n.Kill()
-	Pass(t.Context(), 2*pauseMax)
-	require.False(t, n.Running(), "what was killed for good stays so")
+	await.True(t, "both ends are recorded", func() bool { return len(w.Exits()) == 2 })
+	n.mu.Lock()
+	again := n.isWanted(n.proc)
+	n.mu.Unlock()
+	require.False(t, again, "what was killed for good stays so")
 	n.Start()
 	back()
 	exits := w.Exits()
@@ -51,7 +57,7 @@ func TestEndsThatNobodyMeant(t *testing.T) {
 	require.NoError(t, err)
 	s := m.addService("wrong")
 	require.NoError(t, s.launchProcess("node", "--dir", m.Dir))
-	Within(t, StartTimeout, "its end is recorded", func(context.Context) error {
+	await.Until(t, "its end is recorded", func(context.Context) error {
 		return orNil(len(w.Exits()) == 1, "%d ends", len(w.Exits()))
 	})
 	e := w.Exits()[0]
@@ -74,13 +80,13 @@ func TestZoneWithoutItsLeader(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			w := New(t, Options{Machines: kind, Seed: *seedFlag})
+			w := New(t, Options{Machines: kind})
 			z := w.Zone("solo", 3)
 			z.FakeAgent("fake", 1, 1024)
 			old := z.Leader()
 			rest := slices.DeleteFunc(slices.Clone(z.Nodes), func(n *NodeProc) bool { return n == old })
 			require.NoError(t, w.Isolate(old.Machine))
-			Within(t, SettleTimeout, "the others have a leader", func(ctx context.Context) error {
+			await.Until(t, "the others have a leader", func(ctx context.Context) error {
 				now, err := z.AskLeader(ctx, rest...)
 				if err == nil && now == old {
 					return orNil(false, "%s still leads", now.ID)
@@ -114,7 +120,7 @@ func (z *Zone) powerCut(t *testing.T, n *NodeProc) {
 	t.Logf("power was cut, and is back, after %s", time.Since(began))
 	n.Start()
 	n.Ready()
-	Within(t, SettleTimeout, "what was acknowledged is there", func(ctx context.Context) error { // the new leader has to confirm it
+	await.Until(t, "what was acknowledged is there", func(ctx context.Context) error { // the new leader has to confirm it
 		_, err := n.Client(z.Token).Flavor(ctx, "durable")
 		return err
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
 
 // pause is between two looks that start processes.
@@ -157,8 +158,8 @@ func (w *story) scrape(r *rule) (all []series) {
 	for name, at := range w.watched {
 		added := map[string]string{"zone": at.zone, "instance": name, "job": "berth"}
 		m := w.at(name)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		text, err := within(ctx, m.process, "curl", "-sf", "--max-time", "2", at.addr+"/metrics").Output()
+		ctx, cancel := context.WithTimeout(context.Background(), lineMax)
+		text, err := within(ctx, m.process, "curl", "-sf", "--max-time", "10", at.addr+"/metrics").Output()
 		cancel()
 		up := series{metric: "up", labels: added, value: 1}
 		if err != nil {
@@ -189,7 +190,7 @@ type sighting struct {
 func (w *story) see(when string, r *rule, holds bool) {
 	w.t.Helper()
 	var all []series
-	lab.Within(w.t, patience, fmt.Sprintf("%s: %s holds: %v", when, r.name, holds), func(context.Context) error {
+	await.Until(w.t, fmt.Sprintf("%s: %s holds: %v", when, r.name, holds), func(context.Context) error {
 		if all = w.scrape(r); r.holds(all) != holds {
 			lab.Pass(w.t.Context(), pause)
 			return fmt.Errorf("%s: %v", r.expr, all)

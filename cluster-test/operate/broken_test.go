@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
 
 var situationsFlag = flag.Bool("situations", false, "break things, and mend them as the runbooks say, which takes minutes")
@@ -112,7 +113,7 @@ func (w *story) look(s *situation, when string, broken bool) {
 		return
 	}
 	says, m := regexp.MustCompile(s.sign.says), w.at(s.sign.at)
-	lab.Within(w.t, patience, when, func(context.Context) error {
+	await.Until(w.t, when, func(context.Context) error {
 		_, text, err := m.try(s.sign.line)
 		if says.MatchString(text) != broken {
 			lab.Pass(w.t.Context(), pause)

@@ -17,10 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
-
-// patience is more than anything here takes that is not waited for on purpose.
-const patience = 3 * time.Minute
 
 // town is a network with machines on it, which nothing outside can see.
 type town struct {
@@ -142,10 +140,13 @@ mount --bind %s /usr/local/bin/berth
 	return m
 }
 
+// lineMax ends a line that hangs. None takes a tenth of that.
+const lineMax = 10 * time.Minute
+
 // try runs a line as an operator does who is root on the machine: in his folder, with what he has exported so far.
 // It returns what was printed on standard output and on standard error.
 func (m *machine) try(line string) (stdout, both string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), lineMax)
 	defer cancel()
 	c := within(ctx, m.process, "bash", "-c", "cd /root && umask 077 && { [ ! -e .env ] || . ./.env; } && export BERTH_CLOCK="+m.clock+" && "+line+"\nrc=$?; export -p > /root/.env; exit $rc")
 	var out bytes.Buffer
@@ -181,7 +182,7 @@ func (m *machine) do(line string) string {
 // until repeats a line until it succeeds and prints what is wanted.
 func (m *machine) until(line, prints string) {
 	m.t.Helper()
-	lab.Within(m.t, patience, m.name+"$ "+line, func(context.Context) error {
+	await.Until(m.t, m.name+"$ "+line, func(context.Context) error {
 		out, all, err := m.try(line)
 		switch {
 		case err != nil:
@@ -253,11 +254,17 @@ func (m *machine) end(dir string, sig syscall.Signal) {
 	p := m.running[dir]
 	require.NotNil(m.t, p, "nothing runs in %s on %s", dir, m.name)
 	delete(m.running, dir)
-	_ = p.cmd.Process.Signal(sig) // it may have ended
-	select {
-	case <-p.done:
-	case <-time.After(patience):
-		m.t.Errorf("%s on %s does not end", dir, m.name)
+	_ = p.cmd.Process.Signal(sig)                                          // it may have ended
+	ends := await.Wait(context.Background(), func(context.Context) error { // also when the test is over
+		select {
+		case <-p.done:
+			return nil
+		default:
+			return fmt.Errorf("%s on %s does not end", dir, m.name)
+		}
+	})
+	if ends != nil {
+		m.t.Error(ends)
 		_ = p.cmd.Process.Kill()
 	}
 }

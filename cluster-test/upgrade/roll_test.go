@@ -21,6 +21,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/cluster-test/lab"
+	"berth/internal/await"
 )
 
 func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
@@ -30,9 +31,6 @@ const before = "f4fed6589194f43bb6571eb0b7f094654854ad3d"
 
 // pause is between two boots of a worker.
 const pause = 100 * time.Millisecond
-
-// stopTime is how long a node may take to hand its lead over and end.
-const stopTime = 10 * time.Second
 
 // buildBefore builds the newest tag, or the commit that stands for it. A clone without history has neither.
 func buildBefore(t *testing.T) string {
@@ -61,7 +59,7 @@ func (r *roll) move(z *lab.Zone, bin string, nodes ...*lab.NodeProc) {
 	r.UseBinary(bin)
 	for _, n := range nodes {
 		if n.Running() {
-			require.NoError(r.t, n.Stop(stopTime))
+			require.NoError(r.t, n.Stop())
 		}
 		n.Start()
 		n.Ready()
@@ -72,7 +70,7 @@ func (r *roll) move(z *lab.Zone, bin string, nodes ...*lab.NodeProc) {
 // status is what the zone's leader says of the upgrade.
 func (r *roll) status(z *lab.Zone) (up rest.Upgrade) {
 	r.t.Helper()
-	lab.Within(r.t, lab.SettleTimeout, "the status of the upgrade of "+z.Name, func(ctx context.Context) (err error) {
+	await.Until(r.t, "the status of the upgrade of "+z.Name, func(ctx context.Context) (err error) {
 		up, err = z.Leader().Client(z.Token).Upgrade(ctx)
 		return err
 	})
@@ -82,7 +80,7 @@ func (r *roll) status(z *lab.Zone) (up rest.Upgrade) {
 // phase waits until the upgrade of a zone is so far.
 func (r *roll) phase(z *lab.Zone, want rest.UpgradePhase) {
 	r.t.Helper()
-	lab.Within(r.t, lab.SettleTimeout, "the upgrade of "+z.Name+" is "+string(want), func(context.Context) error {
+	await.Until(r.t, "the upgrade of "+z.Name+" is "+string(want), func(context.Context) error {
 		if got := r.status(z); got.Phase != want {
 			return fmt.Errorf("it is %+v", got)
 		}
@@ -109,7 +107,7 @@ func (r *roll) load(z *lab.Zone, worker int, stop <-chan struct{}) (done int, er
 			return done, fmt.Errorf("booting %s: %w", id, err)
 		}
 		var b rest.Boot
-		err = lab.Await(r.t.Context(), lab.SettleTimeout, func(ctx context.Context) error {
+		err = await.Wait(r.t.Context(), func(ctx context.Context) error {
 			err := z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) (err error) {
 				b, err = c.Reservation(ctx, api.ReservationID(id), time.Second)
 				return err
@@ -151,9 +149,9 @@ func TestRoll(t *testing.T) {
 	root.FakeAgent("fake", 2, 1000)
 	west.FakeAgent("fake", 4, 1000)
 	count := 25 // more than the root has room for
-	lab.Within(t, lab.SettleTimeout, "instances run in both zones", func(ctx context.Context) error {
+	await.Until(t, "instances run in both zones", func(ctx context.Context) error {
 		_, err := root.Admin().Boot(ctx, rest.ServerCreate{Name: "stays", FlavorRef: "unit", MaxCount: &count, Reservation: "stays"}, "")
-		if err == nil && root.Outcome(root.Token, "stays", lab.SettleTimeout).State != api.BootActive {
+		if err == nil && root.Outcome(root.Token, "stays").State != api.BootActive {
 			err = errors.New("it has failed")
 		}
 		return err
@@ -183,7 +181,7 @@ func TestRoll(t *testing.T) {
 	r.phase(root, rest.UpgradeReady)
 	for _, z := range []*lab.Zone{root, west} {
 		for _, a := range z.Agents {
-			require.NoError(t, a.Service.Stop(stopTime))
+			require.NoError(t, a.Service.Stop())
 			a.Start()
 		}
 		up := r.status(z)
@@ -198,11 +196,11 @@ func TestRoll(t *testing.T) {
 
 	t.Log("an older release does not come back, and the node is none the worse for it")
 	n := west.Nodes[0]
-	require.NoError(t, n.Stop(stopTime))
+	require.NoError(t, n.Stop())
 	w.UseBinary(r.old)
 	w.Allow(func(e lab.Exit) bool { return e.Service == n.Name && !e.Meant })
 	_ = n.Up(t.Context()) // it may listen, or end before that
-	lab.Within(t, lab.SettleTimeout, "the node ends", func(context.Context) error {
+	await.Until(t, "the node ends", func(context.Context) error {
 		if n.Running() {
 			return errors.New("it runs")
 		}
@@ -220,7 +218,7 @@ func TestRoll(t *testing.T) {
 	assert.Equal(t, stayed, serversOf(root, "stays"), "what ran runs, and nothing else")
 	root.ReleaseAll(root.Token, "stays")
 	for _, z := range []*lab.Zone{root, west} {
-		lab.Within(t, lab.SettleTimeout, "nothing is left in "+z.Name, func(context.Context) error {
+		await.Until(t, "nothing is left in "+z.Name, func(context.Context) error {
 			for _, h := range z.Hosts() {
 				if h.Instances > 0 {
 					return fmt.Errorf("host %s has %d instances", h.Name, h.Instances)
