@@ -82,6 +82,7 @@ func TestPreemptibles(t *testing.T) {
 	m.supervise()
 	n := &nemesis{fleet: m.fleet, dice: m.dice, busy: map[*lab.NodeProc]bool{}, agent: m.hosts[0]}
 	m.Allow(n.handedOver)
+	m.keep(t)
 	m.start(t)
 	m.disturb(t, n)
 	m.quit()
@@ -91,6 +92,21 @@ func TestPreemptibles(t *testing.T) {
 	m.Audit()
 	m.agree(t)
 	m.judge(t)
+}
+
+// keptBoot has firm instances that stay through all of it, on the host whose agent is killed: the other one is
+// for leases of whole hosts.
+const keptBoot = "kept"
+
+func (m *evictors) keep(t *testing.T) {
+	t.Helper()
+	in := rest.ServerCreate{Name: keptBoot, FlavorRef: "unit", MinCount: new(2), MaxCount: new(2), Reservation: keptBoot}
+	in.Hints = &rest.SchedulerHints{ForceHosts: []string{m.hosts[0].Name}}
+	require.NoError(t, do(t.Context(), m.root, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Boot(ctx, in, keptBoot)
+		return err
+	}))
+	require.Equal(t, api.BootActive, m.root.Outcome(m.root.Token, keptBoot).State)
 }
 
 // disturb breaks nodes and the agent of one host for a while, then loses the other host, and so
@@ -236,7 +252,7 @@ func (m *evictors) releaseAs(ctx context.Context, id api.ReservationID) error {
 	})
 }
 
-// clear ends all leases and boots, and waits until nothing is left of them.
+// clear ends all leases and boots but what is kept, and waits until nothing is left of them.
 func (m *evictors) clear(t *testing.T) {
 	t.Helper()
 	await.Until(t, "everything is gone", func(ctx context.Context) error {
@@ -256,6 +272,9 @@ func (m *evictors) clear(t *testing.T) {
 		}
 		released := map[api.ReservationID]bool{}
 		for _, s := range m.root.Servers() {
+			if s.Reservation == keptBoot {
+				continue
+			}
 			if left++; !released[s.Reservation] {
 				released[s.Reservation] = true
 				_ = m.releaseAs(ctx, s.Reservation) // until none is left
@@ -271,9 +290,18 @@ func (m *evictors) clear(t *testing.T) {
 // judge replays the log, and holds room that leases had beside what the agents ran.
 func (m *evictors) judge(t *testing.T) {
 	t.Helper()
+	processes := map[api.InstanceID]int{}
+	running, err := m.Instances()
+	require.NoError(t, err)
+	for _, i := range running {
+		processes[api.InstanceID(i.ID)]++
+	}
 	e := m.stopAndRead(t)
-	_, bad := check.Log(e.logs["root"])
-	js, more := check.Journals(e.journals, check.JournalOptions{Active: e.active, Processes: map[api.InstanceID]int{}})
+	assert.Len(t, e.active, 2, "what is kept is there, and nothing else")
+	ls, bad := check.Log(e.logs["root"])
+	js, more := check.Journals(e.journals, check.JournalOptions{
+		Active: e.active, Processes: processes, Moved: ls.Moved, Evacuated: ls.Evacuated, Returned: ls.Returned,
+	})
 	for _, v := range append(bad, more...) {
 		assert.Fail(t, "a promise was broken", v.String())
 	}
