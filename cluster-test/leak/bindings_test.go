@@ -3,12 +3,12 @@ package leak
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/internal/await"
 )
 
 // bound lets a zone bind a project to a child, and ask everything that can be asked about that. What it
@@ -32,11 +32,11 @@ func bound(t *testing.T, answers map[*place]told, parent, child *place) {
 	require.NoError(t, err)
 	var b rest.Boot
 	tries := 0
-	require.Eventually(t, func() bool { // the zone has to hear that room is back
+	await.True(t, parent.name+" has heard that room is back", func() bool {
 		tries++
 		b = bootOf(t, c, parent.name+"-tagged", fmt.Sprint(parent.name, "-bound-", tries), 1)
 		return b.State == api.BootActive
-	}, 30*time.Second, 200*time.Millisecond)
+	})
 	a.ask(t, parent, "POST", "/bindings", rest.BindingBody{Binding: rest.BindingSpec{Project: "bound", Zone: child.name, Tags: []string{key + "=mine"}}})
 	for _, get := range []string{
 		"/zones", "/zones/" + child.name, "/bindings?active=all", "/explain/" + string(b.Reservation), "/tricircle/v1.0/pods", "/tricircle/v1.0/bindings", "/tricircle/v1.0/pod-affinity-tag",
@@ -45,8 +45,7 @@ func bound(t *testing.T, answers map[*place]told, parent, child *place) {
 	}
 	a.ask(t, parent, "POST", "/zones/"+child.name+"/plan-maintenance", map[string]any{})
 	a.ask(t, parent, "GET", "/events?follow=false&kind=binding", nil)
-	_, err = c.Release(t.Context(), b.Reservation, 20*time.Second) // what follows needs its room
-	require.NoError(t, err)
+	release(t, parent, b.Reservation) // what follows needs its room
 	_, err = c.SetConfig(t.Context(), was)
 	require.NoError(t, err)
 	made := 0

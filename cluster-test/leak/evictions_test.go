@@ -1,6 +1,8 @@
 package leak
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 )
 
 // evictions fills zones with preemptible instances of the highest and of one below it, and has
@@ -69,8 +72,7 @@ func (p *place) boots(t *testing.T, s rest.ServerCreate) {
 	t.Helper()
 	id, err := p.client().Boot(t.Context(), s, "")
 	require.NoError(t, err)
-	b, err := p.client().Reservation(t.Context(), id, 30*time.Second)
-	require.NoError(t, err)
+	b := outcome(t, p.client(), id)
 	require.Equal(t, api.BootActive, b.State, "%s: %s", s.Name, b.Reason)
 	p.noteOwn()
 }
@@ -95,22 +97,51 @@ func (p *place) noteOwn() {
 // evictedFor waits until instances of a boot must leave or have left, and returns why one must.
 func evictedFor(t *testing.T, p *place, boot, what string) (e *rest.Eviction) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	await.Until(t, fmt.Sprintf("%s of %s leave for a %s", boot, p.name, what), func(context.Context) error {
 		page, err := p.client().Servers(t.Context(), client.ServerQuery{Reservation: api.ReservationID(boot), Since: time.Unix(1, 0)}, client.ListOptions{})
 		for _, s := range page.Items {
 			if s.Eviction != nil && s.Eviction.For == what {
 				e = s.Eviction
 			}
 		}
-		return err == nil && e != nil
-	}, 30*time.Second, 100*time.Millisecond, "%s of %s leave for a %s", boot, p.name, what)
+		if err == nil && e == nil {
+			err = fmt.Errorf("none of %d must", len(page.Items))
+		}
+		return err
+	})
 	return e
 }
 
+// release releases boots, and waits until nothing of them is left.
 func release(t *testing.T, p *place, boots ...api.ReservationID) {
 	t.Helper()
-	for _, b := range boots {
-		_, err := p.client().Release(t.Context(), b, 20*time.Second)
-		require.NoError(t, err)
+	for _, id := range boots {
+		giveBack(t, p.client(), id)
 	}
+}
+
+func giveBack(t *testing.T, c *client.Client, id api.ReservationID) {
+	t.Helper()
+	await.Until(t, string(id)+" is released", func(ctx context.Context) error {
+		b, err := c.Release(ctx, id, lookWait)
+		if err == nil && b.State != api.BootReleased && b.State != api.BootFailed {
+			err = fmt.Errorf("it is %s: %v", b.State, b.Instances)
+		}
+		return err
+	})
+}
+
+// lookWait is how long the zone may wait with an answer to one look at a boot.
+const lookWait = 200 * time.Millisecond
+
+// outcome waits until a boot has one.
+func outcome(t *testing.T, c *client.Client, id api.ReservationID) (b rest.Boot) {
+	t.Helper()
+	await.Until(t, string(id)+" has an outcome", func(ctx context.Context) (err error) {
+		if b, err = c.Reservation(ctx, id, lookWait); err == nil && !b.State.Outcome() {
+			err = fmt.Errorf("it is %s", b.State)
+		}
+		return err
+	})
+	return b
 }

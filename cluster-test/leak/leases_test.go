@@ -2,6 +2,7 @@ package leak
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/internal/await"
 )
 
 // words are what callers of a zone call their leases. No other zone needs them.
@@ -66,10 +68,10 @@ func leases(t *testing.T, root *place, below ...*place) map[*place]told {
 	var made struct {
 		Lease rest.Lease `json:"lease"`
 	}
-	require.Eventually(t, func() bool { // the zones above have to hear that room is back
+	await.True(t, "the zones above have heard that room is back", func() bool {
 		status, b := root.say(t, "POST", path+"/leases", terms)
 		return status == 201 && json.Unmarshal(b, &made) == nil
-	}, 30*time.Second, 300*time.Millisecond)
+	})
 	lease := path + "/leases/" + string(made.Lease.ID)
 	for _, p := range below {
 		out[p] = told{}
@@ -78,16 +80,18 @@ func leases(t *testing.T, root *place, below ...*place) map[*place]told {
 		out[p].ask(t, p, "POST", path+"/leases", mine)
 		out[p].ask(t, p, "POST", path+"/series", seriesOf(p.words()[2], mine))
 	}
-	require.Eventually(t, func() bool {
+	await.Until(t, "the lease starts", func(context.Context) error {
 		status, b := root.say(t, "GET", lease, nil)
-		return status == 200 && json.Unmarshal(b, &made) == nil && made.Lease.Status == api.LeaseActive
-	}, 30*time.Second, 200*time.Millisecond, "it starts: %+v", made)
+		if status == 200 && json.Unmarshal(b, &made) == nil && made.Lease.Status == api.LeaseActive {
+			return nil
+		}
+		return fmt.Errorf("%d: %s", status, b)
+	})
 	inside := rest.ServerCreate{Name: "inside", FlavorRef: "small", MinCount: count(9), MaxCount: count(9)}
 	inside.Hints = &rest.SchedulerHints{Reservation: made.Lease.Reservations[0].ID}
 	id, err := root.client().Boot(t.Context(), inside, "")
 	require.NoError(t, err)
-	b, err := root.client().Reservation(t.Context(), id, 20*time.Second)
-	require.NoError(t, err)
+	b := outcome(t, root.client(), id)
 	require.Equal(t, api.BootActive, b.State, b.Reason)
 
 	a := out[root]
@@ -126,13 +130,16 @@ func (p *place) clear(t *testing.T) {
 	for _, s := range series {
 		require.NoError(t, c.DeleteSeries(t.Context(), s.ID))
 	}
-	require.Eventually(t, func() bool {
-		all, err := c.Leases(t.Context())
+	await.Until(t, "no lease is left", func(ctx context.Context) error {
+		all, err := c.Leases(ctx)
 		for _, l := range all {
-			_ = c.DeleteLease(t.Context(), l.ID) // until none is left
+			_ = c.DeleteLease(ctx, l.ID) // until none is left
 		}
-		return err == nil && len(all) == 0
-	}, 60*time.Second, 200*time.Millisecond)
+		if err == nil && len(all) > 0 {
+			err = fmt.Errorf("left: %+v", all)
+		}
+		return err
+	})
 }
 
 func tomorrow() api.Instant { return api.InstantOf(time.Now().Add(24 * time.Hour)) }

@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/internal/codec"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 )
 
@@ -268,9 +269,9 @@ func (q *inquirer) play(most int) {
 }
 
 // session asks all that a parent can think of, so many questions of it, and returns all answers and the estimates.
-func session(t *testing.T, up *caller, world string, questions int) (notes string, found map[string]float64) {
+func session(t *testing.T, up *caller, world string, questions int, seed uint64) (notes string, found map[string]float64) {
 	t.Helper()
-	q := &inquirer{t: t, up: up, world: world, dice: rand.New(rand.NewPCG(1, 0))}
+	q := &inquirer{t: t, up: up, world: world, dice: rand.New(rand.NewPCG(seed, 0))}
 	found = map[string]float64{}
 	for _, name := range slices.Sorted(maps.Keys(estimators)) {
 		found[name] = estimators[name](q)
@@ -296,19 +297,19 @@ func TestQuestionsTellNoNumberOfHosts(t *testing.T) {
 		notes string
 		found map[string]float64
 	}
-	octaves, have := map[int][]heard{}, 0
+	octaves, have, seed := map[int][]heard{}, 0, dice.Seed(t)
 	for n, size := range sizes {
 		child.serveAs(fmt.Sprint("agent-", n), fmt.Sprint("host-", n), size-have)
 		have = size
 		if size == 12 || size == 200 { // what the questions are worth
 			child.hideLayout(false)
-			_, found := session(t, up, fmt.Sprintf("%03d-open", size), 0)
+			_, found := session(t, up, fmt.Sprintf("%03d-open", size), 0, seed)
 			for name, got := range found {
 				assert.InEpsilon(t, size, got, 0.3, "%s finds %d hosts of a zone that hides nothing", name, size)
 			}
 		}
 		child.hideLayout(true)
-		notes, found := session(t, up, fmt.Sprintf("%03d", size), *questionsFlag)
+		notes, found := session(t, up, fmt.Sprintf("%03d", size), *questionsFlag, seed)
 		octave := bits.Len(uint(size))
 		octaves[octave] = append(octaves[octave], heard{size, notes, found})
 	}

@@ -21,6 +21,7 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/buildplan/seal"
+	"berth/internal/await"
 	"berth/internal/codec"
 	"berth/zone/estimate"
 )
@@ -75,9 +76,7 @@ func bootOf(t *testing.T, c *client.Client, flavor, name string, n int) rest.Boo
 		Name: name, FlavorRef: flavor, Reservation: name, MinCount: count(n), MaxCount: count(n),
 	}, "")
 	require.NoError(t, err)
-	b, err := c.Reservation(t.Context(), id, 20*time.Second)
-	require.NoError(t, err)
-	return b
+	return outcome(t, c, id)
 }
 
 // work makes a federation do what it is for: boots that span it, one that fails,
@@ -94,8 +93,7 @@ func work(t *testing.T, root *place) {
 	require.Len(t, page.Items, 9)
 	require.NoError(t, c.DeleteServer(t.Context(), page.Items[0].ID))
 	for _, r := range []api.ReservationID{"wide", "doomed"} {
-		_, err = c.Release(t.Context(), r, 20*time.Second)
-		require.NoError(t, err)
+		giveBack(t, c, r)
 	}
 }
 
@@ -121,16 +119,15 @@ func draw(t *testing.T, root, owner *place) {
 	_, err = root.client().CreateFlavor(t.Context(), rest.FlavorSpec{Name: "carded", VCPUs: new(int64(1)), RAM: new(int64(512)), Resources: api.Resources{card: 1}})
 	require.NoError(t, err)
 	tries := 0
-	require.Eventually(t, func() bool { // the zones above have to hear of cards first
+	await.True(t, "the zones above have heard of cards", func() bool {
 		tries++
 		return bootOf(t, root.client(), "carded", fmt.Sprint("carded-", tries), 1).State == api.BootActive
-	}, 30*time.Second, 200*time.Millisecond)
+	})
 	require.NotEqual(t, api.BootActive, bootOf(t, root.client(), "carded", "more", 1).State)
 	u, err := c.Linearizable().ProviderUsages(t.Context(), p.ID)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, u.Usages[card], "the boot draws on it")
-	_, err = root.client().Release(t.Context(), api.ReservationID(fmt.Sprint("carded-", tries)), 20*time.Second)
-	require.NoError(t, err) // what follows needs its room
+	release(t, root, api.ReservationID(fmt.Sprint("carded-", tries))) // what follows needs its room
 }
 
 func newHoldID() api.HoldID { return api.HoldID(strings.ReplaceAll(api.NewUUID(), "-", "")) }
@@ -144,15 +141,18 @@ func holds(t *testing.T, up *caller) {
 	}
 	var status int
 	var b []byte
-	for late := time.Now().Add(30 * time.Second); status != 200; { // the room of what has ended may not be back at once
+	await.Until(t, "the room of what has ended is back", func(context.Context) error {
 		var a api.SelectAnswer
 		status, b = up.call(t, "POST", "/zones/select", h.Request)
 		require.Equal(t, 200, status, string(b))
 		require.NoError(t, codec.Unmarshal(b, &a))
 		h.ID, h.Blob = newHoldID(), a.Blob // a hold keeps to its plan, also in zones below
 		status, b = up.call(t, "POST", "/zones/holds", h)
-		require.True(t, status == 200 || time.Now().Before(late), "%d: %s", status, b)
-	}
+		if status != 200 {
+			return fmt.Errorf("%d: %s", status, b)
+		}
+		return nil
+	})
 	spoilt := h
 	spoilt.ID, spoilt.Blob = newHoldID(), append([]byte{}, h.Blob...)
 	spoilt.Blob[len(spoilt.Blob)/2] ^= 1
@@ -165,8 +165,8 @@ func holds(t *testing.T, up *caller) {
 	status, b = up.call(t, "POST", "/zones/holds/"+string(h.ID)+"/commit", nil)
 	require.Equal(t, 200, status, string(b))
 	var seen, next uint64
-	require.Eventually(t, func() bool { // until the parent hears that they failed
-		status, b = up.call(t, "GET", fmt.Sprintf("/zones/changes?after=%d&wait=1s", next), nil)
+	await.True(t, "the parent hears that they failed", func() bool {
+		status, b = up.call(t, "GET", fmt.Sprintf("/zones/changes?after=%d&wait=%s", next, lookWait), nil)
 		var ch api.Changes
 		if status != 200 || codec.Unmarshal(b, &ch) != nil {
 			return false
@@ -178,7 +178,7 @@ func holds(t *testing.T, up *caller) {
 		}
 		next = ch.Next
 		return seen >= 3
-	}, 20*time.Second, 10*time.Millisecond)
+	})
 	for _, i := range h.Instances[0] {
 		status, _ = up.call(t, "DELETE", "/servers/"+string(i.ID), nil)
 		require.Equal(t, http.StatusNoContent, status)
@@ -243,7 +243,7 @@ func garbage(t *testing.T, up *caller) {
 	} {
 		c, err := up.http.Transport.(*http.Transport).DialTLSContext(t.Context(), "tcp", strings.TrimPrefix(up.base, "https://"))
 		require.NoError(t, err)
-		require.NoError(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+		require.NoError(t, c.SetDeadline(time.Now().Add(await.Limit)))
 		_, err = io.WriteString(c, text)
 		require.NoError(t, err)
 		b, err := io.ReadAll(c)

@@ -26,13 +26,24 @@ import (
 	"berth/api/client"
 	"berth/buildplan/seal"
 	"berth/identity"
+	"berth/internal/await"
 	"berth/node"
 	"berth/raftstore/command"
 )
 
 // TestMain looks for goroutines that are left over. A probe of the gossip library waits out its interval, though its pool has ended.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+func TestMain(m *testing.M) { goleak.VerifyTestMain(resting{m}, probing) }
+
+var probing = goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode")
+
+// resting gives goroutines the time to end that they need after the tests.
+type resting struct{ tests *testing.M }
+
+// Run implements goleak.TestingM.
+func (r resting) Run() int {
+	code := r.tests.Run()
+	_ = await.Wait(context.Background(), func(context.Context) error { return goleak.Find(probing) }) // what is left then is told
+	return code
 }
 
 // world is a line of zones in this process, each below the one before, whose
@@ -188,7 +199,7 @@ func (p *place) serveKind(name, prefix string, hosts int, cpus int64, ids func(n
 		}
 		return len(p.node.Store().View().AllHosts()) == all
 	}
-	require.Eventually(t, up, 30*time.Second, 20*time.Millisecond)
+	await.True(t, "the hosts of "+name+" are up", up)
 }
 
 func ignoreEnd(err error) error {
@@ -201,7 +212,7 @@ func ignoreEnd(err error) error {
 // client calls the zone as its admin.
 func (p *place) client() *client.Client {
 	p.w.t.Helper()
-	c, err := client.New(client.Config{Addr: "http://" + p.node.Addresses().API, Token: p.token})
+	c, err := client.New(client.Config{Addr: "http://" + p.node.Addresses().API, Token: p.token, Timeout: await.Limit})
 	require.NoError(p.w.t, err)
 	p.w.t.Cleanup(c.Close)
 	return c
@@ -309,5 +320,5 @@ func (p *place) door(from *place, alpn string) *caller {
 		return shake(ctx, c, conf)
 	}}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &caller{&http.Client{Transport: tr, Timeout: 20 * time.Second}, "https://" + p.node.Addresses().Gateway}
+	return &caller{&http.Client{Transport: tr, Timeout: await.Limit}, "https://" + p.node.Addresses().Gateway}
 }
