@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/codec"
 )
 
@@ -236,10 +237,10 @@ func (a *agentCalls) ends(t *testing.T) {
 	ctx := a.ctx
 	require.NoError(t, a.checkHosts())
 	require.NoError(t, a.root.client(a.root.token).RevokeAgent(ctx, evil))
-	require.Eventually(t, func() bool {
+	require.NoError(t, await.Wait(ctx, func(ctx context.Context) error {
 		a.up.http.CloseIdleConnections()
 		status, _ := a.up.call(ctx, &record{outcomes: map[string]int{}}, "POST", api.PathAgentReport, api.AgentReport{})
-		return status == 0
-	}, patience, 20*time.Millisecond)
+		return unless(status == 0, "it is let in, and answered %d", status)
+	}))
 	assert.NoError(t, a.checkHosts())
 }

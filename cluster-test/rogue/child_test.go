@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,9 +28,8 @@ func child() party {
 	return party{name: "child", lanes: 1, triesMin: 1, budget: childBudget, attacks: func(t *testing.T, p *phase) []attack {
 		t.Helper()
 		c := newChild(t, p, p.thief)
-		t.Cleanup(func() {
-			assert.Greater(t, int(c.lied.Load()), len(c.lieTable())/2, "the parent has asked for too few lies")
-		})
+		p.party.lacks = func() bool { return c.lied() <= len(c.lieTable())/2 }
+		t.Cleanup(func() { assert.False(t, p.party.lacks(), "the parent has asked for %d lies", c.lied()) })
 		return append(c.lies(c.lieTable()),
 			attack{"calls of parents", c.callAsParent},
 			attack{"decisions of others", c.askDecisions},
@@ -49,7 +49,8 @@ func faithless() party {
 	return party{name: "child that holds nothing", lanes: 1, triesMin: 1, budget: childBudget, attacks: func(t *testing.T, p *phase) []attack {
 		t.Helper()
 		c := newChild(t, p, p.cheat)
-		t.Cleanup(func() { assert.Positive(t, c.lied.Load(), "the parent has asked the child for nothing") })
+		p.party.lacks = func() bool { return c.lied() == 0 }
+		t.Cleanup(func() { assert.False(t, p.party.lacks(), "the parent has asked the child for nothing") })
 		return c.lies(c.falseOffers())
 	}}
 }
@@ -60,7 +61,7 @@ var childBudget = size{state: 4 << 20, log: 24 << 20, index: 20_000}
 func newChild(t *testing.T, p *phase, own *zone) *childCalls {
 	t.Helper()
 	c := &childCalls{
-		phase: p, own: own, told: make(chan struct{}, 1),
+		phase: p, own: own, told: make(chan struct{}, 1), had: map[string]bool{},
 		up: p.caller(over(own.gatewayTLS(p.root, api.ALPNHTTP)), "https://"+p.root.node.Addresses().Gateway, cborHead()),
 	}
 	c.tellNo()
@@ -84,9 +85,18 @@ type childCalls struct {
 	own *zone
 	up  *caller
 
-	lied atomic.Int64 // lies that were told at least once
 	lie  atomic.Pointer[told]
 	told chan struct{} // a lie was told, or a question was answered truly
+
+	mu  sync.Mutex      // guards had
+	had map[string]bool // lies that were told at least once
+}
+
+// lied returns how many lies were told.
+func (c *childCalls) lied() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.had)
 }
 
 // told is what the child says now.
@@ -138,7 +148,9 @@ const (
 func (c *childCalls) tell(ctx context.Context, r *record, l *lie) error {
 	c.say(l)
 	if c.isAsked(ctx, r, "told", lieFor) {
-		c.lied.Add(1)
+		c.mu.Lock()
+		c.had[l.name] = true
+		c.mu.Unlock()
 		for n := 1; n < lieTimes && c.isAsked(ctx, r, "told", lieAgain); n++ {
 			continue
 		}

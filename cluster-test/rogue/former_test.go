@@ -18,6 +18,7 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/identity"
+	"berth/internal/await"
 	"berth/node"
 	"berth/raftstore/state"
 )
@@ -34,7 +35,7 @@ func former() party {
 			f.creds = append(f.creds, creds)
 		}
 		for _, z := range f.linkedZones() {
-			require.NotEmpty(t, f.shows(p.ctx, &record{outcomes: map[string]int{}}, z), "%s accepts it until then", z.name)
+			await.True(t, z.name+" accepts it until then", func() bool { return len(f.shows(p.ctx, &record{outcomes: map[string]int{}}, z)) > 0 })
 		}
 		p.changeAuthority(t)
 		f.led = f.term()
@@ -67,9 +68,7 @@ func (p *phase) removedNode(t *testing.T) string {
 	require.NoError(t, p.root.client(p.root.token).RemoveMember(p.ctx, id))
 	z.stop()
 	p.until(t, "the node is none", func(v *state.State) bool { return !known(v) && !store.HasMember(id) })
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
-	defer cancel()
-	require.NoError(t, p.root.node.Ready(ctx))
+	require.NoError(t, p.root.node.Ready(p.ctx))
 	return z.dir
 }
 
@@ -104,7 +103,7 @@ func (p *phase) changeAuthority(t *testing.T) {
 // until waits for a state of the root.
 func (p *phase) until(t *testing.T, what string, is func(*state.State) bool) {
 	t.Helper()
-	require.Eventually(t, func() bool { return is(p.root.node.Store().View()) }, patience, 20*time.Millisecond, what)
+	await.True(t, what, func() bool { return is(p.root.node.Store().View()) })
 }
 
 // formerCalls are the calls of the node that was removed.

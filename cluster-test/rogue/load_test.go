@@ -14,6 +14,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/await"
 )
 
 // honest is the project of those who must not notice any rogue.
@@ -36,10 +37,10 @@ func (w *world) stand() standing {
 	s := standing{token: w.root.member(honest, api.RoleMember), reservation: secret + "-r"}
 	s.client = w.root.client(s.token)
 	n := standingCount
-	b, err := s.client.BootAndWait(w.ctx, rest.ServerCreate{
+	b, err := bootWith(w.ctx, s.client, rest.ServerCreate{
 		Name: "standing", FlavorRef: "small", MinCount: &n, MaxCount: &n, Reservation: string(s.reservation), Metadata: others,
 		Zones: &rest.ZoneRule{MinZones: 2},
-	}, "", patience)
+	})
 	require.NoError(t, err)
 	require.Equal(t, api.BootActive, b.State, b.Reason)
 	page, err := s.client.Servers(w.ctx, client.ServerQuery{Reservation: s.reservation}, client.ListOptions{})
@@ -50,6 +51,27 @@ func (w *world) stand() standing {
 	require.Len(t, s.instances, n)
 	return s
 }
+
+// bootWith boots, and waits for the outcome.
+func bootWith(ctx context.Context, c *client.Client, in rest.ServerCreate) (rest.Boot, error) {
+	b, err := c.BootAndWait(ctx, in, "", longPoll)
+	if err != nil {
+		return b, err
+	}
+	err = await.Wait(ctx, func(ctx context.Context) (err error) {
+		if b.State.Outcome() {
+			return nil
+		}
+		if b, err = c.Reservation(ctx, b.Reservation, lookWait); err == nil && !b.State.Outcome() {
+			err = fmt.Errorf("the boot is %s", b.State)
+		}
+		return err
+	})
+	return b, err
+}
+
+// lookWait is how long the zone may wait with an answer to one look.
+const lookWait = 200 * time.Millisecond
 
 // others is the metadata of what others run.
 var others = map[string]string{"db_password": secret}
@@ -109,21 +131,20 @@ func (l *load) run(w *world, done <-chan struct{}) {
 
 // boot boots n instances, waits until they run, and releases them.
 func (l *load) boot(w *world, n int) {
-	ctx, cancel := context.WithTimeout(w.ctx, 2*patience)
-	defer cancel()
+	ctx := w.ctx
 	c, id := w.standing.client, name("r-")
 	began := time.Now()
 	n = max(n, l.zones)
-	b, err := c.BootAndWait(ctx, rest.ServerCreate{
+	b, err := bootWith(ctx, c, rest.ServerCreate{
 		Name: "web", FlavorRef: "small", MinCount: &n, MaxCount: &n, Reservation: id, Metadata: others,
 		Zones: &rest.ZoneRule{MinZones: l.zones},
-	}, "", patience)
+	})
 	took := time.Since(began)
 	began = time.Now()
 	if err == nil && b.State != api.BootActive {
 		err = fmt.Errorf("the boot of %d is %s: %s %v", n, b.State, b.Reason, b.Attempts)
 	}
-	_, released := c.Release(ctx, api.ReservationID(id), patience)
+	_, released := c.Release(ctx, api.ReservationID(id), longPoll)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, err := range []error{err, released} {

@@ -30,6 +30,8 @@ type party struct {
 	lanes    int   // attacks at once; 0 for lanes
 	triesMin int   // of each attack and lane; 0 for triesMin
 	memory   int64 // what this process may have with it; 0 for any
+
+	lacks func() bool // whether more rounds are needed to show something; set by attacks, may be nil
 }
 
 // attack is something that a party tries again and again. It returns an error if it gained what
@@ -43,6 +45,7 @@ type attack struct {
 const (
 	lanes      = 2                // attacks at once
 	triesMin   = 3                // of each attack and lane
+	roundsMax  = 40               // of a party that has not done enough
 	tryTimeout = 20 * time.Second // of one try
 	kept       = 1 << 20          // bytes of answers to one attack that are kept, to look for canaries
 )
@@ -108,7 +111,8 @@ func (p *phase) attack(t *testing.T, d time.Duration) {
 	var wg sync.WaitGroup
 	for lane := range lanes {
 		wg.Go(func() {
-			for round := 0; (round < least || time.Now().Before(until)) && p.ctx.Err() == nil; round++ {
+			lacks := func(round int) bool { return round < roundsMax && p.party.lacks != nil && p.party.lacks() }
+			for round := 0; (round < least || time.Now().Before(until) || lacks(round)) && p.ctx.Err() == nil; round++ {
 				for i := range all {
 					n := (i + lane*len(all)/lanes) % len(all)
 					p.tryOnce(all[n], p.records[n])

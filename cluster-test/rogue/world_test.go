@@ -26,18 +26,29 @@ import (
 	"berth/api/client"
 	"berth/api/rest"
 	"berth/identity"
+	"berth/internal/await"
 	"berth/internal/turns"
 	"berth/node"
 	"berth/quota"
 )
 
 // TestMain looks for goroutines that are left over. A probe of the gossip library waits out its interval, though its pool has ended.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+func TestMain(m *testing.M) { goleak.VerifyTestMain(resting{m}, probing) }
+
+var probing = goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode")
+
+// resting gives goroutines the time to end that they need after the tests.
+type resting struct{ tests *testing.M }
+
+// Run implements goleak.TestingM.
+func (r resting) Run() int {
+	code := r.tests.Run()
+	_ = await.Wait(context.Background(), func(context.Context) error { return goleak.Find(probing) }) // what is left then is told
+	return code
 }
 
-// patience bounds every wait of these tests; none is meant to come near it.
-const patience = 30 * time.Second
+// longPoll is how long a zone may wait with an answer to whoever waits for a boot.
+const longPoll = 30 * time.Second
 
 // Sizes of the federation.
 const (
@@ -154,9 +165,7 @@ func (z *zone) run(tap node.Tap) {
 		assert.NoError(w.t, n.Run(ctx))
 	})
 	z.node, z.stop = n, func() { stop(); <-done }
-	ready, cancel := context.WithTimeout(w.ctx, patience)
-	defer cancel()
-	require.NoError(w.t, n.Ready(ready))
+	require.NoError(w.t, n.Ready(w.ctx))
 }
 
 func (z *zone) isBelow(parent *zone) {
@@ -210,7 +219,7 @@ func (z *zone) serve(hosts int, attributes map[string]string) {
 		assert.True(t, err == nil || errors.Is(err, context.Canceled), "%v", err)
 		assert.NoError(t, a.Close())
 	})
-	require.Eventually(t, func() bool {
+	await.True(t, "the hosts of "+z.name+" are up", func() bool {
 		up := 0
 		for _, h := range z.node.Store().View().AllHosts() {
 			if h.State == api.HostUp {
@@ -218,7 +227,7 @@ func (z *zone) serve(hosts int, attributes map[string]string) {
 			}
 		}
 		return up == hosts
-	}, patience, 20*time.Millisecond)
+	})
 }
 
 // agentTLS is how somebody with the certificate of an agent dials its zone.
@@ -230,7 +239,7 @@ func agentTLS(home *node.AgentHome, creds *identity.Credentials) *tls.Config {
 // client calls the zone with a token.
 func (z *zone) client(token string) *client.Client {
 	z.w.t.Helper()
-	c, err := client.New(client.Config{Addr: "http://" + z.node.Addresses().API, Token: token, Idle: 16})
+	c, err := client.New(client.Config{Addr: "http://" + z.node.Addresses().API, Token: token, Idle: 16, Timeout: await.Limit})
 	require.NoError(z.w.t, err)
 	z.w.t.Cleanup(c.Close)
 	return c
