@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/api"
+	"berth/internal/dice"
 )
 
 // TestAdoptRunning takes over what runs as the processes that they are.
@@ -280,7 +281,7 @@ const victims = 6
 // TestKilledAgent kills a real agent at some moment of its starts, and starts
 // everything again in its place: each runs exactly once.
 func TestKilledAgent(t *testing.T) {
-	for round := range 6 {
+	for _, round := range dice.Part(t, []int{0, 1, 2, 3, 4, 5}, 2) {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), api.NewUUID())
 			t.Cleanup(func() { sweep(t, dir) })
@@ -292,7 +293,7 @@ func TestKilledAgent(t *testing.T) {
 			said, err := bufio.NewReader(out).ReadString('\n')
 			require.NoError(t, err)
 			require.Equal(t, "open\n", said)
-			moment := time.NewTimer(time.Duration(round) * 3 * time.Millisecond)
+			moment := time.NewTimer(time.Duration(dice.Rand(t).Int64N(int64(18 * time.Millisecond))))
 			<-moment.C
 			require.NoError(t, cmd.Process.Kill())
 			_ = cmd.Wait()

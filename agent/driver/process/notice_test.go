@@ -1,7 +1,9 @@
 package process
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/internal/await"
 )
 
 // readNotice returns the notice that an instance can read, and whether there is one.
@@ -28,7 +31,12 @@ func readNotice(t *testing.T, d *Driver, id api.InstanceID) (n notice, ok bool) 
 
 func awaitOutput(t *testing.T, d *Driver, id api.InstanceID, want string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return read(t, d, id, stdoutFile) == want }, patience, time.Millisecond, want)
+	await.Until(t, fmt.Sprintf("it has printed %q", want), func(context.Context) error {
+		if got := read(t, d, id, stdoutFile); got != want {
+			return fmt.Errorf("it has printed %q", got)
+		}
+		return nil
+	})
 }
 
 func noticeFor(left time.Duration, quiet bool) driver.Notice {
@@ -75,7 +83,7 @@ func TestNoticeThatCannotBeWritten(t *testing.T) {
 			require.NoError(t, d.Start(t.Context(), "h", w))
 			awaitOutput(t, d, w.Instance, "up\n")
 			require.ErrorContains(t, d.Notify(t.Context(), w.Instance, noticeFor(time.Minute, false)), "writing the notice of instance")
-			require.Eventually(t, func() bool { return state(t, d, w.Instance).Status == api.StatusError }, patience, time.Millisecond)
+			until(t, "it has ended", func() bool { return state(t, d, w.Instance).Status == api.StatusError })
 			assert.Contains(t, state(t, d, w.Instance).Fault, "SIGTERM")
 		})
 	}

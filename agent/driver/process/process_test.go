@@ -16,10 +16,8 @@ import (
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/internal/await"
 )
-
-// patience bounds every wait for something real.
-const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(victimEnv); dir != "" {
@@ -65,9 +63,7 @@ func sweep(t *testing.T, dir string) {
 	list, err := d.List(context.Background())
 	require.NoError(t, err)
 	for _, s := range list {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		require.NoError(t, d.Stop(ctx, s.Instance))
-		cancel()
+		require.NoError(t, d.Stop(context.Background(), s.Instance))
 	}
 }
 
@@ -109,24 +105,18 @@ func state(t *testing.T, d *Driver, id api.InstanceID) driver.State {
 // untilEnded waits for an instance to end by itself.
 func untilEnded(t *testing.T, d *Driver, id api.InstanceID) driver.State {
 	t.Helper()
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	for {
-		if s := state(t, d, id); s.Status != api.StatusActive {
-			return s
-		}
-		select {
-		case <-d.Changed():
-		case <-late.C:
-			require.Fail(t, "the instance does not end")
-		}
-	}
+	var s driver.State
+	until(t, "the instance ends", func() bool {
+		s = state(t, d, id)
+		return s.Status != api.StatusActive
+	})
+	return s
 }
 
 // until waits for a condition.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, patience, 2*time.Millisecond, what)
+	await.True(t, what, ok)
 }
 
 // marker returns what every process of an instance finds in its environment,
