@@ -137,9 +137,7 @@ func newDevZone(t *testing.T) devZone {
 		stop()
 		assert.NoError(t, <-done)
 	})
-	ready, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	require.NoError(t, n.Ready(ready))
+	require.NoError(t, n.Ready(ctx))
 	return devZone{n}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth/internal/await"
 	"berth/internal/sdnotify"
 )
 
@@ -37,7 +38,7 @@ func newManager(t *testing.T) *manager {
 func (m *manager) next(t *testing.T, want string) string {
 	t.Helper()
 	b := make([]byte, 4096)
-	require.NoError(t, m.conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	require.NoError(t, m.conn.SetReadDeadline(time.Now().Add(await.Limit)))
 	for {
 		n, err := m.conn.Read(b)
 		require.NoError(t, err, want)
@@ -85,7 +86,7 @@ func TestTheWatchdogIsFedByAProcessThatWorks(t *testing.T) {
 
 	stuck.Store(true)
 	before := asked.Load()
-	require.Eventually(t, func() bool { return asked.Load() > before+1 }, time.Minute, time.Millisecond)
+	await.True(t, "it is asked twice", func() bool { return asked.Load() > before+1 })
 	b := make([]byte, 4096)
 	for { // what was sent before
 		require.NoError(t, m.conn.SetReadDeadline(time.Now().Add(time.Millisecond)))
@@ -94,7 +95,7 @@ func TestTheWatchdogIsFedByAProcessThatWorks(t *testing.T) {
 		}
 	}
 	before = asked.Load()
-	require.Eventually(t, func() bool { return asked.Load() > before+3 }, time.Minute, time.Millisecond)
+	await.True(t, "it is asked again and again", func() bool { return asked.Load() > before+3 })
 	require.NoError(t, m.conn.SetReadDeadline(time.Now().Add(time.Millisecond)))
 	_, err = m.conn.Read(b)
 	require.Error(t, err, "a process that is stuck feeds nobody")

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth/internal/await"
 	"berth/node"
 )
 
@@ -147,10 +148,10 @@ func TestSIGHUPOfANode(t *testing.T) {
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	m.next(t, "RELOADING=1\nMONOTONIC_USEC=")
 	m.next(t, "READY=1")
-	require.Eventually(t, func() bool {
+	await.True(t, "there is a backup", func() bool {
 		found, err := filepath.Glob(backups + "/west-*.backup")
 		return err == nil && len(found) == 1
-	}, time.Minute, 50*time.Millisecond)
+	})
 	text := log.take()
 	assert.Contains(t, text, "setting=backup-dir")
 	assert.Contains(t, text, "setting=log-level")

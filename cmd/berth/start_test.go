@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/cli"
+	"berth/internal/await"
 )
 
 // asBerth is set in the environment of a copy of this test program that is to be berth.
@@ -67,10 +67,10 @@ func startDev(t *testing.T) (addr, token string) {
 	var told struct {
 		Zones []struct{ API, Token string }
 	}
-	require.Eventually(t, func() bool {
+	await.True(t, "berth dev is ready", func() bool {
 		b, err := os.ReadFile(ready)
 		return err == nil && json.Unmarshal(b, &told) == nil && len(told.Zones) > 0
-	}, time.Minute, 50*time.Millisecond)
+	})
 	return told.Zones[0].API, told.Zones[0].Token
 }
 
