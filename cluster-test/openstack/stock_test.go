@@ -24,12 +24,12 @@ import (
 	"berth/dev"
 )
 
-// client and blazar are the commands of the stock client, and patience what one call of it may
-// take: most of it is the start of its interpreter.
+// client and blazar are the commands of the stock client, and patience ends a call of it that hangs: most of
+// a call is the start of its interpreter.
 const (
 	client   = "openstack"
 	blazar   = "blazar"
-	patience = time.Minute
+	patience = 10 * time.Minute
 )
 
 // packages are those of Debian that have the stock client.
@@ -71,7 +71,7 @@ func installed() error {
 }
 
 // installPatience is how long the installation of the client may take.
-const installPatience = 5 * time.Minute
+const installPatience = 20 * time.Minute
 
 // install installs the client where it can: as root, with the packages of Debian. It reports
 // whether it did.
