@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore"
 	"berth/raftstore/command"
 )
@@ -132,7 +133,7 @@ func TestAutopilotOfAZone(t *testing.T) {
 		var done sync.WaitGroup
 		done.Go(func() { p.RunAutopilot(ctx) })
 		membersAfter := func(d time.Duration) int {
-			time.Sleep(d)
+			await.Sleep(d)
 			synctest.Wait()
 			return len(p.members.Members())
 		}

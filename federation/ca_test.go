@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +13,7 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/identity"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -54,52 +56,54 @@ func (p *place) status() *rest.CA {
 // TestBothEndsOfALinkChangeTheirAuthority at the same time, step by step, and each has one pin of the other at the end.
 func TestBothEndsOfALinkChangeTheirAuthority(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	parent, child := w.addOfForm("p", nil, api.FormFifth), w.addOfForm("c", nil, api.FormFifth)
-	child.isBelow(parent)
-	both := []*place{parent, child}
-	old := map[*place][]byte{}
-	for _, p := range both {
-		old[p] = p.view().CA
-		p.reports("node-1")
-		refusedAs(t, api.CodeConflict, p.UseCA(t.Context(), true))
-		refusedAs(t, api.CodeConflict, p.FinishCA(t.Context(), true))
-		require.NoError(t, p.RotateCA(t.Context(), rest.CABrought{}))
-		refusedAs(t, api.CodeConflict, p.RotateCA(t.Context(), rest.CABrought{}))
-		assert.Equal(t, []rest.CAWait{{Kind: api.CAWaitNode, Name: "node-1"}, {Kind: api.CAWaitLink, Name: p.view().Links()[0].Name}}, p.status().Waits)
-		refusedAs(t, api.CodeConflict, p.UseCA(t.Context(), false))
-	}
-	for _, p := range both {
-		p.announces()
-		p.reports("node-1")
-		assert.Empty(t, p.status().Waits)
-	}
-	assert.Len(t, parent.linkTo(child).Pins(), 2)
-	assert.Len(t, child.linkTo(parent).Pins(), 2)
-	for _, p := range both {
-		require.NoError(t, p.UseCA(t.Context(), false))
-		p.shows = p.view().CA
-		ca, err := p.keys.zoneAuthority(p.view())
-		require.NoError(t, err)
-		assert.Equal(t, p.view().CA, ca.CertDER())
-		refusedAs(t, api.CodeConflict, p.FinishCA(t.Context(), false))
-		p.reports("node-1")
-		require.NoError(t, p.FinishCA(t.Context(), false))
-		assert.Len(t, p.status().Behind, 1)
-		p.setForward(api.PinPause)
-	}
-	for _, p := range both {
-		p.announces()
-		got := p.status()
-		assert.Equal(t, api.CAStable, got.Phase)
-		assert.Empty(t, got.Behind)
-		require.Len(t, got.Authorities, 1)
-		assert.NotEqual(t, api.FingerprintOf(old[p]), got.Authorities[0].Fingerprint)
-		assert.Equal(t, 1, bytes.Count([]byte(got.Bundle), []byte("BEGIN CERTIFICATE")))
-	}
-	assert.Equal(t, [][]byte{child.view().CA}, parent.linkTo(child).Pins())
-	assert.Equal(t, [][]byte{parent.view().CA}, child.linkTo(parent).Pins())
-	assert.Contains(t, auditOf(parent.view()), "LinkPin by link "+string(child.id))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		parent, child := w.addOfForm("p", nil, api.FormFifth), w.addOfForm("c", nil, api.FormFifth)
+		child.isBelow(parent)
+		both := []*place{parent, child}
+		old := map[*place][]byte{}
+		for _, p := range both {
+			old[p] = p.view().CA
+			p.reports("node-1")
+			refusedAs(t, api.CodeConflict, p.UseCA(t.Context(), true))
+			refusedAs(t, api.CodeConflict, p.FinishCA(t.Context(), true))
+			require.NoError(t, p.RotateCA(t.Context(), rest.CABrought{}))
+			refusedAs(t, api.CodeConflict, p.RotateCA(t.Context(), rest.CABrought{}))
+			assert.Equal(t, []rest.CAWait{{Kind: api.CAWaitNode, Name: "node-1"}, {Kind: api.CAWaitLink, Name: p.view().Links()[0].Name}}, p.status().Waits)
+			refusedAs(t, api.CodeConflict, p.UseCA(t.Context(), false))
+		}
+		for _, p := range both {
+			p.announces()
+			p.reports("node-1")
+			assert.Empty(t, p.status().Waits)
+		}
+		assert.Len(t, parent.linkTo(child).Pins(), 2)
+		assert.Len(t, child.linkTo(parent).Pins(), 2)
+		for _, p := range both {
+			require.NoError(t, p.UseCA(t.Context(), false))
+			p.shows = p.view().CA
+			ca, err := p.keys.zoneAuthority(p.view())
+			require.NoError(t, err)
+			assert.Equal(t, p.view().CA, ca.CertDER())
+			refusedAs(t, api.CodeConflict, p.FinishCA(t.Context(), false))
+			p.reports("node-1")
+			require.NoError(t, p.FinishCA(t.Context(), false))
+			assert.Len(t, p.status().Behind, 1)
+			p.setForward(api.PinPause)
+		}
+		for _, p := range both {
+			p.announces()
+			got := p.status()
+			assert.Equal(t, api.CAStable, got.Phase)
+			assert.Empty(t, got.Behind)
+			require.Len(t, got.Authorities, 1)
+			assert.NotEqual(t, api.FingerprintOf(old[p]), got.Authorities[0].Fingerprint)
+			assert.Equal(t, 1, bytes.Count([]byte(got.Bundle), []byte("BEGIN CERTIFICATE")))
+		}
+		assert.Equal(t, [][]byte{child.view().CA}, parent.linkTo(child).Pins())
+		assert.Equal(t, [][]byte{parent.view().CA}, child.linkTo(parent).Pins())
+		assert.Contains(t, auditOf(parent.view()), "LinkPin by link "+string(child.id))
+	})
 }
 
 // auditOf returns what linked zones have changed by the audit log.
@@ -178,23 +182,25 @@ func TestAZoneSetsItsOwnSecondPinAlone(t *testing.T) {
 // TestALinkedZoneThatCannotBeToldIsNamed, with the reason, and is told when it can be.
 func TestALinkedZoneThatCannotBeToldIsNamed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	parent, child := w.addOfForm("p", nil, api.FormFifth), w.addOfForm("c", nil, api.FormFifth)
-	child.isBelow(parent)
-	child.away.Store(true)
-	require.NoError(t, parent.RotateCA(t.Context(), rest.CABrought{}))
-	parent.reports("node-1")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); parent.AnnounceAuthorities(ctx) }()
-	want := []rest.CAWait{{Kind: api.CAWaitLink, Name: "c", Error: errAway.Error()}}
-	require.Eventually(t, func() bool { return assert.ObjectsAreEqual(want, parent.status().Waits) }, 30*time.Second, 10*time.Millisecond)
-	child.away.Store(false)
-	parent.setForward(pinsRetry)
-	parent.until(func(v *state.State) bool { return len(v.CAWaits()) == 0 })
-	cancel()
-	<-done
-	assert.Len(t, child.linkTo(parent).Pins(), 2)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		parent, child := w.addOfForm("p", nil, api.FormFifth), w.addOfForm("c", nil, api.FormFifth)
+		child.isBelow(parent)
+		child.away.Store(true)
+		require.NoError(t, parent.RotateCA(t.Context(), rest.CABrought{}))
+		parent.reports("node-1")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); parent.AnnounceAuthorities(ctx) }()
+		want := []rest.CAWait{{Kind: api.CAWaitLink, Name: "c", Error: errAway.Error()}}
+		await.True(t, "who is waited for, and why", func() bool { return assert.ObjectsAreEqual(want, parent.status().Waits) })
+		child.away.Store(false)
+		parent.setForward(pinsRetry)
+		parent.until(func(v *state.State) bool { return len(v.CAWaits()) == 0 })
+		cancel()
+		<-done
+		assert.Len(t, child.linkTo(parent).Pins(), 2)
+	})
 }
 
 // TestTokensAndNewcomersKnowBothAuthorities while they change.

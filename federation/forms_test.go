@@ -4,12 +4,12 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 )
 
 // TestPricesAreSentToThoseWhoReadThem: a digest has prices once all nodes of its zone read them and the
@@ -32,7 +32,7 @@ func TestPricesAreSentToThoseWhoReadThem(t *testing.T) {
 			p.members.form.Store(int64(own))
 			parent.members.form.Store(int64(reads))
 			parent.away.Store(away)
-			time.Sleep(formsAge + 2*formsEvery)
+			await.Sleep(formsAge + 2*formsEvery)
 			synctest.Wait()
 			require.Equal(t, own >= api.FormFifth, has(p.Digest()), "to its own nodes")
 			require.False(t, has(p.DigestFor(down)))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -67,47 +68,51 @@ func TestHelloRefusesASharedKey(t *testing.T) {
 // TestWhatGossipSaysOfGateways is kept while it is fresh.
 func TestWhatGossipSaysOfGateways(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	parent, fresh, stale, silent := w.add("p", nil), w.add("f", nil), w.add("s", nil), w.add("n", nil)
-	for _, child := range []*place{fresh, stale, silent} {
-		child.isBelow(parent)
-	}
-	parent.setForward(gatewaysPause)
-	parent.heard[fresh.id] = api.Digest{Gateways: []string{"new:7601"}, Sequence: uint64(gatewaysFresh)}
-	parent.heard[stale.id] = api.Digest{Gateways: []string{"old:7601"}, Sequence: uint64(gatewaysFresh + 1)}
-	parent.heard[silent.id] = api.Digest{}
-	before := parent.linkTo(stale).Endpoints
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); parent.FollowGateways(ctx) }()
-	parent.until(func(v *state.State) bool {
-		l, _ := v.LinkByZone(fresh.id)
-		return slices.Equal(l.Endpoints, []string{"new:7601"})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		parent, fresh, stale, silent := w.add("p", nil), w.add("f", nil), w.add("s", nil), w.add("n", nil)
+		for _, child := range []*place{fresh, stale, silent} {
+			child.isBelow(parent)
+		}
+		parent.setForward(gatewaysPause)
+		parent.heard[fresh.id] = api.Digest{Gateways: []string{"new:7601"}, Sequence: uint64(gatewaysFresh)}
+		parent.heard[stale.id] = api.Digest{Gateways: []string{"old:7601"}, Sequence: uint64(gatewaysFresh + 1)}
+		parent.heard[silent.id] = api.Digest{}
+		before := parent.linkTo(stale).Endpoints
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); parent.FollowGateways(ctx) }()
+		parent.until(func(v *state.State) bool {
+			l, _ := v.LinkByZone(fresh.id)
+			return slices.Equal(l.Endpoints, []string{"new:7601"})
+		})
+		cancel()
+		<-done
+		assert.Equal(t, before, parent.linkTo(stale).Endpoints)
+		assert.Equal(t, gatewaysOf(silent.view()), parent.linkTo(silent).Endpoints)
 	})
-	cancel()
-	<-done
-	assert.Equal(t, before, parent.linkTo(stale).Endpoints)
-	assert.Equal(t, gatewaysOf(silent.view()), parent.linkTo(silent).Endpoints)
 }
 
 // TestGatewaysAreAnnounced to each linked zone.
 func TestGatewaysAreAnnounced(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	parent, child := w.add("p", nil), w.add("c", nil)
-	child.isBelow(parent)
-	parent.setForward(gatewaysPause)
-	child.joins("node-2")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); child.AnnounceGateways(ctx) }()
-	parent.until(func(v *state.State) bool {
-		l, _ := v.LinkByZone(child.id)
-		return slices.Equal(l.Endpoints, gatewaysOf(child.view()))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		parent, child := w.add("p", nil), w.add("c", nil)
+		child.isBelow(parent)
+		parent.setForward(gatewaysPause)
+		child.joins("node-2")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); child.AnnounceGateways(ctx) }()
+		parent.until(func(v *state.State) bool {
+			l, _ := v.LinkByZone(child.id)
+			return slices.Equal(l.Endpoints, gatewaysOf(child.view()))
+		})
+		cancel()
+		<-done
+		assert.Len(t, parent.linkTo(child).Endpoints, 2)
 	})
-	cancel()
-	<-done
-	assert.Len(t, parent.linkTo(child).Endpoints, 2)
 }
 
 // TestWhatLinkedZonesAreTold: a child learns nothing of its siblings, and a parent that a

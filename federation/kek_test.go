@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -57,33 +58,35 @@ func (p *place) opensAll(k *Keys) error {
 // TestARemovedNodeOpensNothing that the zone's state holds later, and the others open all of it.
 func TestARemovedNodeOpensNothing(t *testing.T) {
 	t.Parallel()
-	p, others := threeNodes(t)
-	before := p.view()
-	delete(p.nodes, "node-3.zone:7602")
-	require.NoError(t, p.RemoveMember(t.Context(), "node-3"))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); p.RotateKEKWhenDue(ctx) }()
-	p.until(func(v *state.State) bool { return len(v.KEK) > 0 && len(v.Epochs) > len(before.Epochs) })
-	cancel()
-	<-done
-	assert.Zero(t, p.view().KEKDue)
+	synctest.Test(t, func(t *testing.T) {
+		p, others := threeNodes(t)
+		before := p.view()
+		delete(p.nodes, "node-3.zone:7602")
+		require.NoError(t, p.RemoveMember(t.Context(), "node-3"))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); p.RotateKEKWhenDue(ctx) }()
+		p.until(func(v *state.State) bool { return len(v.KEK) > 0 && len(v.Epochs) > len(before.Epochs) })
+		cancel()
+		<-done
+		assert.Zero(t, p.view().KEKDue)
 
-	require.NoError(t, p.opensAll(p.keys))
-	require.NoError(t, p.opensAll(others["node-2"]))
-	gone := NewKeys(others["node-3"].KEKs(), nil, nil)
-	for _, s := range secretsOf(p.view()) {
-		_, err := gone.unwrap(s.label, s.wrapped)
-		require.Error(t, err, s.label)
-	}
-	_, err := gone.Ring(p.view())
-	refusedAs(t, api.CodeUnavailable, err)
-	assert.NotEqual(t, before.Epochs[0].ID, p.view().Epochs[0].ID, "it knows the keys that sealed plans so far")
+		require.NoError(t, p.opensAll(p.keys))
+		require.NoError(t, p.opensAll(others["node-2"]))
+		gone := NewKeys(others["node-3"].KEKs(), nil, nil)
+		for _, s := range secretsOf(p.view()) {
+			_, err := gone.unwrap(s.label, s.wrapped)
+			require.Error(t, err, s.label)
+		}
+		_, err := gone.Ring(p.view())
+		refusedAs(t, api.CodeUnavailable, err)
+		assert.NotEqual(t, before.Epochs[0].ID, p.view().Epochs[0].ID, "it knows the keys that sealed plans so far")
 
-	p.serve(nil)
-	require.NoError(t, p.opensAll(p.keys), "after a restart")
-	require.NoError(t, p.RotateKEK(t.Context()))
-	require.NoError(t, p.opensAll(others["node-2"]), "and after another change")
+		p.serve(nil)
+		require.NoError(t, p.opensAll(p.keys), "after a restart")
+		require.NoError(t, p.RotateKEK(t.Context()))
+		require.NoError(t, p.opensAll(others["node-2"]), "and after another change")
+	})
 }
 
 // TestAMajorityMustHaveTheKey before it is used: else it could be lost with one disk.

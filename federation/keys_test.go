@@ -3,6 +3,7 @@ package federation
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -56,22 +57,24 @@ func TestRotationKeepsKeys(t *testing.T) {
 
 func TestKeysRotateDaily(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		forward time.Duration
-		want    int
-	}{"a day later": {epochLife, 2}, "an hour before": {epochLife - time.Hour, 1}} {
-		p := newWorld(t).add("a", nil)
-		p.setForward(c.forward)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); p.RotateDaily(ctx) }()
-		if c.want > 1 {
-			p.until(func(v *state.State) bool { return len(v.Epochs) == c.want })
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			forward time.Duration
+			want    int
+		}{"a day later": {epochLife, 2}, "an hour before": {epochLife - time.Hour, 1}} {
+			p := newWorld(t).add("a", nil)
+			p.setForward(c.forward)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); p.RotateDaily(ctx) }()
+			if c.want > 1 {
+				p.until(func(v *state.State) bool { return len(v.Epochs) == c.want })
+			}
+			cancel()
+			<-done
+			assert.Len(t, p.view().Epochs, c.want, name)
 		}
-		cancel()
-		<-done
-		assert.Len(t, p.view().Epochs, c.want, name)
-	}
+	})
 }
 
 // TestKeysOfAnotherZone open nothing, and say which file to look at.
@@ -116,23 +119,25 @@ func TestLinkedZonesAreAskedForTheirKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newWorld(t).add("a", c.key)
-			p.linked("other", api.LinkChild)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			asked := 0
-			p.greet = func(_ *api.Link, h *api.Hello) error {
-				assert.NotEmpty(t, h.KeyCheck)
-				err := c.says[min(asked, len(c.says)-1)]
-				asked++
-				if err == nil {
-					cancel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newWorld(t).add("a", c.key)
+				p.linked("other", api.LinkChild)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				asked := 0
+				p.greet = func(_ *api.Link, h *api.Hello) error {
+					assert.NotEmpty(t, h.KeyCheck)
+					err := c.says[min(asked, len(c.says)-1)]
+					asked++
+					if err == nil {
+						cancel()
+					}
+					return err
 				}
-				return err
-			}
-			err := p.CheckKeys(ctx)
-			require.ErrorIs(t, err, c.want)
-			assert.Equal(t, c.asked, asked)
+				err := p.CheckKeys(ctx)
+				require.ErrorIs(t, err, c.want)
+				assert.Equal(t, c.asked, asked)
+			})
 		})
 	}
 }

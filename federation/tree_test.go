@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -162,36 +163,38 @@ func TestAChildThatIsAwayIsOneLevel(t *testing.T) {
 // does not say who is above it.
 func TestTwoLinksAtOnceMakeNoRing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	one, two, low := w.add("one", nil), w.add("two", nil), w.add("low", nil)
-	low.isBelow(two)
-	for range 100 {
-		toOne, toLow := one.linkToken("two"), low.linkToken("one")
-		var errs [2]error
-		var wg sync.WaitGroup
-		wg.Go(func() { _, errs[0] = two.Link(t.Context(), toOne, "up") })
-		wg.Go(func() { _, errs[1] = one.Link(t.Context(), toLow, "up") })
-		wg.Wait()
-		require.False(t, errs[0] == nil && errs[1] == nil, "each is above the other")
-		for i, ends := range [][2]*place{{one, two}, {low, one}} {
-			if errs[i] == nil {
-				for j := range ends {
-					p, other := ends[j], ends[1-j]
-					p.propose(command.LinkDelete{Stamp: p.zone.Stamp(), ID: p.linkTo(other).ID})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one, two, low := w.add("one", nil), w.add("two", nil), w.add("low", nil)
+		low.isBelow(two)
+		for range 100 {
+			toOne, toLow := one.linkToken("two"), low.linkToken("one")
+			var errs [2]error
+			var wg sync.WaitGroup
+			wg.Go(func() { _, errs[0] = two.Link(t.Context(), toOne, "up") })
+			wg.Go(func() { _, errs[1] = one.Link(t.Context(), toLow, "up") })
+			wg.Wait()
+			require.False(t, errs[0] == nil && errs[1] == nil, "each is above the other")
+			for i, ends := range [][2]*place{{one, two}, {low, one}} {
+				if errs[i] == nil {
+					for j := range ends {
+						p, other := ends[j], ends[1-j]
+						p.propose(command.LinkDelete{Stamp: p.zone.Stamp(), ID: p.linkTo(other).ID})
+					}
+				} else {
+					assert.Contains(t, []api.Code{api.CodeUnavailable, api.CodeConflict}, api.CodeOf(errs[i]), "%v", errs[i])
 				}
-			} else {
-				assert.Contains(t, []api.Code{api.CodeUnavailable, api.CodeConflict}, api.CodeOf(errs[i]), "%v", errs[i])
 			}
 		}
-	}
-	two.linking.Lock()
-	_, err := low.peers.Above(t.Context(), low.linkTo(two), "nobody")
-	refusedAs(t, api.CodeUnavailable, err)
-	a, err := low.peers.Above(t.Context(), low.linkTo(two), two.id)
-	require.NoError(t, err)
-	assert.True(t, a.Above, "it knows itself")
-	refusedAs(t, api.CodeUnavailable, one.enrolledBy(two))
-	refusedAs(t, api.CodeUnavailable, two.enrolledBy(one))
-	two.linking.Unlock()
-	require.NoError(t, two.enrolledBy(one))
+		two.linking.Lock()
+		_, err := low.peers.Above(t.Context(), low.linkTo(two), "nobody")
+		refusedAs(t, api.CodeUnavailable, err)
+		a, err := low.peers.Above(t.Context(), low.linkTo(two), two.id)
+		require.NoError(t, err)
+		assert.True(t, a.Above, "it knows itself")
+		refusedAs(t, api.CodeUnavailable, one.enrolledBy(two))
+		refusedAs(t, api.CodeUnavailable, two.enrolledBy(one))
+		two.linking.Unlock()
+		require.NoError(t, two.enrolledBy(one))
+	})
 }

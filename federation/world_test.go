@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/identity"
+	"berth/internal/await"
 	"berth/internal/memstore"
 	"berth/raftstore"
 	"berth/raftstore/command"
@@ -322,13 +323,7 @@ func (m *fakeMembers) Transfer(_ context.Context, to api.NodeID) error {
 // until waits for a state of a zone.
 func (p *place) until(is func(*state.State) bool) {
 	p.w.t.Helper()
-	ctx, cancel := context.WithTimeout(p.w.t.Context(), 30*time.Second)
-	defer cancel()
-	for v := p.view(); !is(v); {
-		next, err := p.store.Wait(ctx, v.Index())
-		require.NoError(p.w.t, err)
-		v = next
-	}
+	await.True(p.w.t, "a state of the zone", func() bool { return is(p.view()) })
 }
 
 func refusedAs(tb testing.TB, want api.Code, err error) {
