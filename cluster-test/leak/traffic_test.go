@@ -274,6 +274,7 @@ func TestNothingLeavesAZone(t *testing.T) {
 	w := newWorld(t)
 	root := w.zone("root", nil, 1)
 	west := w.zone("west", root, 1)
+	w.timing = patient // it has more nodes in the end
 	edge := w.zone("edge", west, 2)
 	work(t, root)
 	answers := leases(t, root, west, edge)

@@ -28,6 +28,7 @@ import (
 	"berth/identity"
 	"berth/internal/await"
 	"berth/node"
+	"berth/raftstore"
 	"berth/raftstore/command"
 )
 
@@ -53,7 +54,12 @@ type world struct {
 	ctx  context.Context //nolint:containedctx // the life of the world
 	stop context.CancelFunc
 	wg   sync.WaitGroup
+
+	timing raftstore.Timing // of the nodes that run from now on; zero for that of the product
 }
+
+// patient is the timing of nodes that share a busy machine: none is deposed because it stood still.
+var patient = raftstore.Timing{Heartbeat: 3 * time.Second, Election: 3 * time.Second, LeaderLease: 2 * time.Second, Commit: 50 * time.Millisecond}
 
 // place is one zone: a node, an agent, and what leaves it.
 type place struct {
@@ -120,7 +126,7 @@ func (p *place) run() {
 	w := p.w
 	w.t.Helper()
 	n, err := node.Open(node.Options{
-		Dir: p.dir, Plain: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Tap: p.tap.tap,
+		Dir: p.dir, Plain: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Tap: p.tap.tap, Timing: w.timing,
 		Fatal: func(err error) { assert.NoError(w.t, err) },
 	})
 	require.NoError(w.t, err)

@@ -20,6 +20,7 @@ import (
 	"berth/identity"
 	"berth/internal/await"
 	"berth/node"
+	"berth/raftstore"
 	"berth/raftstore/state"
 )
 
@@ -61,7 +62,9 @@ func (p *phase) removedNode(t *testing.T) string {
 	require.NoError(t, node.JoinNode(p.ctx, node.JoinOptions{
 		Dir: z.dir, Token: token, Placement: node.Placement{Listen: node.Addresses{API: any0, Gateway: any0, Node: any0, Agent: any0, Admin: any0}}, Plain: true, Now: time.Now,
 	}))
+	p.timing = patient
 	z.run(nil)
+	p.timing = raftstore.Timing{}
 	store := p.root.node.Store()
 	known := func(v *state.State) bool { _, ok := v.Node(id); return ok }
 	p.until(t, "the node is a member", func(v *state.State) bool { return known(v) && store.HasMember(id) })
