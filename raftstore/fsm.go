@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -34,6 +35,8 @@ type fsm struct {
 	applied *measure.Histogram
 
 	touched []state.Topic // by the entries of the batch that is being applied
+
+	members atomic.Uint64 // index of the newest change of members that was applied; 0 if a snapshot may hold a newer one
 }
 
 var _ raft.BatchingFSM = (*fsm)(nil)
@@ -55,6 +58,9 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	}
 	f.touched = f.touched[:0]
 	for i, l := range logs {
+		if l.Type == raft.LogConfiguration {
+			f.members.Store(l.Index)
+		}
 		if l.Type != raft.LogCommand || f.broken != nil {
 			answers[i] = f.broken
 			continue
@@ -127,6 +133,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	f.crash.At(crash.RestoreLoaded)
 	f.live = st
+	f.members.Store(0)
 	f.board.postView(freezeState(st), st.Index(), state.Everything)
 	return nil
 }

@@ -65,6 +65,13 @@ func (s *Store) findMember(id api.NodeID) (Member, bool) {
 // CodeUnavailable and CodeTimeout as for Propose; CodeTimeout also when the node has
 // not caught up, and stays without a vote.
 func (s *Store) AddVoter(ctx context.Context, id api.NodeID, addr string) error {
+	return s.Admit(ctx, id, addr, func() error { return nil })
+}
+
+// Admit is AddVoter for a node that may cease to be welcome at any time. It asks may before each of its changes, after
+// which nobody else changes the members before it: no node of the zone, as far as this one has applied such a change
+// since it loaded a snapshot, and in any case not this one. A node that was removed while it caught up is not added again.
+func (s *Store) Admit(ctx context.Context, id api.NodeID, addr string, may func() error) error {
 	if err := s.checkMember(id, addr); err != nil {
 		return err
 	}
@@ -72,17 +79,24 @@ func (s *Store) AddVoter(ctx context.Context, id api.NodeID, addr string) error 
 		return notLeader("raftstore.AddVoter")
 	}
 	if m, known := s.findMember(id); !known || !m.Voter {
-		if err := s.promoteMember(ctx, id, addr); err != nil {
+		if err := s.promoteMember(ctx, id, addr, may); err != nil {
 			return err
 		}
+		welcome := may
+		may = func() error {
+			if m, known := s.findMember(id); !known || m.Addr != addr {
+				return api.Errorf(api.CodeConflict, "node %s was removed or replaced while it caught up", id)
+			}
+			return welcome()
+		}
 	}
-	return s.addMember(ctx, id, addr, s.raft.AddVoter)
+	return s.addMember(ctx, id, addr, may, s.raft.AddVoter)
 }
 
 // AddNonvoter makes a node receive the log without a vote, or gives a member a new
 // address; a voter stays one. Errors as for AddVoter.
 func (s *Store) AddNonvoter(ctx context.Context, id api.NodeID, addr string) error {
-	return s.addMember(ctx, id, addr, s.raft.AddNonvoter)
+	return s.addMember(ctx, id, addr, func() error { return nil }, s.raft.AddNonvoter)
 }
 
 type addFunc = func(raft.ServerID, raft.ServerAddress, uint64, time.Duration) raft.IndexFuture
@@ -101,12 +115,14 @@ func (s *Store) checkMember(id api.NodeID, addr string) error {
 	return nil
 }
 
-func (s *Store) addMember(ctx context.Context, id api.NodeID, addr string, add addFunc) error {
-	if err := s.checkMember(id, addr); err != nil {
-		return err
-	}
-	return s.changeMembers(ctx, func() raft.IndexFuture {
-		return add(raft.ServerID(id), raft.ServerAddress(addr), 0, s.cfg.Timeout)
+func (s *Store) addMember(ctx context.Context, id api.NodeID, addr string, may func() error, add addFunc) error {
+	return s.changeMembers(ctx, func() error {
+		if err := s.checkMember(id, addr); err != nil {
+			return err
+		}
+		return may()
+	}, func(last uint64) raft.IndexFuture {
+		return add(raft.ServerID(id), raft.ServerAddress(addr), last, s.cfg.Timeout)
 	})
 }
 
@@ -114,15 +130,19 @@ func (s *Store) addMember(ctx context.Context, id api.NodeID, addr string, add a
 // be stopped; its id and its data directory must not be used again. A leader may
 // remove itself. Errors as for AddVoter; CodeNotFound for a node that is no member.
 func (s *Store) Remove(ctx context.Context, id api.NodeID) error {
-	if _, known := s.findMember(id); !known {
-		return api.Errorf(api.CodeNotFound, "the zone has no node %s", id)
-	}
-	return s.changeMembers(ctx, func() raft.IndexFuture {
-		return s.raft.RemoveServer(raft.ServerID(id), 0, s.cfg.Timeout)
+	return s.changeMembers(ctx, func() error {
+		if _, known := s.findMember(id); !known {
+			return api.Errorf(api.CodeNotFound, "the zone has no node %s", id)
+		}
+		return nil
+	}, func(last uint64) raft.IndexFuture {
+		return s.raft.RemoveServer(raft.ServerID(id), last, s.cfg.Timeout)
 	})
 }
 
-func (s *Store) changeMembers(ctx context.Context, call func() raft.IndexFuture) error {
+// changeMembers makes a change that may allows. No other change comes between the two: this node makes one at a time, and
+// Raft refuses the change if another leader has made one since the one that call is told of, 0 if that is not known.
+func (s *Store) changeMembers(ctx context.Context, may func() error, call func(last uint64) raft.IndexFuture) error {
 	const op = "raftstore.Members"
 	if !s.IsLeader() {
 		return notLeader(op)
@@ -130,8 +150,22 @@ func (s *Store) changeMembers(ctx context.Context, call func() raft.IndexFuture)
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	err := s.awaitCall(ctx, func() error {
-		future := call()
-		return changeFailure(op, future.Error(), future.Index())
+		select {
+		case s.changing <- struct{}{}:
+			defer func() { <-s.changing }() // a call that nobody waits for any more may still reach Raft
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		last := s.fsm.members.Load()
+		if err := may(); err != nil {
+			return err
+		}
+		future := call(last)
+		err := changeFailure(op, future.Error(), future.Index())
+		if err != nil && s.fsm.members.Load() != last {
+			err = api.Wrap(api.CodeUnavailable, op, "another change of the members came first; try again", err)
+		}
+		return err
 	})
 	if _, told := errors.AsType[*api.Error](err); err == nil || told {
 		return err

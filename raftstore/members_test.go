@@ -80,6 +80,71 @@ func TestVoterMustCatchUp(t *testing.T) {
 	})
 }
 
+// TestARemovedNodeIsNotAddedAgain: it is removed while it catches up, or between the question whether it may be added and the
+// change, by this leader or by one in between; and it is not replaced by the address that it had before.
+func TestARemovedNodeIsNotAddedAgain(t *testing.T) {
+	welcome := func() error { return nil }
+	t.Run("while it catches up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			over := newNetwork()
+			lead := trio(t, over, nil)[0]
+			done := make(chan error, 1)
+			go func() { done <- lead.Admit(t.Context(), "n4", "n4:1", welcome) }()
+			time.Sleep(time.Second)
+			require.True(t, lead.HasMember("n4"))
+			require.NoError(t, lead.Remove(t.Context(), "n4"))
+			require.NoError(t, lead.AddNonvoter(t.Context(), "n4", "other:1")) // another node of its name
+			over.join(t, "other").catchUp(lead)
+			assert.Equal(t, api.CodeConflict, api.CodeOf(<-done))
+			assert.Equal(t, Member{ID: "n4", Addr: "other:1"}, lead.Members()[3])
+		})
+	})
+	t.Run("while a removal waits", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			over := newNetwork()
+			lead := trio(t, over, nil)[0]
+			over.join(t, "n4")
+			require.NoError(t, lead.AddVoter(t.Context(), "n4", "n4:1"))
+			removed := make(chan error, 1)
+			may := func() error {
+				go func() { removed <- lead.Remove(t.Context(), "n4") }()
+				time.Sleep(time.Second)
+				return nil
+			}
+			require.NoError(t, lead.Admit(t.Context(), "n4", "n4:1", may))
+			require.NoError(t, <-removed)
+			assert.False(t, lead.HasMember("n4"), "it was asked for later")
+		})
+	})
+	t.Run("by a leader in between", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			over := newNetwork()
+			nodes := trio(t, over, nil)
+			lead, other := nodes[0], nodes[1]
+			over.join(t, "n4")
+			require.NoError(t, lead.AddVoter(t.Context(), "n4", "n4:1"))
+			err := lead.Admit(t.Context(), "n4", "n4:1", func() error {
+				require.NoError(t, lead.Transfer(t.Context(), other.ID()))
+				other.leads()
+				require.NoError(t, other.Remove(t.Context(), "n4"))
+				require.NoError(t, other.Transfer(t.Context(), lead.ID()))
+				lead.leads()
+				return nil
+			})
+			assert.Equal(t, api.CodeUnavailable, api.CodeOf(err), "%v", err)
+			assert.False(t, lead.HasMember("n4"))
+		})
+	})
+	t.Run("when it is refused", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			lead := trio(t, newNetwork(), nil)[0]
+			err := lead.Admit(t.Context(), "n4", "n4:1", func() error { return api.Errorf(api.CodeForbidden, "no") })
+			assert.Equal(t, api.CodeForbidden, api.CodeOf(err))
+			assert.False(t, lead.HasMember("n4"))
+		})
+	})
+}
+
 func TestMembersLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := newNetwork()

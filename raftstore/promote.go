@@ -51,9 +51,9 @@ func (p *progress) indexOf(id raft.ServerID) (last uint64, told bool, changed <-
 
 // promoteMember makes a node receive the log without a vote, and returns when it has
 // caught up with what is in the log of the leader.
-func (s *Store) promoteMember(ctx context.Context, id api.NodeID, addr string) error {
+func (s *Store) promoteMember(ctx context.Context, id api.NodeID, addr string, may func() error) error {
 	if m, known := s.findMember(id); !known || m.Addr != addr {
-		if err := s.AddNonvoter(ctx, id, addr); err != nil {
+		if err := s.addMember(ctx, id, addr, may, s.raft.AddNonvoter); err != nil {
 			return err
 		}
 	}

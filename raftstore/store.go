@@ -28,6 +28,8 @@ type Store struct {
 	queue    *queue
 	asks     *asks
 	progress *progress
+	fsm      *fsm
+	changing chan struct{} // holds a value while this node changes the members
 	term     atomic.Pointer[term]
 	ready    atomic.Uint64 // the term in which a barrier has passed; 0 for none
 	caught   atomic.Bool   // CaughtUp has been true
@@ -62,7 +64,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, queue: newQueue(), asks: newAsks(), progress: newProgress(),
-		failed: make(chan struct{}), closing: make(chan struct{}), peers: newPeerWatch(cfg), measures: newMeasures(),
+		failed: make(chan struct{}), closing: make(chan struct{}), changing: make(chan struct{}, 1), peers: newPeerWatch(cfg), measures: newMeasures(),
 	}
 	g := newGuard(cfg, s.failNode, func() bool { return s.opened.Load() && s.IsLeader() })
 	g.written = s.measures.Write
@@ -78,7 +80,7 @@ func Open(cfg Config) (*Store, error) {
 	machine := newFSM(cfg.Form, s.failNode)
 	machine.applied, machine.now = s.measures.Apply, cfg.Now
 	machine.crash = cfg.Crash
-	s.views = machine.board
+	s.views, s.fsm = machine.board, machine
 	if s.raft, err = s.startRaft(machine); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening node %s: %w", cfg.ID, err), st.close())
 	}
