@@ -109,12 +109,21 @@ func (f *Federation) lookAtMembers(ctx context.Context, w *deadWatch) {
 		w.warned = false
 		f.log.InfoContext(ctx, "the zone has an odd number of voters again", "voters", voters)
 	}
-	dead := findRemovable(members, w.silent, f.view().Config.RemoveDeadAfter)
+	if err := f.ForgetRemoved(ctx); err != nil {
+		f.log.InfoContext(ctx, "removed nodes are still recorded, which is tried again", "error", err)
+	}
+	var dead api.NodeID
+	err := f.changeMembers(ctx, func() error { // of the members as they are once no other removal runs
+		if dead = findRemovable(f.members.Members(), w.silent, f.view().Config.RemoveDeadAfter); dead == "" {
+			return nil
+		}
+		return f.removeMember(ctx, dead)
+	})
 	if dead == "" {
 		return
 	}
 	silent := w.silent[dead]
-	if err := f.RemoveMember(ctx, dead); err != nil {
+	if err != nil {
 		f.log.WarnContext(ctx, "a dead node could not be removed from the zone, which is tried again", "member", dead, "silent", silent, "error", err)
 		return
 	}

@@ -26,8 +26,9 @@ type Members interface {
 	Form() api.Form
 	// FormAllRead returns the newest form that all of them read.
 	FormAllRead() api.Form
-	// AddVoter makes a node a voter, reached at an address.
-	AddVoter(ctx context.Context, id api.NodeID, addr string) error
+	// Admit makes a node a voter, reached at an address, in one or more changes. It asks may before each, and no other change of
+	// members comes between the two.
+	Admit(ctx context.Context, id api.NodeID, addr string, may func() error) error
 	Remove(ctx context.Context, id api.NodeID) error
 	// Transfer transfers the leadership to a node, or to any if to is "".
 	Transfer(ctx context.Context, to api.NodeID) error
@@ -96,6 +97,10 @@ type Federation struct {
 	// must read what the zone writes from then on.
 	admitting sync.RWMutex
 
+	// changing holds a value while a member is removed, or the record of one is written or deleted: a node that was removed
+	// is not recorded again, and two removals do not meet.
+	changing chan struct{}
+
 	// linking is write-locked while this zone gains a parent, and read-locked while it
 	// admits a child or reports its ancestors. Always TryLock: two zones that wait for
 	// each other would deadlock.
@@ -113,6 +118,7 @@ func New(c Config) *Federation {
 	f := &Federation{
 		node: c.Node, zone: c.Zone, members: c.Members, peers: c.Peers, digests: c.Digests, keys: c.Keys, nodes: c.Nodes,
 		enrol: c.Enrol, alive: c.Alive, now: c.Now, log: c.Log, leafTTL: cmp.Or(c.CertificateTTL, identity.LeafTTL), forms: linkForms{of: map[api.LinkID]heardForm{}}, pinErrors: pinErrors{of: map[api.LinkID]pinError{}},
+		changing: make(chan struct{}, 1),
 	}
 	if f.silent = c.Silent; f.silent == nil {
 		f.silent = func() []api.NodeID { return nil }

@@ -26,16 +26,57 @@ func (f *Federation) Members() []api.Node {
 	return out
 }
 
-// RemoveMember ends the membership of a node. It must not be the last voter.
+// RemoveMember ends the membership of a node. It must not be the last voter. It may be repeated.
+//
+// Raft's entry decides: from then on the node is no member, but on record, which admits nobody (see mayJoin). If the leader fails
+// before the record is deleted, the next one deletes it; see ForgetRemoved.
 func (f *Federation) RemoveMember(ctx context.Context, id api.NodeID) error {
-	if err := f.members.Remove(ctx, id); err != nil {
-		return err
+	return f.changeMembers(ctx, func() error { return f.removeMember(ctx, id) })
+}
+
+// changeMembers runs f alone among those that remove members or write or delete their records here.
+func (f *Federation) changeMembers(ctx context.Context, change func() error) error {
+	select {
+	case f.changing <- struct{}{}:
+	case <-ctx.Done():
+		return api.Wrap(api.CodeTimeout, "federation.Members", "another change of the members takes too long; try again", ctx.Err())
 	}
-	if id == f.node { // the next leader deletes it: see ForgetRemoved
+	defer func() { <-f.changing }()
+	return change()
+}
+
+func (f *Federation) removeMember(ctx context.Context, id api.NodeID) error {
+	_, member := f.findMember(id)
+	_, known := f.view().Node(id)
+	if member && !known { // no record would stand against its join, so that is forgotten first
+		if err := f.forgetNode(ctx, id); err != nil {
+			return err
+		}
+	}
+	if member || !known {
+		if err := f.members.Remove(ctx, id); err != nil {
+			return err
+		}
+	}
+	if !known || id == f.node { // the next leader deletes the record of this one: see ForgetRemoved
 		return nil
 	}
+	return f.forgetNode(ctx, id)
+}
+
+// forgetNode deletes the record of a node and its join.
+func (f *Federation) forgetNode(ctx context.Context, id api.NodeID) error {
 	_, err := f.zone.Propose(ctx, command.NodeRemove{Stamp: f.zone.Stamp(), ID: id})
 	return err
+}
+
+func (f *Federation) findMember(id api.NodeID) (raftstore.Member, bool) {
+	all := f.members.Members()
+	i := slices.IndexFunc(all, func(m raftstore.Member) bool { return m.ID == id })
+	if i < 0 {
+		return raftstore.Member{}, false
+	}
+	return all[i], true
 }
 
 // Transfer transfers the leadership to another node, or to any if to is "".
@@ -52,24 +93,21 @@ func (f *Federation) Transfer(ctx context.Context, to api.NodeID) error {
 	return f.members.Transfer(ctx, to)
 }
 
-// ForgetRemoved deletes the records of nodes that are no longer members, because a
-// leader that removes itself cannot do so. A new node is a member before it has a
-// record.
+// ForgetRemoved finishes the removals that a leader began and could not finish, as one that removes itself: it deletes the
+// records of nodes that are no longer members. A new node is a member before it has a record.
 func (f *Federation) ForgetRemoved(ctx context.Context) error {
-	member := map[api.NodeID]bool{}
-	for _, m := range f.members.Members() {
-		member[m.ID] = true
-	}
 	ctx = f.asNode(ctx, f.node)
-	for _, known := range f.view().Nodes() {
-		if member[known.ID] {
-			continue
+	return f.changeMembers(ctx, func() error {
+		for _, known := range f.view().Nodes() {
+			if _, member := f.findMember(known.ID); member {
+				continue
+			}
+			if err := f.forgetNode(ctx, known.ID); err != nil {
+				return err
+			}
 		}
-		if _, err := f.zone.Propose(ctx, command.NodeRemove{Stamp: f.zone.Stamp(), ID: known.ID}); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // RecordNode records the addresses of a member, unless they are on record: a leader records itself
@@ -101,19 +139,16 @@ func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
 		return errAdmitting
 	}
 	defer f.admitting.RUnlock()
-	member := slices.ContainsFunc(f.members.Members(), func(o raftstore.Member) bool { return o.ID == m.ID })
-	if !member && !f.view().Admitted(m.ID) {
-		return api.Errorf(api.CodeForbidden, "node %q was removed, or its join is too long ago; let a new one join", string(m.ID))
+	may := func() error { return f.mayJoin(m.ID) }
+	if err := may(); err != nil {
+		return err
 	}
-	votes := slices.ContainsFunc(f.members.Members(), func(o raftstore.Member) bool {
-		return o.ID == m.ID && o.Addr == m.NodeAddr && o.Voter
-	})
 	if reads, form := max(m.Form, api.FormFirst), f.members.Form(); reads < form {
 		return api.Errorf(api.CodeConflict, "node %q reads forms up to %d, and the zone writes form %d: start it with a newer release",
 			string(m.ID), reads, form)
 	}
-	if !votes {
-		if err := f.members.AddVoter(ctx, m.ID, m.NodeAddr); err != nil {
+	if o, _ := f.findMember(m.ID); o.Addr != m.NodeAddr || !o.Voter {
+		if err := f.members.Admit(ctx, m.ID, m.NodeAddr, may); err != nil {
 			return err
 		}
 	}
@@ -123,5 +158,25 @@ func (f *Federation) AdmitNode(ctx context.Context, m api.Node) error {
 	if known, ok := f.view().Node(m.ID); ok && m.Expires == 0 { // it has yet to learn that all nodes read these
 		m.Expires, m.Trusts, m.Issuer = known.Expires, known.Trusts, known.Issuer
 	}
-	return f.RecordNode(ctx, m)
+	return f.changeMembers(ctx, func() error {
+		if _, member := f.findMember(m.ID); !member {
+			return errRemoved(m.ID)
+		}
+		return f.RecordNode(ctx, m)
+	})
+}
+
+// mayJoin returns nil for a member, and for a node that has recently joined with a token and was not removed since: one that is on
+// record and no member is being removed.
+func (f *Federation) mayJoin(id api.NodeID) error {
+	v := f.view()
+	_, known := v.Node(id)
+	if _, member := f.findMember(id); member || v.Admitted(id) && !known {
+		return nil
+	}
+	return errRemoved(id)
+}
+
+func errRemoved(id api.NodeID) error {
+	return api.Errorf(api.CodeForbidden, "node %q was removed, or its join is too long ago; let a new one join", string(id))
 }

@@ -287,6 +287,9 @@ type fakeMembers struct {
 	form atomic.Int64 // that the zone writes
 
 	allRead atomic.Int64 // newest form that all of them read, if newer
+
+	admitting func(change int) // called before each change of an admission, 0 and 1; nil for nothing
+	removed   func() error     // called once a node is no member any more, with what the removal returns; nil for nothing
 }
 
 var _ Members = (*fakeMembers)(nil)
@@ -299,18 +302,32 @@ func (m *fakeMembers) Form() api.Form { return max(api.Form(m.form.Load()), api.
 
 func (m *fakeMembers) FormAllRead() api.Form { return max(api.Form(m.allRead.Load()), m.Form()) }
 
-// AddVoter implements Members.
-func (m *fakeMembers) AddVoter(_ context.Context, id api.NodeID, addr string) error {
+// Admit implements Members, in two changes.
+func (m *fakeMembers) Admit(_ context.Context, id api.NodeID, addr string, may func() error) error {
+	for i, votes := range []bool{false, true} {
+		if m.admitting != nil {
+			m.admitting(i)
+		}
+		if err := may(); err != nil {
+			return err
+		}
+		m.list = slices.DeleteFunc(m.list, func(o raftstore.Member) bool { return o.ID == id })
+		m.list = append(m.list, raftstore.Member{ID: id, Addr: addr, Voter: votes})
+	}
 	m.told = append(m.told, "add "+string(id))
-	m.list = slices.DeleteFunc(m.list, func(o raftstore.Member) bool { return o.ID == id })
-	m.list = append(m.list, raftstore.Member{ID: id, Addr: addr, Voter: true})
 	return nil
 }
 
 // Remove implements Members.
 func (m *fakeMembers) Remove(_ context.Context, id api.NodeID) error {
+	if !slices.ContainsFunc(m.list, func(o raftstore.Member) bool { return o.ID == id }) {
+		return api.Errorf(api.CodeNotFound, "the zone has no node %s", id)
+	}
 	m.told = append(m.told, "remove "+string(id))
 	m.list = slices.DeleteFunc(m.list, func(o raftstore.Member) bool { return o.ID == id })
+	if m.removed != nil {
+		return m.removed()
+	}
 	return nil
 }
 

@@ -235,6 +235,7 @@ var steps = map[command.Kind]struct{ before, after crash.Point }{
 	command.KindLeaseDelete:     {crash.EndLogging, crash.EndLogged},
 	command.KindRequeue:         {crash.RequeueLogging, crash.RequeueLogged},
 	command.KindTick:            {crash.TickLogging, crash.TickLogged},
+	command.KindNodeRemove:      {crash.RemovalLogging, crash.RemovalLogged},
 }
 
 // Latest returns a state that holds everything acknowledged before the call.

@@ -18,6 +18,7 @@ import (
 
 	"berth/api/client"
 	"berth/internal/await"
+	"berth/internal/crash"
 	"berth/internal/dice"
 	"berth/node"
 )
@@ -120,4 +121,56 @@ func TestARemovedNodeSaysSo(t *testing.T) {
 		old.kill()
 		old.reap()
 	})
+}
+
+// TestARemovedNodeStaysRemoved: it announces itself for as long as its removal takes, twice a second. The leader takes a minute between
+// the steps, or is killed there, and whoever leads next finishes it.
+func TestARemovedNodeStaysRemoved(t *testing.T) {
+	t.Parallel()
+	for name, killed := range map[string]bool{"by a slow leader": false, "by one that is killed": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, plot{"root", 3, nil, nil})
+				z := w.root()
+				z.leads()
+				lead := z.leader()
+				place := slices.IndexFunc(z.nodes, func(p *process) bool { return p != lead })
+				old := z.nodes[place]
+				reached := make(chan struct{})
+				lead.bomb.arm(crash.RemovalLogging, 1, func() {
+					close(reached)
+					if killed {
+						lead.kill()
+						return
+					}
+					time.Sleep(time.Minute)
+				})
+				removed := make(chan error, 1)
+				go func() { removed <- lead.node.Federation().RemoveMember(w.ctx, old.id) }()
+				<-reached
+				old.kill()
+				old.reap()
+				old.start() // it has applied nothing of its log, so it announces itself
+				err := <-removed
+				if killed {
+					require.Error(t, err)
+					lead.reap()
+					lead.start()
+				} else {
+					require.NoError(t, err)
+				}
+				for range 30 {
+					time.Sleep(time.Second)
+					n := z.leads()
+					assert.False(t, n.Store().HasMember(old.id), "it is a member")
+					_, known := n.Store().View().Node(old.id)
+					assert.False(t, known, "it is on record")
+					assert.False(t, n.Store().View().Admitted(old.id), "its join still counts")
+				}
+				assert.Len(t, z.leads().Federation().Members(), 2)
+				old.kill()
+				old.reap()
+			})
+		})
+	}
 }

@@ -112,7 +112,13 @@ const (
 	AgentReported  Point = "agent.reported"  // the zone has acknowledged, but that is not recorded
 )
 
-// Points returns every point of a node but those of webhooks, leases and preempted instances, in the
+// The points of the removal of a node.
+const (
+	RemovalLogging Point = "removal.logging" // it is no member any more, but on record
+	RemovalLogged  Point = "removal.logged"  // and its record is deleted
+)
+
+// Points returns every point of a node but those of removals, webhooks, leases and preempted instances, in the
 // order of a boot's life, and then those of the disk.
 func Points() []Point {
 	return []Point{
