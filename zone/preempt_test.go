@@ -3,7 +3,6 @@ package zone_test
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -102,76 +101,5 @@ func TestWhoMayPreemptIsTold(t *testing.T) {
 		} {
 			assert.NotContains(t, refused(4, change), "preempt", what)
 		}
-	})
-}
-
-// Preemptibles are booted in any zone, leave for a lease that the parent makes, and use idle room
-// that its owner lends.
-func TestPreemptiblesOfAChildLeaveForALeaseOfTheParent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		kid := w.zone("kid", root, 4)
-		root.soft("s", 3)
-		terms := leaseOf("l", 5*time.Minute, time.Hour, 2)
-		terms.Reservations[0].ShareIdle = true
-		id, err := root.lease(terms)
-		require.NoError(t, err)
-		l := root.untilLease(id, api.LeaseActive)
-		assert.Equal(t, 1, kid.evicted(), "no more than needed")
-		assert.False(t, l.Terms.Window.Start.Time().After(time.Now()))
-		gone := 0
-		for _, i := range root.view().OfReservation("p", "s") {
-			if i.Eviction != nil {
-				gone++
-				assert.True(t, i.Eviction.Lease)
-				assert.Equal(t, l.Terms.Reservations[0].ID, i.Eviction.For, "its owner learns who needs the room")
-			}
-		}
-		assert.Equal(t, 1, gone)
-
-		root.soft("idle", 2)
-		within := 0
-		for _, i := range kid.view().OnHost(kid.view().AllHosts()[0].ID) {
-			if i.Within != "" {
-				within++
-			}
-		}
-		assert.Equal(t, 2, within, "its owner does not use the room yet")
-		o := order("own", 2, 2)
-		o.Request.Within = l.Terms.Reservations[0].ID
-		o.Instances = specs("own", 2)
-		root.boot(o)
-		assert.Equal(t, api.BootActive, root.outcome("own").State())
-		assert.Equal(t, 3, kid.evicted())
-	})
-}
-
-// A slot that is lent leaves a lost host: what runs in it is evicted, and gone when its agent must have
-// ended it. Where the slot goes, others leave for it.
-func TestLentSlotIsHealed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("one", nil)
-		agents := map[api.AgentID]*agent{}
-		for _, name := range []string{"a", "b"} {
-			a := m.agent(name, 1)
-			agents[a.id()] = a
-		}
-		terms := leaseOf("l", 0, time.Hour, 1)
-		terms.Reservations[0].ShareIdle = true
-		id, err := m.lease(terms)
-		require.NoError(t, err)
-		l := m.untilLease(id, api.LeaseActive)
-		m.soft("s", 2)
-		slot := m.view().LeaseSlots(l)[0]
-		require.Len(t, m.view().Within(slot.ID), 1)
-		host, _ := m.view().Host(slot.Host)
-		agents[host.Agent].fallSilent()
-		m.until("the slot is active elsewhere", func(v *state.State) bool {
-			now, ok := v.Instance(slot.ID)
-			return ok && now.Host != slot.Host && now.Status == api.StatusActive
-		})
-		assert.Equal(t, 2, m.evicted())
 	})
 }

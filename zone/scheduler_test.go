@@ -16,7 +16,6 @@ import (
 	"berth/costs"
 	"berth/internal/requestid"
 	"berth/raftstore/command"
-	"berth/raftstore/state"
 	"berth/zone"
 	"berth/zone/intake"
 )
@@ -100,39 +99,6 @@ func TestGroupsShareManyZones(t *testing.T) {
 	})
 }
 
-// TestRefusedSlotsOfGroupsAreWantedAgain lets a child shrink between select and
-// hold: only what was refused is wanted again, of the right group.
-func TestRefusedSlotsOfGroupsAreWantedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		kid := w.zone("kid", root, 4)
-		asked := 0
-		w.when(func(now call) fault {
-			switch now.op {
-			case "select":
-				kid.resize(4)
-			case "hold":
-				if asked++; asked == 1 {
-					kid.resize(1)
-				}
-			}
-			return ""
-		})
-		b := root.run(groups("b", group("web", 3, 3), group("db", 3, 3)))
-		require.Equal(t, api.BootActive, b.State(), b.Reason)
-		for _, g := range []string{"web", "db"} {
-			n := 0
-			for _, k := range root.spread("b", g) {
-				n += k
-			}
-			assert.Equal(t, 3, n, g)
-		}
-		assert.Len(t, b.Attempts, 2)
-		w.settle()
-	})
-}
-
 // TestRulesAcrossGroups keeps web and db apart, each pair on a host of its own, in
 // two zones.
 func TestRulesAcrossGroups(t *testing.T) {
@@ -181,43 +147,6 @@ func TestAffinityStaysTogether(t *testing.T) {
 			assert.Equal(t, map[api.HostID]int{h: 3}, kid.onHosts("second"))
 		}
 		assert.Equal(t, api.BootFailed, root.run(bound("third", 1)).State())
-		w.settle()
-	})
-}
-
-// TestParallelBootsKeepARule boots into one anti-affinity group from two sides at
-// once, a thousand times: never two on one host.
-func TestParallelBootsKeepARule(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil, 8, 8, 8)
-		for n := range 1000 {
-			var made []string
-			for side := range 2 {
-				o := order(fmt.Sprintf("b-%d-%d", n, side), 2, 2)
-				o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
-				m.boot(o)
-				made = append(made, string(o.Request.Reservation))
-			}
-			on := map[api.HostID]int{}
-			won := 0
-			for _, res := range made {
-				if m.outcome(res).State() == api.BootActive {
-					won++
-				}
-				for h, k := range m.onHosts(res) {
-					on[h] += k
-				}
-			}
-			for h, k := range on {
-				require.Equal(t, 1, k, "round %d: host %s", n, h)
-			}
-			require.Equal(t, 1, won, "round %d: three hosts have room for one of two pairs", n)
-			for _, res := range made {
-				m.release(res)
-				m.outcome(res)
-			}
-		}
 		w.settle()
 	})
 }
@@ -355,55 +284,6 @@ func TestNamesAndAddressesStay(t *testing.T) {
 			_, err = kid.lead().Select(w.ctx, root.id, &req)
 			assert.Equal(t, api.CodeForbidden, api.CodeOf(err), name)
 		}
-		w.settle()
-	})
-}
-
-// TestLifetimeEnds boots for an hour: the instances end by themselves, in both
-// zones, and the reservation is released.
-func TestLifetimeEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		kid := w.zone("kid", root, 2)
-		o := order("b", 4, 4)
-		o.Request.Lifetime = time.Hour
-		began := time.Now()
-		require.Equal(t, api.BootActive, root.run(o).State())
-		time.Sleep(time.Hour - time.Minute)
-		assert.Equal(t, 4, root.lead().View().CountByStatus()[api.StatusActive])
-		root.until("it is over", func(v *state.State) bool {
-			b, _ := v.Boot("p", "b")
-			return b.State() == api.BootReleased
-		})
-		assert.GreaterOrEqual(t, time.Since(began), time.Hour)
-		assert.Less(t, time.Since(began), time.Hour+time.Minute)
-		assert.Empty(t, kid.instances("b"))
-		assert.Equal(t, api.BootActive, root.run(order("next", 4, 4)).State(), "the room is free again")
-		w.settle()
-	})
-}
-
-// TestBootTimesOut gives a boot that cannot be decided up at its time.
-func TestBootTimesOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 1)
-		w.zone("kid", root, 2)
-		w.when(func(now call) fault {
-			if now.op == "hold" {
-				return silenced
-			}
-			return ""
-		})
-		o := order("b", 3, 3)
-		o.Timeout = 4 * time.Second
-		began := time.Now()
-		b := root.run(o)
-		assert.Equal(t, api.BootFailed, b.State())
-		assert.Equal(t, cause{api.CodeTimeout, "it was not decided within 4s"}, cause{b.Code, b.Reason})
-		assert.Less(t, time.Since(began), 20*time.Second)
-		w.when(nil)
 		w.settle()
 	})
 }

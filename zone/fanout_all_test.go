@@ -1,0 +1,61 @@
+package zone_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+)
+
+// TestFanoutToAllWithASlowChild: a child that takes much longer than usual is done without if the others have
+// enough, and not asked again at once; one that is always slow is waited for.
+func TestFanoutToAllWithASlowChild(t *testing.T) {
+	const ms = time.Millisecond
+	const least = 300 * ms
+	for name, c := range map[string]struct {
+		usual, takes time.Duration
+		count        int
+		after        time.Duration
+		next         string // the outcome of the next select there
+	}{
+		"in time":            {0, least - 2*ms, 2, least - 2*ms, api.OutcomeAnswered},
+		"too late":           {0, least + 2*ms, 2, least, api.OutcomeSkipped},
+		"it hangs":           {0, time.Hour, 2, least, api.OutcomeSkipped},
+		"it is always slow":  {100 * ms, 798 * ms, 2, 798 * ms, api.OutcomeAnswered},
+		"slower than always": {100 * ms, 802 * ms, 2, 800 * ms, api.OutcomeSkipped},
+		"late and needed":    {0, 4 * time.Second, 4, 4 * time.Second, api.OutcomeAnswered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				root := w.zone("root", nil, 2)
+				w.zone("kid", root, 2)
+				w.hearAll()
+				root.fanOut(api.FanoutAll, 1)
+				takes := func(d time.Duration) {
+					w.delay(func(now call) time.Duration {
+						if now.op == "select" {
+							return d / 2
+						}
+						return 0
+					})
+				}
+				takes(c.usual)
+				root.pick(1, api.SelectTimeout)
+				takes(c.takes)
+				began := time.Now()
+				_, offered := told(root.pick(c.count, api.SelectTimeout))
+				assert.Equal(t, c.after, time.Since(began))
+				assert.GreaterOrEqual(t, offered, c.count)
+				w.delay(nil)
+				got, _ := told(root.pick(2, api.SelectTimeout))
+				assert.Equal(t, c.next, got["kid"])
+				got, _ = told(root.pick(4, api.SelectTimeout))
+				assert.Equal(t, api.OutcomeAnswered, got["kid"], "it is needed")
+			})
+		})
+	}
+}

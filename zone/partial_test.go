@@ -1,0 +1,29 @@
+package zone_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"berth/api"
+)
+
+// TestSilentChildMakesADigestPartial: what a child said long ago is not told as what is
+// there now.
+func TestSilentChildMakesADigestPartial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		root := w.zone("root", nil, 4)
+		west := w.zone("west", root)
+		d := func(age time.Duration) *api.Digest {
+			w.mu.Lock()
+			w.digests[west.id] = heardDigest{api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: 16, Free: 16}}}, age}
+			w.mu.Unlock()
+			return root.lead().Digest()
+		}
+		assert.Equal(t, [2]any{false, int64(20)}, [2]any{d(digestAgeMax).Partial, d(digestAgeMax).Classes[api.VCPU].Total})
+		assert.Equal(t, [2]any{true, int64(4)}, [2]any{d(digestAgeMax + 1).Partial, d(digestAgeMax + 1).Classes[api.VCPU].Total})
+	})
+}
