@@ -283,11 +283,7 @@ func TestLostChildIsLeft(t *testing.T) {
 		root := pods(w, api.BindingStrict)
 		root.run(order("a", 1, 1))
 		w.settle()
-		cut := func(on bool) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.cut["root>pod1"] = on
-		}
+		cut := func(on bool) { w.sever("root", "pod1", on) }
 		w.when(func(now call) fault { // it cannot be reached, which is known while there is time to ask others
 			if now.to == "pod1" {
 				return refused
@@ -340,13 +336,6 @@ func TestHeadroomIsLeft(t *testing.T) {
 	})
 }
 
-// tell puts the digest of a zone into the gossip.
-func (w *world) tell(zone string, d api.Digest, age time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.digests[api.ZoneID("zone-"+zone)] = heardDigest{d, age}
-}
-
 // TestOneRebinding: of boots of a project at once, when its zone is full, one moves it, and the others
 // go with it.
 func TestOneRebinding(t *testing.T) {
@@ -395,16 +384,12 @@ func TestEveryStepOfARebindingGoesWrongOnce(t *testing.T) {
 				assert.Equal(t, at{to: 2}, root.where("next"))
 				assert.Equal(t, []string{"pod1 no_room"}, root.history(generalKey))
 				if counts == nil {
-					counts = maps.Clone(root.log.kinds)
+					counts = root.log.counts()
 				}
 			})
 		})
 	}
-	run("nothing", func(_ *world, root *member) {
-		root.log.mu.Lock()
-		defer root.log.mu.Unlock()
-		root.log.kinds = map[command.Kind]int{}
-	})
+	run("nothing", func(_ *world, root *member) { root.log.recount() })
 	for _, k := range []command.Kind{command.KindBootCreate, command.KindHold, command.KindHoldParts, command.KindBootDecide, command.KindPartAck} {
 		for n := 1; n <= counts[k]; n++ {
 			for _, what := range []mishap{notLeader, unapplied, unconfirmed, doubled, deposed, delayed} {

@@ -27,8 +27,8 @@ func TestCapacityIsExactHereAndRoundedBelow(t *testing.T) {
 		cpus := func(total, free int64) api.Digest {
 			return api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: total, Free: free}}}
 		}
-		w.digests[east.id] = heardDigest{cpus(64, 32), time.Second}
-		w.digests[west.id] = heardDigest{cpus(16, 16), digestAgeMax + 1}
+		w.tell(east.name, cpus(64, 32), time.Second)
+		w.tell(west.name, cpus(16, 16), digestAgeMax+1)
 		root.run(order("b", 3, 3))
 		at := api.InstantOf(time.Now()).Add(time.Hour)
 		c, err := root.capacityOf(at, "")

@@ -122,7 +122,7 @@ func TestCase46And48StaleHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		m := w.zone("root", nil, 2)
-		m.set(func(m *member) { m.mute = true })
+		m.silence(true)
 		time.Sleep(fleet.HostGraceDefault + 3*fleet.AgentBeat)
 		assert.Empty(t, m.lead().Digest().Classes)
 		a := m.pick(1, time.Second)

@@ -117,7 +117,7 @@ func goWrongOnce(t *testing.T, op string, least int, entries ...command.Kind) {
 			}
 		}
 		for _, m := range w.zones {
-			counts = append(counts, maps.Clone(m.log.kinds))
+			counts = append(counts, m.log.counts())
 		}
 	})
 	require.GreaterOrEqual(t, len(made), least, "to mid and to leaf: %v", made)
@@ -214,12 +214,10 @@ func TestWhatACallCausesHasItsID(t *testing.T) {
 		w.zones[0].boot(o)
 		require.Equal(t, api.BootActive, w.zones[0].outcome("mine").State())
 		w.settle()
-		w.mu.Lock()
-		defer w.mu.Unlock()
 		mine := map[api.RequestID]bool{"req-7": true}
 		for _, op := range []string{"select", "hold", "commit"} {
-			assert.Equal(t, mine, w.ids[call{op: op, from: "root", to: "mid"}], op)
+			assert.Equal(t, mine, w.idsOf(call{op: op, from: "root", to: "mid"}), op)
 		}
-		assert.Equal(t, mine, w.ids[call{op: "select", from: "mid", to: "leaf"}])
+		assert.Equal(t, mine, w.idsOf(call{op: "select", from: "mid", to: "leaf"}))
 	})
 }

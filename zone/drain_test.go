@@ -2,7 +2,6 @@ package zone_test
 
 import (
 	"fmt"
-	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,7 +63,7 @@ func drainWorld(t *testing.T) *world {
 	root := w.zone("root", nil, 3)
 	w.zone("kid", root, 3)
 	for _, m := range w.zones {
-		w.wg.Go(func() { m.watchRoom() })
+		w.run(func() { m.watchRoom() })
 	}
 	return w
 }
@@ -80,13 +79,11 @@ func (m *member) watchRoom() {
 					use += i.Resources[api.VCPU]
 				}
 			}
-			m.w.mu.Lock()
 			for _, i := range v.OnHost(h.ID) {
-				if i.Within == "" && m.w.ran[i.ID] == m.name+"/"+string(h.ID) {
+				if i.Within == "" && m.w.ranAt(i.ID) == m.name+"/"+string(h.ID) {
 					use += i.Resources[api.VCPU]
 				}
 			}
-			m.w.mu.Unlock()
 			assert.LessOrEqual(m.w.t, use, h.Inventory[api.VCPU].Capacity(), "zone %s: host %s at index %d", m.name, h.Name, v.Index())
 		}
 		next, err := m.log.wait(m.w.ctx, v.Index())
@@ -115,7 +112,7 @@ func TestEveryStepOfADrainGoesWrongOnce(t *testing.T) {
 		w := drainWorld(t)
 		wholeDrain(w)
 		for _, m := range w.zones {
-			counts = append(counts, maps.Clone(m.log.kinds))
+			counts = append(counts, m.log.counts())
 		}
 	})
 	ran := 0
@@ -142,9 +139,7 @@ func TestEveryStepOfADrainGoesWrongOnce(t *testing.T) {
 const agentGone mishap = "agent cut off"
 
 func (w *world) drainGoesWrong(m *member, k command.Kind, n int, what mishap) {
-	m.log.mu.Lock()
-	m.log.kinds = map[command.Kind]int{}
-	m.log.mu.Unlock()
+	m.log.recount()
 	if what != agentGone {
 		w.entryGoesWrong(m, k, n, what)
 		return
@@ -156,12 +151,12 @@ func (w *world) drainGoesWrong(m *member, k command.Kind, n int, what mishap) {
 		}
 		return ""
 	})
-	w.wg.Go(func() {
+	w.run(func() {
 		select {
 		case <-gone:
-			m.set(func(m *member) { m.mute = true })
+			m.silence(true)
 			time.Sleep(time.Minute)
-			m.set(func(m *member) { m.mute = false })
+			m.silence(false)
 		case <-w.ctx.Done():
 		}
 	})

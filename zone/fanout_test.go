@@ -26,10 +26,7 @@ func (w *world) hearAll() {
 
 // hear spreads the digest of a zone.
 func (w *world) hear(m *member, age time.Duration) {
-	d := m.lead().Digest()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.digests[m.id] = heardDigest{*d, age}
+	w.tell(m.name, *m.lead().Digest(), age)
 }
 
 // fanOut configures which children a zone asks.
@@ -39,9 +36,7 @@ func (m *member) fanOut(mode api.FanoutMode, slack int) {
 
 // asked returns how many children a zone has asked for offers.
 func (w *world) asked(from string) (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for c, times := range w.calls {
+	for c, times := range w.allMade() {
 		if c.op == "select" && c.from == from {
 			n += times
 		}
@@ -325,16 +320,20 @@ func TestLeanFanoutNeedsToKnow(t *testing.T) {
 				w.hear(k, digestAgeMax)
 			}
 		}, 1},
-		"not heard": {nil, func(w *world, _ []*member) { clear(w.digests) }, 4},
+		"not heard": {nil, func(w *world, kids []*member) {
+			for _, k := range kids {
+				w.untell(k.name)
+			}
+		}, 4},
 		"no prices": {nil, func(w *world, kids []*member) {
 			for _, k := range kids {
-				w.digests[k.id] = heardDigest{digest: k.lead().Digest().WithoutPrices()}
+				w.tell(k.name, k.lead().Digest().WithoutPrices(), 0)
 			}
 		}, 4},
 		"one is partial": {nil, func(w *world, kids []*member) {
 			d := *kids[3].lead().Digest()
 			d.Partial = true
-			w.digests[kids[3].id] = heardDigest{digest: d}
+			w.tell(kids[3].name, d, 0)
 		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -392,7 +391,7 @@ func TestPricesOfDigests(t *testing.T) {
 		root.release("b")
 		w.settle()
 		assert.NotNil(t, priceOf(root))
-		w.digests[leaf.id] = heardDigest{digest: leaf.lead().Digest().WithoutPrices()}
+		w.tell(leaf.name, leaf.lead().Digest().WithoutPrices(), 0)
 		assert.Nil(t, mid.lead().Digest().Sketches[0].Price, "a part of the zone has none")
 	})
 }
@@ -492,9 +491,7 @@ func costOf(weights []int64) (sum int64) {
 
 // totalCalls returns how many calls of a kind were made between any two zones.
 func (w *world) totalCalls(op string) (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for c, times := range w.calls {
+	for c, times := range w.allMade() {
 		if c.op == op {
 			n += times
 		}
@@ -535,20 +532,18 @@ func drawFanoutRequest(dice *rand.Rand, name string) *api.Request {
 
 // spoilDigests makes the digests that are known say something else, or nothing.
 func (w *world) spoilDigests(dice *rand.Rand) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, m := range w.zones {
-		h, ok := w.digests[m.id]
+		d, age, ok := w.heard(m.name)
 		if !ok {
 			continue
 		}
-		h.digest.Sketches = slices.Clone(h.digest.Sketches)
-		s := &h.digest.Sketches[0]
+		d.Sketches = slices.Clone(d.Sketches)
+		s := &d.Sketches[0]
 		switch dice.IntN(10) {
 		case 0:
-			h.age = time.Hour
+			age = time.Hour
 		case 1:
-			h.digest.Partial = true
+			d.Partial = true
 		case 2, 7, 8:
 			s.Fits = 1 << dice.IntN(11)
 		case 3:
@@ -558,9 +553,9 @@ func (w *world) spoilDigests(dice *rand.Rand) {
 		case 5:
 			s.Price = nil
 		case 6:
-			delete(w.digests, m.id)
+			w.untell(m.name)
 			continue
 		}
-		w.digests[m.id] = h
+		w.tell(m.name, d, age)
 	}
 }

@@ -3,7 +3,6 @@ package zone_test
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -107,7 +106,7 @@ func TestEveryEntryGoesWrongOnce(t *testing.T) {
 		three(w)
 		wholeSaga(w)
 		for _, m := range w.zones {
-			counts = append(counts, maps.Clone(m.log.kinds))
+			counts = append(counts, m.log.counts())
 		}
 	})
 	steps := []command.Kind{
@@ -136,9 +135,7 @@ func TestEveryEntryGoesWrongOnce(t *testing.T) {
 // entryGoesWrong has the n-th proposal of a kind go wrong in a zone, from now on.
 func (w *world) entryGoesWrong(m *member, k command.Kind, n int, what mishap) {
 	fell := make(chan struct{}, 1)
-	m.log.mu.Lock()
-	m.log.kinds = map[command.Kind]int{}
-	m.log.mu.Unlock()
+	m.log.recount()
 	m.log.when(func(kind command.Kind, count int) mishap {
 		if kind != k || count != n {
 			return ""
@@ -148,7 +145,7 @@ func (w *world) entryGoesWrong(m *member, k command.Kind, n int, what mishap) {
 		}
 		return what
 	})
-	w.wg.Go(func() {
+	w.run(func() {
 		select {
 		case <-fell:
 			time.Sleep(time.Second)

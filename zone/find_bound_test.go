@@ -37,7 +37,7 @@ func TestFoundStartsMindBindings(t *testing.T) {
 				w.zone("pod3", root, 2)
 				w.zone("pod4", root, 3)
 				w.settle()
-				root.terms("pod1", func(t *api.LinkTerms) { t.Tags = cadKey.Tags })
+				root.terms("pod1", func(t *api.LinkTerms) { t.Tags = []string{"affinity:resource=CAD"} })
 				busy := leaseOf("busy", 0, time.Hour, 2)
 				busy.Zones.Allowed = []string{"pod2"}
 				_, err := root.lease(busy)

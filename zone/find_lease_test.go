@@ -440,7 +440,7 @@ func TestDryRunsNeedTheFormOfLeases(t *testing.T) {
 		terms := leaseOf("a", time.Hour, time.Hour, 1)
 		id, err := root.lease(terms)
 		require.NoError(t, err)
-		root.log.form.Store(uint32(api.FormFourth) - 1)
+		root.log.setForm(api.FormFourth - 1)
 		later := terms.Window.End.Add(time.Hour)
 		change, rule := api.LeaseChange{End: &later}, api.Repeat{Rule: "FREQ=DAILY;COUNT=2", TimeZone: "UTC"}
 		for name, try := range map[string]func() error{
@@ -460,7 +460,7 @@ func TestDryRunsNeedTheFormOfLeases(t *testing.T) {
 				assert.ErrorContains(t, err, "this needs form 4, and the zone writes form 3", name)
 			})
 		}
-		root.log.form.Store(0)
+		root.log.setForm(0)
 		require.NoError(t, root.lead().Update(w.ctx, who, id, change))
 	})
 }

@@ -166,7 +166,7 @@ func TestRogueChildIsFollowed(t *testing.T) {
 				for _, i := range root.instances("a") {
 					assert.Equal(t, api.StatusActive, i.Status)
 				}
-				assert.Equal(t, c.fails, w.complaints.unusable.Load() > 0, "what it says counts against it")
+				assert.Equal(t, c.fails, w.unusable() > 0, "what it says counts against it")
 
 				w.setLie(l.ID, nil)
 				for range n.Load() { // what it has said of its log is true in the end
@@ -207,9 +207,7 @@ func TestManyChangesOfOneMoment(t *testing.T) {
 			l, _ = v.Link(l.ID)
 			return now.Fault == strconv.Itoa(2*api.ChangesMax) && l.ChangesNext == ch.Next
 		})
-		root.log.mu.Lock()
-		assert.Equal(t, api.ChangesMax, root.log.items)
-		root.log.mu.Unlock()
+		assert.Equal(t, api.ChangesMax, root.log.mostChanges())
 		w.setLie(l.ID, nil)
 	})
 }

@@ -20,7 +20,7 @@ func TestSilentHosts(t *testing.T) {
 		w := newWorld(t)
 		z := w.zone("root", nil, 2)
 		assert.Equal(t, api.BootActive, z.run(order("a", 1, 1)).State())
-		z.set(func(m *member) { m.mute = true })
+		z.silence(true)
 		time.Sleep(fleet.HostGraceDefault - fleet.AgentBeat)
 		assert.True(t, up(z.view()))
 		time.Sleep(3 * fleet.AgentBeat)
@@ -29,7 +29,7 @@ func TestSilentHosts(t *testing.T) {
 		assert.Equal(t, api.BootFailed, b.State(), "nothing is placed on a host that is down")
 		assert.Equal(t, int64(1), z.used())
 
-		z.set(func(m *member) { m.mute = false })
+		z.silence(false)
 		time.Sleep(3 * fleet.AgentBeat)
 		assert.True(t, up(z.view()))
 		assert.Equal(t, api.BootActive, z.run(order("c", 1, 1)).State())
@@ -84,7 +84,7 @@ func TestNewLeaderGivesGrace(t *testing.T) {
 		w := newWorld(t)
 		z := w.zone("root", nil, 2)
 		for range 4 { // together far longer than the grace
-			z.set(func(m *member) { m.mute = true })
+			z.silence(true)
 			time.Sleep(fleet.HostGraceDefault - fleet.AgentBeat)
 			z.elect()
 			assert.True(t, up(z.view()))

@@ -172,7 +172,7 @@ func TestLeaseStartsElsewhere(t *testing.T) {
 		w := newWorld(t)
 		root := w.zone("root", nil)
 		deaf := root.agent("deaf", 2)
-		deaf.m.set(func(*member) { deaf.deaf = true })
+		deaf.ignoreStops()
 		o := order("guests", 2, 2)
 		o.Request.Lifetime = 20 * time.Minute
 		require.Equal(t, api.BootActive, root.run(o).State())

@@ -25,8 +25,6 @@ func (m *member) used() int64 {
 	return sum
 }
 
-func (m *member) kill(dead bool) { m.set(func(m *member) { m.dead = dead }) }
-
 // made returns how often a call was made.
 func (w *world) made(op, from, to string) int {
 	w.mu.Lock()
@@ -273,9 +271,7 @@ func TestLongSilence(t *testing.T) {
 		kid := w.zone("kid", root, 2)
 		assert.Equal(t, api.BootActive, root.run(order("b", 4, 4)).State())
 		w.settle()
-		w.mu.Lock()
-		w.cut["root>kid"] = true
-		w.mu.Unlock()
+		w.sever("root", "kid", true)
 		time.Sleep(time.Minute)
 		gone := kid.instances("b")
 		for _, i := range gone {
@@ -283,9 +279,7 @@ func TestLongSilence(t *testing.T) {
 		}
 		kid.until("they are gone", func(*state.State) bool { return len(kid.instances("b")) == 0 && kid.used() == 0 })
 		time.Sleep(pruneAfter + 5*pruneEvery)
-		w.mu.Lock()
-		w.cut["root>kid"] = false
-		w.mu.Unlock()
+		w.sever("root", "kid", false)
 		root.until("it knows that they are gone", func(*state.State) bool { return len(root.instances("b")) == 2 })
 		w.settle()
 	})

@@ -189,7 +189,7 @@ func TestLostHostIsLeft(t *testing.T) {
 		assert.GreaterOrEqual(t, time.Since(began), fleet.EvacuateAfter-fleet.AgentBeat)
 		assert.Less(t, time.Since(began), fleet.EvacuateAfter+10*time.Second)
 		assert.Contains(t, m.onHosts("fixed"), lost)
-		m.set(func(*member) { a.quiet = false })
+		a.speak()
 		m.until("the host is back", func(v *state.State) bool {
 			h, _ := v.Host(lost)
 			return h.State == api.HostUp
@@ -226,14 +226,14 @@ func TestAgentIsBackBeforeItsHost(t *testing.T) {
 		// Its first question, before the zone looks at its hosts again. Only now is there
 		// a host that it could be started on.
 		assert.Empty(t, work(), "it may be started elsewhere at any moment")
-		c := (&agent{m: m, name: "c", cpus: []int64{2}}).hosts()
+		c := m.idleAgent("c", 2).hosts()
 		m.propose(func(at command.Stamp) command.Command {
 			return command.HostsPut{Stamp: at, Agent: "c", Hosts: []command.HostEntry{{ID: "c", Host: c[0]}}}
 		})
 		time.Sleep(fleet.AgentBeat)
 		now, _ := m.view().Instance(i.ID)
 		assert.Equal(t, lost, now.Host, "its agent was heard: it may run here")
-		m.set(func(*member) { a.quiet = false })
+		a.speak()
 		m.until("the host is back", func(v *state.State) bool {
 			h, _ := v.Host(lost)
 			return h.State == api.HostUp
@@ -269,7 +269,7 @@ func TestHostIsLostInAMove(t *testing.T) {
 		m.empty(lost)
 		assert.Equal(t, map[api.HostID]int{target: 1}, m.onHosts("b"))
 		m.until("it runs", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == 1 })
-		m.set(func(*member) { a.quiet = false })
+		a.speak()
 		time.Sleep(time.Minute)
 		w.settle()
 	})
@@ -305,7 +305,7 @@ func TestLostHostGivesRoomUp(t *testing.T) {
 		assert.Less(t, time.Since(began), fleet.EvacuateAfter+10*time.Second)
 		time.Sleep(time.Minute)
 		assert.Equal(t, map[api.Status]int{api.StatusDeleting: 1, api.StatusActive: 1, api.StatusDeleted: 1}, m.view().CountByStatus())
-		m.set(func(*member) { a.quiet = false })
+		a.speak()
 		m.until("the rest has ended", func(v *state.State) bool { return v.CountByStatus()[api.StatusDeleted] == 2 })
 		assert.Equal(t, api.StatusActive, m.instances("stays")[0].Status)
 		w.settle()

@@ -18,9 +18,7 @@ func TestSilentChildMakesADigestPartial(t *testing.T) {
 		root := w.zone("root", nil, 4)
 		west := w.zone("west", root)
 		d := func(age time.Duration) *api.Digest {
-			w.mu.Lock()
-			w.digests[west.id] = heardDigest{api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: 16, Free: 16}}}, age}
-			w.mu.Unlock()
+			w.tell(west.name, api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: 16, Free: 16}}}, age)
 			return root.lead().Digest()
 		}
 		assert.Equal(t, [2]any{false, int64(20)}, [2]any{d(digestAgeMax).Partial, d(digestAgeMax).Classes[api.VCPU].Total})

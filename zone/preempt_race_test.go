@@ -391,7 +391,7 @@ func (r *race) disturb(ctx context.Context, seed uint64) {
 			config.Preemptibles.Grace = []time.Duration{-1, 0, 5 * time.Second, 30 * time.Second}[dice.IntN(4)]
 			_, _ = r.m.lead().Propose(ctx, command.ConfigSet{Stamp: r.m.lead().Stamp(), Config: config}) // again later
 		case 1:
-			r.m.set(func(m *member) { m.skew = time.Duration(dice.IntN(90)) * time.Second })
+			r.m.setSkew(time.Duration(dice.IntN(90)) * time.Second)
 			r.m.elect()
 		case 2:
 			a := r.agents[dice.IntN(len(r.agents))]
@@ -421,17 +421,17 @@ func TestPreemptiblesAreNeverInTheWay(t *testing.T) {
 		for n := range raceAgents {
 			a := &gentle{m: m, name: fmt.Sprint("a", n), journal: r.journal, dice: rand.New(rand.NewPCG(3, uint64(n))), runs: map[api.InstanceID]*gentleRun{}, heard: time.Now()}
 			r.agents = append(r.agents, a)
-			w.wg.Go(func() { a.run(w.ctx) })
+			w.run(func() { a.run(w.ctx) })
 		}
 		m.until("hosts are there", func(v *state.State) bool { return len(v.AllHosts()) == raceAgents*raceHosts })
-		w.wg.Go(func() { r.follow(w.ctx) })
+		w.run(func() { r.follow(w.ctx) })
 		for n := range raceBooters {
-			w.wg.Go(func() { r.bootOn(ctx, n, 11) })
+			w.run(func() { r.bootOn(ctx, n, 11) })
 		}
-		w.wg.Go(func() { r.disturb(ctx, 12) })
+		w.run(func() { r.disturb(ctx, 12) })
 		for n := 0; r.started() < *leaseStarts; n += raceLeases {
 			for i := range raceLeases {
-				w.wg.Go(func() { r.leaseOn(w.ctx, n+i, 13) })
+				w.run(func() { r.leaseOn(w.ctx, n+i, 13) })
 			}
 			time.Sleep(time.Minute)
 			require.Less(t, n, 20**leaseStarts+1000, "leases do not start")

@@ -69,9 +69,7 @@ func randomLife(t *testing.T, dice *rand.Rand) {
 			m.elect()
 		case 5:
 			o := w.zones[dice.IntN(len(w.zones))]
-			w.mu.Lock()
-			w.cut[m.name+">"+o.name] = dice.IntN(3) == 0
-			w.mu.Unlock()
+			w.sever(m.name, o.name, dice.IntN(3) == 0)
 		case 6:
 			if len(booted) > 0 {
 				root.release(booted[dice.IntN(len(booted))])
@@ -89,16 +87,5 @@ func randomLife(t *testing.T, dice *rand.Rand) {
 		b, ok := root.view().Boot("p", api.ReservationID(res))
 		require.True(t, ok)
 		assert.True(t, b.State().Outcome(), "%s: %s", res, b.State())
-	}
-}
-
-// calm ends all faults.
-func (w *world) calm() {
-	w.mu.Lock()
-	w.disturb = nil
-	clear(w.cut)
-	w.mu.Unlock()
-	for _, m := range w.zones {
-		m.log.when(nil)
 	}
 }

@@ -48,8 +48,8 @@ func TestReachIsToldUpward(t *testing.T) {
 		for _, m := range []*member{root, mid, leaf} {
 			away(m, 0)
 		}
-		leaf.set(func(m *member) { m.mute = true })
-		leaf.until("the host is down", func(v *state.State) bool { return !up(v) })
+		leaf.silence(true)
+		leaf.until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State != api.HostUp })
 		since := leaf.view().AllHosts()[0].DownSince
 		for _, m := range []*member{leaf, mid, root} {
 			away(m, since)
@@ -59,7 +59,7 @@ func TestReachIsToldUpward(t *testing.T) {
 		away(root, since)
 		assert.Equal(t, 2, len(root.instances("all"))-len(mid.instances("all")))
 
-		leaf.set(func(m *member) { m.mute = false })
+		leaf.silence(false)
 		for _, m := range []*member{leaf, mid, root} {
 			away(m, 0)
 		}
@@ -78,14 +78,10 @@ func TestReachIsToldLate(t *testing.T) {
 		require.Equal(t, api.BootActive, root.run(order("all", 2, 2)).State())
 		w.settle()
 		host := func(mute bool) {
-			west.set(func(m *member) { m.mute = mute })
-			west.until("the host is where it should be", func(v *state.State) bool { return up(v) != mute })
+			west.silence(mute)
+			west.until("the host is where it should be", func(v *state.State) bool { return (v.AllHosts()[0].State == api.HostUp) != mute })
 		}
-		cut := func(on bool) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.cut["root>west"] = on
-		}
+		cut := func(on bool) { w.sever("root", "west", on) }
 		away := func() (out []api.Instant) {
 			for _, i := range root.instances("all") {
 				out = append(out, root.view().UnreachableSince(i))
@@ -119,11 +115,7 @@ func TestSilenceIsToldUpward(t *testing.T) {
 		require.Equal(t, api.BootActive, root.run(order("all", 6, 6)).State())
 		w.settle()
 		l, _ := mid.view().LinkByName("leaf")
-		hears := func(age time.Duration) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.digests[leaf.id] = heardDigest{age: age}
-		}
+		hears := func(age time.Duration) { w.tell(leaf.name, api.Digest{}, age) }
 		silent := func(m *member) (out int) {
 			for _, i := range m.instances("all") {
 				assert.Equal(t, api.StatusActive, i.Status)

@@ -70,7 +70,8 @@ func TestGroupsAreHadTogether(t *testing.T) {
 
 		b = root.run(groups("seven", group("web", 3, 3), group("db", 4, 4)))
 		assert.Equal(t, api.BootFailed, b.State())
-		assert.Equal(t, cause{api.CodeNoCapacity, "3 of 4 of group db could be had, 4 are needed"}, cause{b.Code, b.Reason})
+		assert.Equal(t, api.CodeNoCapacity, b.Code)
+		assert.Equal(t, "3 of 4 of group db could be had, 4 are needed", b.Reason)
 		assert.Empty(t, root.instances("seven"))
 		assert.Equal(t, []api.Offer{{Wanted: 3, Offered: 3}, {Wanted: 4, Offered: 3}}, b.Attempts[0].Offered)
 
@@ -373,7 +374,8 @@ func TestPlanBreaksNoZoneRule(t *testing.T) {
 		}
 		assert.Equal(t, []api.Advice{{Change: api.AdviceDrop, Name: "min_zones"}}, a.Refusals[0].Advice)
 		b := root.run(o)
-		assert.Equal(t, cause{api.CodeNoCapacity, "zones with slots for it: 2; 3 are needed"}, cause{b.Code, b.Reason})
+		assert.Equal(t, api.CodeNoCapacity, b.Code)
+		assert.Equal(t, "zones with slots for it: 2; 3 are needed", b.Reason)
 		o = order("c", 4, 4)
 		o.Request.Zones.Allowed = []string{"kid"}
 		o.Request.Groups[0].Count, o.Request.Groups[0].Min = 5, 5

@@ -130,7 +130,7 @@ func TestDigestsPrune(t *testing.T) {
 				w := newWorld(t)
 				root := w.zone("root", nil, 1)
 				kid := w.zone("kid", root, 2)
-				w.digests[kid.id] = heardDigest{c.digest, c.age}
+				w.tell(kid.name, c.digest, c.age)
 				got, _ := told(root.pick(c.want, api.SelectTimeout))
 				assert.Equal(t, c.outcome, got["kid"])
 				asked := 0
@@ -149,9 +149,9 @@ func TestStaleDigestCostsNoBoot(t *testing.T) {
 		w := newWorld(t)
 		root := w.zone("root", nil, 1)
 		kid := w.zone("kid", root, 2)
-		w.digests[kid.id] = heardDigest{digest: api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{
+		w.tell(kid.name, api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{
 			api.VCPU: {Total: 2, SlotMax: 2}, api.MemoryMB: {Total: 2048, SlotMax: 2048},
-		}}}
+		}}, 0)
 		assert.Equal(t, api.BootActive, root.run(order("b", 3, 3)).State())
 		w.settle()
 	})
@@ -186,12 +186,12 @@ func TestStaleDigestNeverRefuses(t *testing.T) {
 				w := newWorld(t)
 				root, mid, leaf := three(w)
 				other := w.zone("other", root, 2)
-				h := (&agent{m: leaf, cpus: []int64{4}}).hosts()[0]
+				h := leaf.idleAgent("", 4).hosts()[0]
 				h.Traits = []string{"CUSTOM_NEW"}
 				leaf.do(command.HostsPut{Agent: "agent-leaf", Hosts: []command.HostEntry{{Host: h}}})
 				leaf.config(func(c *api.ZoneConfig) { c.Tags = []string{"new"} })
 				for _, m := range []*member{mid, leaf, other} {
-					w.digests[m.id] = heardDigest{digest: small}
+					w.tell(m.name, small, 0)
 				}
 				o := order("b", 1, 1)
 				o.Request.Zones.Excluded = []string{"other"}
@@ -215,7 +215,7 @@ func TestWeightsAreQuantised(t *testing.T) {
 		kid := w.zone("kid", root, 1, 2, 3)
 		offset, scale := int64(-1000), int64(3)
 		root.do(command.LinkSet{ID: "link-kid", Offset: &offset, Scale: &scale})
-		odd := &agent{m: kid, cpus: []int64{1}}
+		odd := kid.idleAgent("", 1)
 		h := odd.hosts()[0]
 		h.Inventory[api.MemoryMB] = api.Inventory{Total: 1001}
 		kid.do(command.HostsPut{Agent: odd.id(), Hosts: []command.HostEntry{{Host: h}}})

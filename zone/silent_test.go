@@ -170,8 +170,10 @@ func TestWaitingForASilentZoneHoldsNothing(t *testing.T) {
 		east := w.zone("east", root, 2)
 		w.hear(west, 0)
 		w.hear(east, 0)
+		held := false
 		w.when(func(c call) fault {
-			if c.to == "west" && w.calls[call{op: "hold", from: "root", to: "west"}] > 0 {
+			held = held || c == call{op: "hold", from: "root", to: "west", n: 1}
+			if c.to == "west" && held {
 				return vanished // its hold, and everything after it
 			}
 			return ""

@@ -192,6 +192,63 @@ func (w *world) delay(lag func(call) time.Duration) {
 	w.lag = lag
 }
 
+// sever has nothing get from one zone to another one, or all again.
+func (w *world) sever(from, to string, on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut[from+">"+to] = on
+}
+
+// calm ends all faults.
+func (w *world) calm() {
+	w.mu.Lock()
+	w.disturb = nil
+	clear(w.cut)
+	w.mu.Unlock()
+	for _, m := range w.zones {
+		m.log.when(nil)
+	}
+}
+
+// run has f run as long as the world, which waits for its end.
+func (w *world) run(f func()) { w.wg.Go(f) }
+
+// tell has all hear a digest of a zone, which is of some age.
+func (w *world) tell(zone string, d api.Digest, age time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.digests[api.ZoneID("zone-"+zone)] = heardDigest{d, age}
+}
+
+// untell has all forget the digest of a zone.
+func (w *world) untell(zone string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.digests, api.ZoneID("zone-"+zone))
+}
+
+// heard returns what is known of a zone by gossip.
+func (w *world) heard(zone string) (d api.Digest, age time.Duration, ok bool) {
+	return gossip{w}.Digest(api.ZoneID("zone-" + zone))
+}
+
+// unusable returns how many lists of changes were of no use.
+func (w *world) unusable() int64 { return w.complaints.unusable.Load() }
+
+// idsOf returns the ids with which a call was made.
+func (w *world) idsOf(c call) map[api.RequestID]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.ids[c])
+}
+
+// ranAt returns where an instance runs: zone/host.
+func (w *world) ranAt(id api.InstanceID) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ran[id]
+}
+
 // allMade returns how often each call was made.
 func (w *world) allMade() map[call]int {
 	w.mu.Lock()
@@ -229,11 +286,16 @@ func (w *world) zone(name string, parent *member, hosts ...int64) *member {
 
 // agent adds an agent to a zone, with one host for each number.
 func (m *member) agent(name string, hosts ...int64) *agent {
-	a := &agent{m: m, name: name, cpus: hosts, form: m.w.agents, runs: map[api.InstanceID]fenced{}}
+	a := m.idleAgent(name, hosts...)
 	want := len(m.view().AllHosts()) + len(hosts)
 	m.w.wg.Go(func() { a.run(m.w.ctx) })
 	m.until("hosts are there", func(v *state.State) bool { return len(v.AllHosts()) == want })
 	return a
+}
+
+// idleAgent returns an agent of a zone that does nothing.
+func (m *member) idleAgent(name string, hosts ...int64) *agent {
+	return &agent{m: m, name: name, cpus: hosts, form: m.w.agents, runs: map[api.InstanceID]fenced{}}
 }
 
 // do applies a command that needs no leader.
@@ -289,6 +351,15 @@ func (m *member) set(edit func(*member)) {
 	defer m.mu.Unlock()
 	edit(m)
 }
+
+// silence has the agents of a zone say nothing, or speak again.
+func (m *member) silence(on bool) { m.set(func(m *member) { m.mute = on }) }
+
+// kill has a zone be out of reach for all zones, or there again.
+func (m *member) kill(dead bool) { m.set(func(m *member) { m.dead = dead }) }
+
+// setSkew sets by how much the clock of the next leader is ahead.
+func (m *member) setSkew(d time.Duration) { m.set(func(m *member) { m.skew = d }) }
 
 // within returns a context for one call.
 func (m *member) within(d time.Duration) (context.Context, context.CancelFunc) {
@@ -402,7 +473,7 @@ func (m *member) delete(id api.InstanceID) {
 
 // resize changes how many processors the first host of a zone has.
 func (m *member) resize(cpus int64) {
-	a := &agent{m: m, cpus: []int64{cpus}}
+	a := m.idleAgent("", cpus)
 	_, _ = m.log.apply(command.HostsPut{Agent: a.id(), Hosts: []command.HostEntry{{Host: a.hosts()[0]}}}) // own bytes always decode
 }
 
@@ -465,6 +536,30 @@ func (l *log) count(k command.Kind) int {
 	defer l.mu.Unlock()
 	return l.kinds[k]
 }
+
+// counts returns how often each kind of command was proposed.
+func (l *log) counts() map[command.Kind]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.kinds)
+}
+
+// recount begins to count anew.
+func (l *log) recount() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kinds = map[command.Kind]int{}
+}
+
+// mostChanges returns how many changes of a child were proposed at once, at most.
+func (l *log) mostChanges() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.items
+}
+
+// setForm sets what all nodes read; 0 for the newest.
+func (l *log) setForm(f api.Form) { l.form.Store(uint32(f)) }
 
 // last returns the index of the last entry with a kind of command.
 func (l *log) last(k command.Kind) uint64 {
@@ -733,6 +828,12 @@ func (a *agent) fallSilent() {
 	a.m.set(func(*member) { a.quiet = true })
 	time.Sleep(2 * fleet.AgentBeat)
 }
+
+// speak ends that the agent says nothing.
+func (a *agent) speak() { a.m.set(func(*member) { a.quiet = false }) }
+
+// ignoreStops lets the agent stop nothing any more.
+func (a *agent) ignoreStops() { a.m.set(func(*member) { a.deaf = true }) }
 
 // serve registers with a new leader, does what is wanted and reports it.
 func (a *agent) serve(ctx context.Context, z *conduct, after, term *uint64) error {
