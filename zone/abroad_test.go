@@ -11,33 +11,34 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/zonetest"
 )
 
 // TestAZoneMayBeClosedToParentsThatPreempt: a parent has nobody ended in a zone that says so, when it
 // selects and when it holds. The zone's own boots still may.
 func TestAZoneMayBeClosedToParentsThatPreempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		z := w.zone("low", w.zone("root", nil), 1)
-		up, _ := z.view().Parent()
-		z.soft("s", 1)
-		firm := order("firm", 1, 1)
+		w := zonetest.NewWorld(t)
+		z := w.Zone("low", w.Zone("root", nil), 1)
+		up, _ := z.View().Parent()
+		z.Soft("s", 1)
+		firm := zonetest.Order("firm", 1, 1)
 		firm.Request.Preempt = true
-		good := z.offer(up.Zone, firm.Request)
-		z.propose(func(at command.Stamp) command.Command {
+		good := offerTo(z, up.Zone, firm.Request)
+		z.Propose(func(at command.Stamp) command.Command {
 			return command.ConfigSet{Stamp: at, Config: api.ZoneConfig{Preemptibles: api.PreemptRule{Closed: true}}}
 		})
-		_, err := z.asks(up.Zone, firm.Request)
+		_, err := selectFor(z, up.Zone, firm.Request)
 		assert.Equal(t, api.CodeForbidden, api.CodeOf(err), "%v", err)
-		ctx, cancel := z.within(time.Minute)
+		ctx, cancel := z.Within(time.Minute)
 		defer cancel()
-		_, err = z.lead().Hold(ctx, up, &api.HoldRequest{
-			ID: "h", Attempt: 1, Request: firm.Request, Blob: good.Blob, Instances: [][]api.InstanceSpec{specs("a", 1)},
+		_, err = z.Lead().Hold(ctx, up, &api.HoldRequest{
+			ID: "h", Attempt: 1, Request: firm.Request, Blob: good.Blob, Instances: [][]api.InstanceSpec{zonetest.Specs("a", 1)},
 		})
 		assert.Equal(t, api.CodeForbidden, api.CodeOf(err), "%v", err)
-		assert.Zero(t, z.evicted())
-		assert.Equal(t, api.BootActive, z.run(firm).State())
-		assert.Equal(t, 1, z.evicted())
+		assert.Zero(t, z.Evicted())
+		assert.Equal(t, api.BootActive, z.Run(firm).State())
+		assert.Equal(t, 1, z.Evicted())
 	})
 }
 
@@ -45,10 +46,10 @@ func TestAZoneMayBeClosedToParentsThatPreempt(t *testing.T) {
 // too, when it selects and when it holds, and changes nothing.
 func TestAParentAsksAsAUserDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		z := w.zone("low", w.zone("root", nil), 4)
-		up, _ := z.view().Parent()
-		now := z.view().Now().Add(time.Hour)
+		w := zonetest.NewWorld(t)
+		z := w.Zone("low", w.Zone("root", nil), 4)
+		up, _ := z.View().Parent()
+		now := z.View().Now().Add(time.Hour)
 		longest := strings.Repeat("n", api.InstanceNameMax)
 		for name, c := range map[string]struct {
 			request func(r *api.Request)
@@ -72,9 +73,9 @@ func TestAParentAsksAsAUserDoes(t *testing.T) {
 			"a name of two lines":    {hold: func(h *api.HoldRequest) { h.Instances[0][0].Name = "a\nb" }},
 			"a name that is no name": {hold: func(h *api.HoldRequest) { h.Instances[0][0].Name = "a\x00" }},
 		} {
-			req := order("r-"+strings.ReplaceAll(name, " ", "-"), 1, 1).Request
-			good := z.offer(up.Zone, req)
-			h := api.HoldRequest{ID: api.HoldID(req.Reservation), Attempt: 1, Request: req, Blob: good.Blob, Instances: [][]api.InstanceSpec{specs("a", 1)}}
+			req := zonetest.Order("r-"+strings.ReplaceAll(name, " ", "-"), 1, 1).Request
+			good := offerTo(z, up.Zone, req)
+			h := api.HoldRequest{ID: api.HoldID(req.Reservation), Attempt: 1, Request: req, Blob: good.Blob, Instances: [][]api.InstanceSpec{zonetest.Specs("a", 1)}}
 			if c.request != nil {
 				h.Request.Groups = append([]api.Group(nil), req.Groups...)
 				c.request(&h.Request)
@@ -82,10 +83,10 @@ func TestAParentAsksAsAUserDoes(t *testing.T) {
 			if c.hold != nil {
 				c.hold(&h)
 			}
-			before := z.view().Index()
-			_, selecting := z.asks(up.Zone, h.Request)
-			ctx, cancel := z.within(time.Minute)
-			_, holding := z.lead().Hold(ctx, up, &h)
+			before := z.View().Index()
+			_, selecting := selectFor(z, up.Zone, h.Request)
+			ctx, cancel := z.Within(time.Minute)
+			_, holding := z.Lead().Hold(ctx, up, &h)
 			cancel()
 			if c.ok {
 				require.NoError(t, selecting, name)
@@ -96,21 +97,21 @@ func TestAParentAsksAsAUserDoes(t *testing.T) {
 				assert.Equal(t, api.CodeInvalid, api.CodeOf(selecting), "%s: %v", name, selecting)
 			}
 			assert.Equal(t, api.CodeInvalid, api.CodeOf(holding), "%s: %v", name, holding)
-			assert.Equal(t, before, z.view().Index(), name)
+			assert.Equal(t, before, z.View().Index(), name)
 		}
 	})
 }
 
-// asks selects in the name of a zone.
-func (m *member) asks(peer api.ZoneID, req api.Request) (*api.SelectAnswer, error) {
-	ctx, cancel := m.within(time.Minute)
+// selectFor selects in the name of a zone.
+func selectFor(m *zonetest.Member, peer api.ZoneID, req api.Request) (*api.SelectAnswer, error) {
+	ctx, cancel := m.Within(time.Minute)
 	defer cancel()
-	return m.lead().Select(ctx, peer, &req)
+	return m.Lead().Select(ctx, peer, &req)
 }
 
-func (m *member) offer(peer api.ZoneID, req api.Request) *api.SelectAnswer {
-	m.w.t.Helper()
-	a, err := m.asks(peer, req)
-	require.NoError(m.w.t, err)
+func offerTo(m *zonetest.Member, peer api.ZoneID, req api.Request) *api.SelectAnswer {
+	m.World.T.Helper()
+	a, err := selectFor(m, peer, req)
+	require.NoError(m.World.T, err)
 	return a
 }

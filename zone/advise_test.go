@@ -13,15 +13,16 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/zonetest"
 )
 
-// advice returns what a zone advises for the first group of a request.
-func (m *member) advice(r *api.Request) []api.Advice {
-	m.w.t.Helper()
-	ctx, cancel := m.within(api.SelectTimeout)
+// adviceFor returns what a zone advises for the first group of a request.
+func adviceFor(m *zonetest.Member, r *api.Request) []api.Advice {
+	m.World.T.Helper()
+	ctx, cancel := m.Within(api.SelectTimeout)
 	defer cancel()
-	a, err := m.lead().Select(ctx, "", r)
-	require.NoError(m.w.t, err)
+	a, err := m.Lead().Select(ctx, "", r)
+	require.NoError(m.World.T, err)
 	return a.Refusals[0].Advice
 }
 
@@ -75,19 +76,19 @@ func TestAdviceIsTrue(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil, 3)
-				w.zone("east", root, 2)
-				w.zone("none", root)
-				w.zone("shut", root, 8)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, 3)
+				w.Zone("east", root, 2)
+				w.Zone("none", root)
+				w.Zone("shut", root, 8)
 				paused := api.LinkPaused
-				root.do(command.LinkSet{ID: "link-shut", State: &paused})
-				first := order("first", 1, 1)
+				root.Do(command.LinkSet{ID: "link-shut", State: &paused})
+				first := zonetest.Order("first", 1, 1)
 				first.Request.Zones.Allowed = []string{"root"}
-				require.Equal(t, api.BootActive, root.run(first).State())
-				o := order("b", c.n, c.n)
-				c.edit(&o.Request, root.instances("first")[0].ID)
-				assert.Equal(t, c.want, root.advice(&o.Request))
+				require.Equal(t, api.BootActive, root.Run(first).State())
+				o := zonetest.Order("b", c.n, c.n)
+				c.edit(&o.Request, root.Instances("first")[0].ID)
+				assert.Equal(t, c.want, adviceFor(root, &o.Request))
 			})
 		})
 	}
@@ -100,11 +101,11 @@ func TestEveryAdviceWorks(t *testing.T) {
 	tried := map[string]int{}
 	for n := range *federations / 2 {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			root := w.zone("root", nil, 1+dice.Int64N(4), 1+dice.Int64N(4))
-			kid := w.zone("kid", root, 1+dice.Int64N(4), 1+dice.Int64N(4))
-			w.zone("leaf", kid, 1+dice.Int64N(4))
-			w.zone("other", root, 1+dice.Int64N(4))
+			w := zonetest.NewWorld(t)
+			root := w.Zone("root", nil, 1+dice.Int64N(4), 1+dice.Int64N(4))
+			kid := w.Zone("kid", root, 1+dice.Int64N(4), 1+dice.Int64N(4))
+			w.Zone("leaf", kid, 1+dice.Int64N(4))
+			w.Zone("other", root, 1+dice.Int64N(4))
 			var kinds []kind
 			for range 1 + dice.IntN(2) {
 				least := 1 + dice.IntN(8)
@@ -115,13 +116,13 @@ func TestEveryAdviceWorks(t *testing.T) {
 			if req.Validate() != nil {
 				return
 			}
-			a, err := root.lead().Select(w.ctx, "", &req)
+			a, err := root.Lead().Select(w.Ctx, "", &req)
 			require.NoError(t, err)
 			for g, r := range a.Refusals {
 				for _, idea := range r.Advice {
 					tried[idea.Change]++
 					now := taken(t, &req, g, idea)
-					got, err := root.lead().Select(w.ctx, "", now)
+					got, err := root.Lead().Select(w.Ctx, "", now)
 					require.NoError(t, err)
 					assert.Len(t, got.Weights[g], now.Groups[g].Count, "case %d: %+v of group %d of %+v, rules %+v, %+v\nbefore %+v\nnow %+v", n, idea, g, kinds, req.Rules, req.Zones, a.Zones, got.Zones)
 					for other := range a.Weights {
@@ -214,13 +215,13 @@ func taken(t *testing.T, req *api.Request, g int, idea api.Advice) *api.Request 
 // did not start.
 func TestExplainTellsRulesAndFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 8, 8, 1)
-		w.zone("kid", root, 8)
-		o := order("apart", 12, 12)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 8, 8, 1)
+		w.Zone("kid", root, 8)
+		o := zonetest.Order("apart", 12, 12)
 		o.Request.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 2, Groups: []int{0}}}
-		require.Equal(t, api.BootFailed, root.run(o).State())
-		e, ok := root.lead().Explanation("p", "apart")
+		require.Equal(t, api.BootFailed, root.Run(o).State())
+		e, ok := root.Lead().Explanation("p", "apart")
 		require.True(t, ok)
 		assert.Equal(t, []api.FilterCount{
 			{Filter: "server_group", Hosts: 2, Tier: api.TierNotNow}, {Filter: "capacity", Hosts: 1, Tier: api.TierNotNow},
@@ -229,20 +230,20 @@ func TestExplainTellsRulesAndFaults(t *testing.T) {
 		assert.Contains(t, e.Groups[0].Refusals.Advice, api.Advice{Change: api.AdviceDrop, Name: "server_group"})
 		assert.Len(t, e.Attempts, 1)
 
-		o = order("b", 2, 2)
+		o = zonetest.Order("b", 2, 2)
 		o.Request.Zones.Allowed = []string{"root"}
-		require.Equal(t, api.BootActive, root.run(o).State())
-		i := root.instances("b")[0]
-		root.fails(i, "flavor has no command in this zone")
-		e, ok = root.lead().Explanation("p", "b")
+		require.Equal(t, api.BootActive, root.Run(o).State())
+		i := root.Instances("b")[0]
+		failWith(root, i, "flavor has no command in this zone")
+		e, ok = root.Lead().Explanation("p", "b")
 		require.True(t, ok)
 		assert.Equal(t, []api.FaultCount{{Fault: "flavor has no command in this zone", Instances: 1, Example: i.ID}}, e.Faults)
 	})
 }
 
-// fails reports that an instance has ended badly.
-func (m *member) fails(i *api.Instance, fault string) {
-	m.do(command.InstanceReport{Stamp: m.lead().Stamp(), Agent: api.AgentID("agent-" + m.name), Items: []api.InstanceReport{
+// failWith reports that an instance has ended badly.
+func failWith(m *zonetest.Member, i *api.Instance, fault string) {
+	m.Do(command.InstanceReport{Stamp: m.Lead().Stamp(), Agent: api.AgentID("agent-" + m.Name), Items: []api.InstanceReport{
 		{Instance: i.ID, Host: i.Host, Status: api.StatusError, Fault: fault},
 	}})
 }

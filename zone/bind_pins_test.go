@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/zone/zonetest"
 )
 
 // TestTaggedWorkStaysOnTags: work that asks for tags goes nowhere else, even if no child may take it.
@@ -14,14 +15,14 @@ func TestTaggedWorkStaysOnTags(t *testing.T) {
 	for _, mode := range []api.BindingMode{api.BindingStrict, api.BindingPrefer} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := zonetest.NewWorld(t)
 				root := pods(w, mode)
 				for _, pod := range []string{"pod4", "pod5", "pod6"} {
-					root.terms(pod, func(t *api.LinkTerms) { t.Maintenance = true })
+					root.SetTerms(pod, func(t *api.LinkTerms) { t.Maintenance = true })
 				}
-				assert.Equal(t, api.BootFailed, root.run(cad("a", 1, 1)).State())
-				assert.Empty(t, root.where("a"))
-				w.settle()
+				assert.Equal(t, api.BootFailed, root.Run(cad("a", 1, 1)).State())
+				assert.Empty(t, placedOf(root, "a"))
+				w.Settle()
 			})
 		})
 	}
@@ -33,22 +34,22 @@ func TestBoundBesidePinned(t *testing.T) {
 	for _, mode := range []api.BindingMode{api.BindingStrict, api.BindingPrefer} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil)
-				root.config(func(c *api.ZoneConfig) { c.Bindings.Mode = mode })
-				w.zone("pod1", root, 2)
-				w.zone("pod2", root, 4)
-				o := order("old", 1, 1)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				root.Configure(func(c *api.ZoneConfig) { c.Bindings.Mode = mode })
+				w.Zone("pod1", root, 2)
+				w.Zone("pod2", root, 4)
+				o := zonetest.Order("old", 1, 1)
 				o.Request.Zones.Allowed = []string{"pod2"}
-				root.run(o)
-				w.settle()
-				beside := group("beside", 1, 1)
-				beside.Hints.SameHost = []api.InstanceID{root.instances("old")[0].ID}
-				b := root.run(groups("new", beside, group("free", 1, 1)))
+				root.Run(o)
+				w.Settle()
+				beside := zonetest.Group("beside", 1, 1)
+				beside.Hints.SameHost = []api.InstanceID{root.Instances("old")[0].ID}
+				b := root.Run(zonetest.Groups("new", beside, zonetest.Group("free", 1, 1)))
 				assert.Equal(t, api.BootActive, b.State(), b.Reason)
-				assert.Equal(t, map[api.LinkID]int{"link-pod2": 1}, root.spread("new", "beside"))
-				assert.Equal(t, map[api.LinkID]int{"link-pod1": 1}, root.spread("new", "free"))
-				w.settle()
+				assert.Equal(t, map[api.LinkID]int{"link-pod2": 1}, root.Spread("new", "beside"))
+				assert.Equal(t, map[api.LinkID]int{"link-pod1": 1}, root.Spread("new", "free"))
+				w.Settle()
 			})
 		})
 	}

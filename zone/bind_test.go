@@ -2,7 +2,6 @@ package zone_test
 
 import (
 	"fmt"
-	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"berth/raftstore/state"
 	"berth/zone"
 	"berth/zone/intake"
+	"berth/zone/zonetest"
 )
 
 // Keys of the project p.
@@ -24,59 +24,45 @@ var (
 )
 
 // cadFlavor asks for zones with the tag affinity:resource=CAD.
-var cadFlavor = &api.Flavor{ID: "cad", Name: "cad", Resources: flavor.Resources, ExtraSpecs: map[string]string{"affinity:resource": "CAD"}}
+var cadFlavor = &api.Flavor{ID: "cad", Name: "cad", Resources: zonetest.Flavor.Resources, ExtraSpecs: map[string]string{"affinity:resource": "CAD"}}
 
 // pods returns a root with own hosts of 2 and general children pod1 to pod3 and children for CAD pod4 to
 // pod6, with room for 2 each, which uses bindings.
-func pods(w *world, mode api.BindingMode) *member {
-	root := w.zone("root", nil, 2)
-	root.config(func(c *api.ZoneConfig) { c.Bindings.Mode = mode })
+func pods(w *zonetest.World, mode api.BindingMode) *zonetest.Member {
+	root := w.Zone("root", nil, 2)
+	root.Configure(func(c *api.ZoneConfig) { c.Bindings.Mode = mode })
 	for n := 1; n <= 6; n++ {
 		name := fmt.Sprint("pod", n)
-		w.zone(name, root, 2)
+		w.Zone(name, root, 2)
 		if n > 3 {
-			root.terms(name, func(t *api.LinkTerms) { t.Tags = cadKey.Tags })
+			root.SetTerms(name, func(t *api.LinkTerms) { t.Tags = cadKey.Tags })
 		}
 	}
 	return root
 }
 
-// terms changes what is said of a child.
-func (m *member) terms(child string, edit func(*api.LinkTerms)) {
-	id := api.LinkID("link-" + child)
-	l, ok := m.view().Link(id)
-	require.True(m.w.t, ok)
-	t := l.Terms
-	edit(&t)
-	headroom := map[api.ResourceClass]int64{}
-	maps.Copy(headroom, t.Headroom)
-	m.do(command.LinkSet{
-		Stamp: m.lead().Stamp(), ID: id, AZ: &t.AZ, Maintenance: &t.Maintenance, Tags: append([]string{}, t.Tags...), Headroom: headroom,
-	})
-}
-
 // cad asks for instances for CAD.
 func cad(res string, least, most int) *intake.BootOrder {
-	o := order(res, least, most)
-	o.Request.Groups[0] = ofFlavor(o.Request.Groups[0], cadFlavor)
+	o := zonetest.Order(res, least, most)
+	o.Request.Groups[0] = zonetest.OfFlavor(o.Request.Groups[0], cadFlavor)
 	return o
 }
 
 // boundTo returns the child that the project p is bound to for a key, "" for none.
-func (m *member) boundTo(k api.BindingKey) string {
-	b, ok := m.view().ActiveBinding(api.Tenant{Project: "p"}, k)
+func boundTo(m *zonetest.Member, k api.BindingKey) string {
+	b, ok := m.View().ActiveBinding(api.Tenant{Project: "p"}, k)
 	if !ok {
 		return ""
 	}
 	return b.Zone
 }
 
-// where counts the live instances of a reservation by child, "" for own hosts.
-func (m *member) where(res string) map[string]int {
+// placedOf counts the live instances of a reservation by child, "" for own hosts.
+func placedOf(m *zonetest.Member, res string) map[string]int {
 	out := map[string]int{}
-	for _, i := range m.instances(res) {
+	for _, i := range m.Instances(res) {
 		name := ""
-		if l, ok := m.view().Link(i.Link); ok {
+		if l, ok := m.View().Link(i.Link); ok {
 			name = l.Name
 		}
 		out[name]++
@@ -84,10 +70,10 @@ func (m *member) where(res string) map[string]int {
 	return out
 }
 
-// history returns the past bindings of p for a key as "zone why", the newest first.
-func (m *member) history(k api.BindingKey) (out []string) {
+// historyOf returns the past bindings of p for a key as "zone why", the newest first.
+func historyOf(m *zonetest.Member, k api.BindingKey) (out []string) {
 	time.Sleep(time.Millisecond) // what ends next has another time
-	for _, b := range m.view().PastBindings(api.Tenant{Project: "p"}) {
+	for _, b := range m.View().PastBindings(api.Tenant{Project: "p"}) {
 		if b.Key.String() == k.String() {
 			out = append(out, fmt.Sprint(b.Zone, " ", b.Ended))
 		}
@@ -103,49 +89,49 @@ func TestTwoGroupsOfThreeZones(t *testing.T) {
 	for _, mode := range []api.BindingMode{api.BindingStrict, api.BindingPrefer} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := zonetest.NewWorld(t)
 				root := pods(w, mode)
-				root.run(order("a", 1, 1))
-				root.run(cad("b", 1, 1))
-				assert.Equal(t, at{"pod1": 1}, root.where("a"))
-				assert.Equal(t, at{"pod4": 1}, root.where("b"))
-				assert.Equal(t, []string{"pod1", "pod4"}, []string{root.boundTo(generalKey), root.boundTo(cadKey)})
-				root.run(order("c", 1, 1)) // both are full now
-				root.run(cad("d", 1, 1))
-				assert.Equal(t, at{"pod1": 1}, root.where("c"))
-				assert.Equal(t, at{"pod4": 1}, root.where("d"))
-				w.settle()
+				root.Run(zonetest.Order("a", 1, 1))
+				root.Run(cad("b", 1, 1))
+				assert.Equal(t, at{"pod1": 1}, placedOf(root, "a"))
+				assert.Equal(t, at{"pod4": 1}, placedOf(root, "b"))
+				assert.Equal(t, []string{"pod1", "pod4"}, []string{boundTo(root, generalKey), boundTo(root, cadKey)})
+				root.Run(zonetest.Order("c", 1, 1)) // both are full now
+				root.Run(cad("d", 1, 1))
+				assert.Equal(t, at{"pod1": 1}, placedOf(root, "c"))
+				assert.Equal(t, at{"pod4": 1}, placedOf(root, "d"))
+				w.Settle()
 
 				if mode == api.BindingPrefer { // own hosts are among the others
-					root.run(order("own", 2, 2))
-					assert.Equal(t, at{"": 2}, root.where("own"))
-					assert.Equal(t, "pod1", root.boundTo(generalKey), "own hosts are never bound")
+					root.Run(zonetest.Order("own", 2, 2))
+					assert.Equal(t, at{"": 2}, placedOf(root, "own"))
+					assert.Equal(t, "pod1", boundTo(root, generalKey), "own hosts are never bound")
 				}
-				root.run(order("e", 1, 1))
-				root.run(cad("f", 1, 1))
-				assert.Equal(t, at{"pod2": 1}, root.where("e"))
-				assert.Equal(t, at{"pod5": 1}, root.where("f"))
-				told, _ := root.lead().Explanation("p", "e")
+				root.Run(zonetest.Order("e", 1, 1))
+				root.Run(cad("f", 1, 1))
+				assert.Equal(t, at{"pod2": 1}, placedOf(root, "e"))
+				assert.Equal(t, at{"pod5": 1}, placedOf(root, "f"))
+				told, _ := root.Lead().Explanation("p", "e")
 				assert.Equal(t, []api.BindingUse{{Zone: "pod2", Was: "pod1", Why: api.BindingNoRoom}}, told.Bindings)
-				told, _ = root.lead().Explanation("p", "c")
+				told, _ = root.Lead().Explanation("p", "c")
 				assert.Equal(t, []api.BindingUse{{Zone: "pod1"}}, told.Bindings)
-				assert.Equal(t, []string{"pod1 no_room"}, root.history(generalKey))
-				assert.Equal(t, []string{"pod4 no_room"}, root.history(cadKey))
+				assert.Equal(t, []string{"pod1 no_room"}, historyOf(root, generalKey))
+				assert.Equal(t, []string{"pod4 no_room"}, historyOf(root, cadKey))
 
-				root.terms("pod2", func(t *api.LinkTerms) { t.Maintenance = true })
-				root.run(order("g", 1, 1))
-				assert.Equal(t, at{"pod3": 1}, root.where("g"))
-				assert.Equal(t, at{"pod2": 1}, root.where("e"), "what runs stays")
-				assert.Equal(t, []string{"pod2 maintenance", "pod1 no_room"}, root.history(generalKey))
-				assert.Equal(t, "pod5", root.boundTo(cadKey))
+				root.SetTerms("pod2", func(t *api.LinkTerms) { t.Maintenance = true })
+				root.Run(zonetest.Order("g", 1, 1))
+				assert.Equal(t, at{"pod3": 1}, placedOf(root, "g"))
+				assert.Equal(t, at{"pod2": 1}, placedOf(root, "e"), "what runs stays")
+				assert.Equal(t, []string{"pod2 maintenance", "pod1 no_room"}, historyOf(root, generalKey))
+				assert.Equal(t, "pod5", boundTo(root, cadKey))
 
-				root.terms("pod2", func(t *api.LinkTerms) { t.Maintenance = false })
-				root.run(order("h", 1, 1))
-				assert.Equal(t, at{"pod3": 1}, root.where("h"), "nobody moves back by himself")
-				root.run(order("i", 1, 1))
-				assert.Equal(t, at{"pod2": 1}, root.where("i"), "but to a former zone when the present one is full")
-				assert.Equal(t, []string{"pod3 no_room", "pod2 maintenance", "pod1 no_room"}, root.history(generalKey))
-				w.settle()
+				root.SetTerms("pod2", func(t *api.LinkTerms) { t.Maintenance = false })
+				root.Run(zonetest.Order("h", 1, 1))
+				assert.Equal(t, at{"pod3": 1}, placedOf(root, "h"), "nobody moves back by himself")
+				root.Run(zonetest.Order("i", 1, 1))
+				assert.Equal(t, at{"pod2": 1}, placedOf(root, "i"), "but to a former zone when the present one is full")
+				assert.Equal(t, []string{"pod3 no_room", "pod2 maintenance", "pod1 no_room"}, historyOf(root, generalKey))
+				w.Settle()
 			})
 		})
 	}
@@ -154,76 +140,76 @@ func TestTwoGroupsOfThreeZones(t *testing.T) {
 // TestStrictKeepsTogether: all that has one key is in one child, or nowhere; own hosts are not used.
 func TestStrictKeepsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		root := pods(w, api.BindingStrict)
-		b := root.run(order("large", 3, 3))
+		b := root.Run(zonetest.Order("large", 3, 3))
 		assert.Equal(t, api.BootFailed, b.State())
-		assert.Empty(t, root.boundTo(generalKey), "what failed leaves no binding")
-		root.run(order("a", 1, 1))
-		root.run(order("b", 2, 2))
-		assert.Equal(t, at{"pod2": 2}, root.where("b"), "it does not fit beside a")
-		root.run(order("c", 1, 2))
-		assert.Equal(t, at{"pod3": 2}, root.where("c"))
-		root.run(order("d", 1, 2))
-		assert.Equal(t, at{"pod1": 1}, root.where("d"), "a part of it is more than nothing")
-		b = root.run(order("e", 1, 1))
+		assert.Empty(t, boundTo(root, generalKey), "what failed leaves no binding")
+		root.Run(zonetest.Order("a", 1, 1))
+		root.Run(zonetest.Order("b", 2, 2))
+		assert.Equal(t, at{"pod2": 2}, placedOf(root, "b"), "it does not fit beside a")
+		root.Run(zonetest.Order("c", 1, 2))
+		assert.Equal(t, at{"pod3": 2}, placedOf(root, "c"))
+		root.Run(zonetest.Order("d", 1, 2))
+		assert.Equal(t, at{"pod1": 1}, placedOf(root, "d"), "a part of it is more than nothing")
+		b = root.Run(zonetest.Order("e", 1, 1))
 		assert.Equal(t, api.BootFailed, b.State(), "general work does not go to zones with tags, nor to own hosts")
-		assert.Equal(t, "pod1", root.boundTo(generalKey))
+		assert.Equal(t, "pod1", boundTo(root, generalKey))
 
-		two := order("f", 0, 0)
-		two.Request.Groups = []api.Group{ofFlavor(api.Group{Name: "x", Count: 1, Min: 1}, cadFlavor), ofFlavor(api.Group{Name: "y", Count: 1, Min: 1}, cadFlavor)}
-		root.run(two)
-		assert.Equal(t, at{"pod4": 2}, root.where("f"))
-		root.config(func(c *api.ZoneConfig) { c.Bindings.GeneralOnTagged = true })
-		root.run(order("g", 1, 1))
-		assert.Equal(t, at{"pod5": 1}, root.where("g"), "unless an operator allows it")
-		w.settle()
+		two := zonetest.Order("f", 0, 0)
+		two.Request.Groups = []api.Group{zonetest.OfFlavor(api.Group{Name: "x", Count: 1, Min: 1}, cadFlavor), zonetest.OfFlavor(api.Group{Name: "y", Count: 1, Min: 1}, cadFlavor)}
+		root.Run(two)
+		assert.Equal(t, at{"pod4": 2}, placedOf(root, "f"))
+		root.Configure(func(c *api.ZoneConfig) { c.Bindings.GeneralOnTagged = true })
+		root.Run(zonetest.Order("g", 1, 1))
+		assert.Equal(t, at{"pod5": 1}, placedOf(root, "g"), "unless an operator allows it")
+		w.Settle()
 	})
 }
 
 // TestPreferSpills: others have what the bound child has no room for.
 func TestPreferSpills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		root := pods(w, api.BindingPrefer)
-		root.run(order("a", 1, 1))
-		before := w.made("select", "root", "pod2")
-		root.run(order("b", 1, 1))
-		assert.Equal(t, before, w.made("select", "root", "pod2"), "the bound child is enough")
-		w.settle()
-		root.release("b")
-		root.outcome("b")
-		w.settle()
-		root.run(order("c", 6, 6))
-		got := root.where("c")
+		root.Run(zonetest.Order("a", 1, 1))
+		before := w.Made("select", "root", "pod2")
+		root.Run(zonetest.Order("b", 1, 1))
+		assert.Equal(t, before, w.Made("select", "root", "pod2"), "the bound child is enough")
+		w.Settle()
+		root.Release("b")
+		root.Outcome("b")
+		w.Settle()
+		root.Run(zonetest.Order("c", 6, 6))
+		got := placedOf(root, "c")
 		assert.Equal(t, 1, got["pod1"], "the bound child first")
 		assert.Zero(t, got["pod4"]+got["pod5"]+got["pod6"])
-		w.settle()
+		w.Settle()
 	})
 }
 
 // TestExemptIsNotBound: who says where it lies is neither bound nor binds.
 func TestExemptIsNotBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		root := pods(w, api.BindingStrict)
 		for name, edit := range map[string]func(*api.Request){
 			"zones":     func(r *api.Request) { r.Zones.Allowed = []string{"pod3"} },
 			"two-zones": func(r *api.Request) { r.Zones.MinZones = 2 },
 		} {
-			o := order(name, 2, 2)
+			o := zonetest.Order(name, 2, 2)
 			edit(&o.Request)
-			b := root.run(o)
+			b := root.Run(o)
 			require.Equal(t, api.BootActive, b.State(), "%s: %s", name, b.Reason)
-			assert.Empty(t, root.boundTo(generalKey), name)
-			root.release(name)
-			w.settle()
+			assert.Empty(t, boundTo(root, generalKey), name)
+			root.Release(name)
+			w.Settle()
 		}
-		o := order("not-pod1", 1, 1)
+		o := zonetest.Order("not-pod1", 1, 1)
 		o.Request.Zones.Excluded = []string{"pod1"}
-		root.run(o)
-		assert.Equal(t, "pod2", root.boundTo(generalKey), "an exclusion is a filter")
-		w.settle()
+		root.Run(o)
+		assert.Equal(t, "pod2", boundTo(root, generalKey), "an exclusion is a filter")
+		w.Settle()
 	})
 }
 
@@ -233,29 +219,29 @@ func TestTagsStandForHosts(t *testing.T) {
 	for _, mode := range []api.BindingMode{api.BindingOff, api.BindingPrefer, api.BindingStrict} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil, 4)
-				w.zone("plain", root, 4)
-				region := w.zone("region", root, 4)
-				w.zone("slow", region, 4)
-				fast := w.zone("fast", region, 4)
-				for _, m := range []*member{root, region} {
-					m.config(func(c *api.ZoneConfig) { c.Bindings.Mode = mode })
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, 4)
+				w.Zone("plain", root, 4)
+				region := w.Zone("region", root, 4)
+				w.Zone("slow", region, 4)
+				fast := w.Zone("fast", region, 4)
+				for _, m := range []*zonetest.Member{root, region} {
+					m.Configure(func(c *api.ZoneConfig) { c.Bindings.Mode = mode })
 				}
-				root.terms("region", func(t *api.LinkTerms) { t.Tags = []string{"gpu=cad"} })
-				region.terms("fast", func(t *api.LinkTerms) { t.Tags = []string{"disk=fast"} })
+				root.SetTerms("region", func(t *api.LinkTerms) { t.Tags = []string{"gpu=cad"} })
+				region.SetTerms("fast", func(t *api.LinkTerms) { t.Tags = []string{"disk=fast"} })
 				with := func(res string, specs map[string]string) *intake.BootOrder {
-					o := order(res, 3, 3)
-					o.Request.Groups[0] = ofFlavor(o.Request.Groups[0], &api.Flavor{ID: "f", Name: "f", Resources: flavor.Resources, ExtraSpecs: specs})
+					o := zonetest.Order(res, 3, 3)
+					o.Request.Groups[0] = zonetest.OfFlavor(o.Request.Groups[0], &api.Flavor{ID: "f", Name: "f", Resources: zonetest.Flavor.Resources, ExtraSpecs: specs})
 					return o
 				}
-				require.Equal(t, api.BootActive, root.run(with("a", map[string]string{"gpu": "cad"})).State())
-				assert.Equal(t, at{"region": 3}, root.where("a"))
-				require.Equal(t, api.BootActive, root.run(with("b", map[string]string{"gpu": "cad", "disk": "fast"})).State())
-				assert.Equal(t, at{"region": 3}, root.where("b"))
-				assert.Len(t, fast.instances("b"), 3)
-				assert.Equal(t, api.BootFailed, root.run(with("c", map[string]string{"gpu": "other"})).State())
-				w.settle()
+				require.Equal(t, api.BootActive, root.Run(with("a", map[string]string{"gpu": "cad"})).State())
+				assert.Equal(t, at{"region": 3}, placedOf(root, "a"))
+				require.Equal(t, api.BootActive, root.Run(with("b", map[string]string{"gpu": "cad", "disk": "fast"})).State())
+				assert.Equal(t, at{"region": 3}, placedOf(root, "b"))
+				assert.Len(t, fast.Instances("b"), 3)
+				assert.Equal(t, api.BootFailed, root.Run(with("c", map[string]string{"gpu": "other"})).State())
+				w.Settle()
 			})
 		})
 	}
@@ -264,75 +250,75 @@ func TestTagsStandForHosts(t *testing.T) {
 // TestMaintenanceGetsNoNewWork: whether or not projects are bound.
 func TestMaintenanceGetsNoNewWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		root := pods(w, api.BindingOff)
 		for _, pod := range []string{"pod1", "pod2", "pod4", "pod5", "pod6"} {
-			root.terms(pod, func(t *api.LinkTerms) { t.Maintenance = true })
+			root.SetTerms(pod, func(t *api.LinkTerms) { t.Maintenance = true })
 		}
-		assert.Equal(t, api.BootFailed, root.run(order("a", 5, 5)).State())
-		root.run(order("b", 4, 4))
-		assert.Equal(t, at{"": 2, "pod3": 2}, root.where("b"))
-		w.settle()
+		assert.Equal(t, api.BootFailed, root.Run(zonetest.Order("a", 5, 5)).State())
+		root.Run(zonetest.Order("b", 4, 4))
+		assert.Equal(t, at{"": 2, "pod3": 2}, placedOf(root, "b"))
+		w.Settle()
 	})
 }
 
 // TestLostChildIsLeft: a bound child that does not answer is waited for, until it is lost.
 func TestLostChildIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		root := pods(w, api.BindingStrict)
-		root.run(order("a", 1, 1))
-		w.settle()
-		cut := func(on bool) { w.sever("root", "pod1", on) }
-		w.when(func(now call) fault { // it cannot be reached, which is known while there is time to ask others
-			if now.to == "pod1" {
-				return refused
+		root.Run(zonetest.Order("a", 1, 1))
+		w.Settle()
+		cut := func(on bool) { w.Sever("root", "pod1", on) }
+		w.When(func(now zonetest.Call) zonetest.Fault { // it cannot be reached, which is known while there is time to ask others
+			if now.To == "pod1" {
+				return zonetest.Refused
 			}
 			return ""
 		})
-		assert.Equal(t, api.BootFailed, root.run(order("refused", 1, 1)).State())
-		assert.Equal(t, "pod1", root.boundTo(generalKey))
-		w.when(nil)
+		assert.Equal(t, api.BootFailed, root.Run(zonetest.Order("refused", 1, 1)).State())
+		assert.Equal(t, "pod1", boundTo(root, generalKey))
+		w.When(nil)
 		cut(true)
-		b := root.run(order("b", 1, 1))
+		b := root.Run(zonetest.Order("b", 1, 1))
 		assert.Equal(t, api.BootFailed, b.State())
-		assert.Equal(t, "pod1", root.boundTo(generalKey))
-		w.tell("pod1", api.Digest{}, zone.LinkFresh+1)
-		root.until("pod1 is silent", func(v *state.State) bool {
+		assert.Equal(t, "pod1", boundTo(root, generalKey))
+		w.Tell("pod1", api.Digest{}, zone.LinkFresh+1)
+		root.Until("pod1 is silent", func(v *state.State) bool {
 			l, _ := v.Link("link-pod1")
 			return l.SilentSince != 0
 		})
 		time.Sleep(api.BindingLostAfter)
-		root.run(order("c", 1, 1))
-		assert.Equal(t, at{"pod2": 1}, root.where("c"))
-		assert.Equal(t, []string{"pod1 away"}, root.history(generalKey))
+		root.Run(zonetest.Order("c", 1, 1))
+		assert.Equal(t, at{"pod2": 1}, placedOf(root, "c"))
+		assert.Equal(t, []string{"pod1 away"}, historyOf(root, generalKey))
 		cut(false)
-		w.tell("pod1", api.Digest{}, 0)
-		w.settle()
+		w.Tell("pod1", api.Digest{}, 0)
+		w.Settle()
 	})
 }
 
 // TestHeadroomIsLeft: a child above its threshold gets no new work of others, and its own goes elsewhere.
 func TestHeadroomIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		root := pods(w, api.BindingStrict)
-		root.run(order("a", 1, 1))
-		w.settle()
-		root.terms("pod1", func(t *api.LinkTerms) { t.Headroom = map[api.ResourceClass]int64{api.VCPU: 50} })
+		root.Run(zonetest.Order("a", 1, 1))
+		w.Settle()
+		root.SetTerms("pod1", func(t *api.LinkTerms) { t.Headroom = map[api.ResourceClass]int64{api.VCPU: 50} })
 		totals := func(free int64) api.Digest {
 			return api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: 2, Free: free, SlotMax: 2}, api.MemoryMB: {Total: 4096, Free: 4096, SlotMax: 4096}}}
 		}
-		w.tell("pod1", totals(1), api.BindingUsageAge+1)
-		root.run(order("b", 1, 1))
-		assert.Equal(t, at{"pod1": 1}, root.where("b"), "what is not known of its use counts as room")
-		root.release("b")
-		w.settle()
-		w.tell("pod1", totals(1), 0)
-		root.run(order("c", 1, 1))
-		assert.Equal(t, at{"pod2": 1}, root.where("c"))
-		assert.Equal(t, []string{"pod1 headroom"}, root.history(generalKey))
-		w.settle()
+		w.Tell("pod1", totals(1), api.BindingUsageAge+1)
+		root.Run(zonetest.Order("b", 1, 1))
+		assert.Equal(t, at{"pod1": 1}, placedOf(root, "b"), "what is not known of its use counts as room")
+		root.Release("b")
+		w.Settle()
+		w.Tell("pod1", totals(1), 0)
+		root.Run(zonetest.Order("c", 1, 1))
+		assert.Equal(t, at{"pod2": 1}, placedOf(root, "c"))
+		assert.Equal(t, []string{"pod1 headroom"}, historyOf(root, generalKey))
+		w.Settle()
 	})
 }
 
@@ -341,21 +327,21 @@ func TestHeadroomIsLeft(t *testing.T) {
 func TestOneRebinding(t *testing.T) {
 	for seed := range 8 {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+			w := zonetest.NewWorld(t)
 			root := pods(w, api.BindingStrict)
-			root.run(order("full", 2, 2))
-			w.settle()
-			w.delay(func(c call) time.Duration {
-				return time.Duration((len(c.op)*7+c.n*13*(seed+1))%50) * time.Millisecond
+			root.Run(zonetest.Order("full", 2, 2))
+			w.Settle()
+			w.Delay(func(c zonetest.Call) time.Duration {
+				return time.Duration((len(c.Op)*7+c.N*13*(seed+1))%50) * time.Millisecond
 			})
-			root.boot(order("a", 1, 1))
-			root.boot(order("b", 1, 1))
-			require.Equal(t, api.BootActive, root.outcome("a").State())
-			require.Equal(t, api.BootActive, root.outcome("b").State())
-			assert.Equal(t, at{"pod2": 1}, root.where("a"))
-			assert.Equal(t, at{"pod2": 1}, root.where("b"))
-			assert.Equal(t, []string{"pod1 no_room"}, root.history(generalKey))
-			w.settle()
+			root.Boot(zonetest.Order("a", 1, 1))
+			root.Boot(zonetest.Order("b", 1, 1))
+			require.Equal(t, api.BootActive, root.Outcome("a").State())
+			require.Equal(t, api.BootActive, root.Outcome("b").State())
+			assert.Equal(t, at{"pod2": 1}, placedOf(root, "a"))
+			assert.Equal(t, at{"pod2": 1}, placedOf(root, "b"))
+			assert.Equal(t, []string{"pod1 no_room"}, historyOf(root, generalKey))
+			w.Settle()
 		})
 	}
 }
@@ -364,36 +350,36 @@ func TestOneRebinding(t *testing.T) {
 // is bound to where the boot is, and has moved if and only if the boot was committed.
 func TestEveryStepOfARebindingGoesWrongOnce(t *testing.T) {
 	var counts map[command.Kind]int
-	run := func(name string, prepare func(*world, *member)) {
+	run := func(name string, prepare func(*zonetest.World, *zonetest.Member)) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := zonetest.NewWorld(t)
 				root := pods(w, api.BindingStrict)
-				root.run(order("full", 2, 2))
-				w.settle()
+				root.Run(zonetest.Order("full", 2, 2))
+				w.Settle()
 				prepare(w, root)
-				root.run(order("next", 2, 2))
-				w.settle()
-				if b := root.outcome("next"); b.State() == api.BootFailed {
-					assert.Equal(t, "pod1", root.boundTo(generalKey), "%s", b.Reason)
-					assert.Empty(t, root.history(generalKey))
-					assert.Empty(t, root.where("next"))
+				root.Run(zonetest.Order("next", 2, 2))
+				w.Settle()
+				if b := root.Outcome("next"); b.State() == api.BootFailed {
+					assert.Equal(t, "pod1", boundTo(root, generalKey), "%s", b.Reason)
+					assert.Empty(t, historyOf(root, generalKey))
+					assert.Empty(t, placedOf(root, "next"))
 					return
 				}
-				to := root.boundTo(generalKey)
-				assert.Equal(t, at{to: 2}, root.where("next"))
-				assert.Equal(t, []string{"pod1 no_room"}, root.history(generalKey))
+				to := boundTo(root, generalKey)
+				assert.Equal(t, at{to: 2}, placedOf(root, "next"))
+				assert.Equal(t, []string{"pod1 no_room"}, historyOf(root, generalKey))
 				if counts == nil {
-					counts = root.log.counts()
+					counts = root.Log.Counts()
 				}
 			})
 		})
 	}
-	run("nothing", func(_ *world, root *member) { root.log.recount() })
+	run("nothing", func(_ *zonetest.World, root *zonetest.Member) { root.Log.Recount() })
 	for _, k := range []command.Kind{command.KindBootCreate, command.KindHold, command.KindHoldParts, command.KindBootDecide, command.KindPartAck} {
 		for n := 1; n <= counts[k]; n++ {
-			for _, what := range []mishap{notLeader, unapplied, unconfirmed, doubled, deposed, delayed} {
-				run(fmt.Sprintf("kind %d entry %d %s", k, n, what), func(w *world, root *member) { w.entryGoesWrong(root, k, n, what) })
+			for _, what := range []zonetest.Mishap{zonetest.NotLeader, zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Deposed, zonetest.Delayed} {
+				run(fmt.Sprintf("kind %d entry %d %s", k, n, what), func(w *zonetest.World, root *zonetest.Member) { w.EntryGoesWrong(root, k, n, what) })
 			}
 		}
 	}
@@ -403,23 +389,23 @@ func TestEveryStepOfARebindingGoesWrongOnce(t *testing.T) {
 // availability zone that it asks for, and one for work that asks for none. The zone itself is never bound.
 func TestCase77PodBinding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		root.config(func(c *api.ZoneConfig) { c.Bindings.Mode, c.DefaultAZ = api.BindingStrict, "az3" })
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 2)
+		root.Configure(func(c *api.ZoneConfig) { c.Bindings.Mode, c.DefaultAZ = api.BindingStrict, "az3" })
 		for i, az := range []string{"az1", "az2", "az2"} {
 			name := fmt.Sprint("pod", i+1)
-			w.zone(name, root, 4).config(func(c *api.ZoneConfig) { c.DefaultAZ = az })
-			root.terms(name, func(t *api.LinkTerms) { t.AZ = az })
+			w.Zone(name, root, 4).Configure(func(c *api.ZoneConfig) { c.DefaultAZ = az })
+			root.SetTerms(name, func(t *api.LinkTerms) { t.AZ = az })
 		}
 		boot := func(res, az string) *state.Boot {
-			o := order(res, 1, 1)
+			o := zonetest.Order(res, 1, 1)
 			o.Request.Groups[0].AZ = az
-			return root.run(o)
+			return root.Run(o)
 		}
 		bound := func(of ...string) { // child and availability zone of each active binding
 			t.Helper()
 			var got []string
-			for _, b := range root.view().ActiveBindings(api.Tenant{Project: "p"}) {
+			for _, b := range root.View().ActiveBindings(api.Tenant{Project: "p"}) {
 				got = append(got, b.Zone+" "+b.Key.AZ)
 			}
 			assert.Equal(t, of, got)
@@ -431,19 +417,19 @@ func TestCase77PodBinding(t *testing.T) {
 		boot("other", "az2")
 		bound("pod1 ", "pod2 az2")
 		boot("other-again", "az2")
-		assert.Equal(t, at{"pod2": 1}, root.where("other-again"))
+		assert.Equal(t, at{"pod2": 1}, placedOf(root, "other-again"))
 		boot("named", "az1") // another kind of work
 		bound("pod1 ", "pod1 az1", "pod2 az2")
 		assert.Equal(t, api.BootFailed, boot("unknown", "az9").State())
 		assert.Equal(t, api.BootFailed, boot("top", "az3").State(), "this zone has room there, and is no pod")
 		bound("pod1 ", "pod1 az1", "pod2 az2")
-		assert.Empty(t, root.view().PastBindings(api.Tenant{Project: "p"}))
-		root.run(order("wide", 2, 2)) // pod1 has room for one
+		assert.Empty(t, root.View().PastBindings(api.Tenant{Project: "p"}))
+		root.Run(zonetest.Order("wide", 2, 2)) // pod1 has room for one
 		bound("pod2 ", "pod1 az1", "pod2 az2")
-		assert.Equal(t, at{"pod2": 2}, root.where("wide"), "who asks for none may go to any")
-		root.config(func(c *api.ZoneConfig) { c.Bindings.Mode = api.BindingOff })
+		assert.Equal(t, at{"pod2": 2}, placedOf(root, "wide"), "who asks for none may go to any")
+		root.Configure(func(c *api.ZoneConfig) { c.Bindings.Mode = api.BindingOff })
 		assert.Equal(t, api.BootActive, boot("own", "az3").State(), "nobody is bound")
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -451,41 +437,41 @@ func TestCase77PodBinding(t *testing.T) {
 // one that it was bound to.
 func TestAnEndedBindingIsChosenAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		root := pods(w, api.BindingStrict)
-		root.run(order("a", 1, 1))
+		root.Run(zonetest.Order("a", 1, 1))
 		for n, res := range []string{"b", "c"} {
-			b, ok := root.view().ActiveBinding(api.Tenant{Project: "p"}, generalKey)
+			b, ok := root.View().ActiveBinding(api.Tenant{Project: "p"}, generalKey)
 			require.True(t, ok)
-			root.do(command.BindingEnd{Stamp: root.lead().Stamp(), ID: b.ID})
-			assert.Empty(t, root.boundTo(generalKey))
-			root.run(order(res, n+1, n+1)) // pod1 has room for one more
-			b, _ = root.view().ActiveBinding(api.Tenant{Project: "p"}, generalKey)
+			root.Do(command.BindingEnd{Stamp: root.Lead().Stamp(), ID: b.ID})
+			assert.Empty(t, boundTo(root, generalKey))
+			root.Run(zonetest.Order(res, n+1, n+1)) // pod1 has room for one more
+			b, _ = root.View().ActiveBinding(api.Tenant{Project: "p"}, generalKey)
 			require.NotNil(t, b)
 			assert.Equal(t, api.BindingFirst, b.Why)
 		}
-		assert.Equal(t, at{"pod1": 1}, root.where("b"))
-		assert.Equal(t, at{"pod2": 2}, root.where("c"))
-		assert.Equal(t, []string{"pod1 operator", "pod1 operator"}, root.history(generalKey))
-		w.settle()
+		assert.Equal(t, at{"pod1": 1}, placedOf(root, "b"))
+		assert.Equal(t, at{"pod2": 2}, placedOf(root, "c"))
+		assert.Equal(t, []string{"pod1 operator", "pod1 operator"}, historyOf(root, generalKey))
+		w.Settle()
 	})
 }
 
 // TestAnotherZoneIsRoom: when all are full a zone that is linked then has what is booted next.
 func TestAnotherZoneIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		root := pods(w, api.BindingStrict)
 		for _, res := range []string{"a", "b", "c"} {
-			require.Equal(t, api.BootActive, root.run(order(res, 2, 2)).State())
+			require.Equal(t, api.BootActive, root.Run(zonetest.Order(res, 2, 2)).State())
 		}
-		assert.Equal(t, api.BootFailed, root.run(order("d", 1, 1)).State())
-		w.zone("pod7", root, 2)
-		root.run(order("e", 1, 1))
-		assert.Equal(t, at{"pod7": 1}, root.where("e"))
-		assert.Equal(t, "pod7", root.boundTo(generalKey))
-		assert.Len(t, root.history(generalKey), 3)
-		w.settle()
+		assert.Equal(t, api.BootFailed, root.Run(zonetest.Order("d", 1, 1)).State())
+		w.Zone("pod7", root, 2)
+		root.Run(zonetest.Order("e", 1, 1))
+		assert.Equal(t, at{"pod7": 1}, placedOf(root, "e"))
+		assert.Equal(t, "pod7", boundTo(root, generalKey))
+		assert.Len(t, historyOf(root, generalKey), 3)
+		w.Settle()
 	})
 }
 
@@ -493,30 +479,30 @@ func TestAnotherZoneIsRoom(t *testing.T) {
 // and neither moves the other. The parent is told nothing of it.
 func TestProjectsOfAParentAreBoundApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		mid := w.zone("mid", root)
-		mid.config(func(c *api.ZoneConfig) { c.Bindings.Mode = api.BindingStrict })
-		w.zone("leaf1", mid, 3)
-		w.zone("leaf2", mid, 4)
-		up, _ := mid.view().Parent()
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		mid := w.Zone("mid", root)
+		mid.Configure(func(c *api.ZoneConfig) { c.Bindings.Mode = api.BindingStrict })
+		w.Zone("leaf1", mid, 3)
+		w.Zone("leaf2", mid, 4)
+		up, _ := mid.View().Parent()
 		theirs := func() string {
-			b, ok := mid.view().ActiveBinding(api.Tenant{Origin: up.ID, Project: "p"}, generalKey)
+			b, ok := mid.View().ActiveBinding(api.Tenant{Origin: up.ID, Project: "p"}, generalKey)
 			require.True(t, ok)
 			return b.Zone
 		}
-		root.run(order("theirs", 1, 1))
+		root.Run(zonetest.Order("theirs", 1, 1))
 		assert.Equal(t, "leaf1", theirs())
-		assert.Empty(t, mid.boundTo(generalKey), "it is another project")
-		mid.run(order("own", 1, 1))
-		assert.Equal(t, "leaf1", mid.boundTo(generalKey))
-		root.run(order("more", 2, 2)) // leaf1 has room for one
+		assert.Empty(t, boundTo(mid, generalKey), "it is another project")
+		mid.Run(zonetest.Order("own", 1, 1))
+		assert.Equal(t, "leaf1", boundTo(mid, generalKey))
+		root.Run(zonetest.Order("more", 2, 2)) // leaf1 has room for one
 		assert.Equal(t, "leaf2", theirs())
-		assert.Equal(t, "leaf1", mid.boundTo(generalKey))
-		mid.run(order("last", 1, 1))
-		assert.Equal(t, at{"leaf1": 1}, mid.where("last"))
-		assert.Empty(t, root.view().Bindings())
-		w.settle()
+		assert.Equal(t, "leaf1", boundTo(mid, generalKey))
+		mid.Run(zonetest.Order("last", 1, 1))
+		assert.Equal(t, at{"leaf1": 1}, placedOf(mid, "last"))
+		assert.Empty(t, root.View().Bindings())
+		w.Settle()
 	})
 }
 
@@ -524,9 +510,9 @@ func TestProjectsOfAParentAreBoundApart(t *testing.T) {
 // without room.
 func TestChildrenThatLieAboutTheirUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		root := pods(w, api.BindingStrict)
-		root.config(func(c *api.ZoneConfig) {
+		root.Configure(func(c *api.ZoneConfig) {
 			c.Bindings.Weighers = []api.BindingWeigher{{Name: "idle_capacity", Multiplier: 1}}
 		})
 		use := func(free int64) api.Digest {
@@ -534,20 +520,20 @@ func TestChildrenThatLieAboutTheirUse(t *testing.T) {
 				api.VCPU: {Total: 1000, Free: free, SlotMax: free}, api.MemoryMB: {Total: 1 << 20, Free: 1 << 20, SlotMax: 1 << 20},
 			}}
 		}
-		require.Equal(t, api.BootActive, w.zones[3].run(order("own", 2, 2)).State()) // pod3 is full
-		w.settle()
-		w.tell("pod1", use(300), 0)
-		w.tell("pod2", use(400), 0)
-		w.tell("pod3", use(1000), 0)
-		before := w.made("select", "root", "pod3")
-		root.run(order("a", 1, 1))
-		assert.Greater(t, w.made("select", "root", "pod3"), before, "it is asked")
-		assert.Equal(t, at{"pod2": 1}, root.where("a"))
-		assert.Equal(t, "pod2", root.boundTo(generalKey))
-		assert.Empty(t, root.history(generalKey))
-		w.tell("pod2", use(0), 0) // that is not true either
-		root.run(order("b", 1, 1))
-		assert.Equal(t, at{"pod2": 1}, root.where("b"), "without a headroom it is asked all the same")
-		w.settle()
+		require.Equal(t, api.BootActive, w.Zones[3].Run(zonetest.Order("own", 2, 2)).State()) // pod3 is full
+		w.Settle()
+		w.Tell("pod1", use(300), 0)
+		w.Tell("pod2", use(400), 0)
+		w.Tell("pod3", use(1000), 0)
+		before := w.Made("select", "root", "pod3")
+		root.Run(zonetest.Order("a", 1, 1))
+		assert.Greater(t, w.Made("select", "root", "pod3"), before, "it is asked")
+		assert.Equal(t, at{"pod2": 1}, placedOf(root, "a"))
+		assert.Equal(t, "pod2", boundTo(root, generalKey))
+		assert.Empty(t, historyOf(root, generalKey))
+		w.Tell("pod2", use(0), 0) // that is not true either
+		root.Run(zonetest.Order("b", 1, 1))
+		assert.Equal(t, at{"pod2": 1}, placedOf(root, "b"), "without a headroom it is asked all the same")
+		w.Settle()
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/zone/zonetest"
 )
 
 // TestParentsAreNotToldHowManyHosts: what a zone says upward of its hosts, of the largest
@@ -16,22 +17,22 @@ import (
 // room, and counts add up.
 func TestParentsAreNotToldHowManyHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
 		hosts := make([]int64, 19)
 		for i := range hosts {
 			hosts[i] = 9
 		}
 		hosts[0], hosts[1] = 17, 1
-		low := w.zone("low", root, hosts...)
-		d := low.lead().Digest().Classes[api.VCPU]
+		low := w.Zone("low", root, hosts...)
+		d := low.Lead().Digest().Classes[api.VCPU]
 		assert.Equal(t, [2]int64{1, 20}, [2]int64{d.SlotMin, d.SlotMax})
-		up, _ := low.view().Parent()
-		req := order("r", 1, 1).Request
+		up, _ := low.View().Parent()
+		req := zonetest.Order("r", 1, 1).Request
 		req.Groups[0].Resources = api.Resources{api.VCPU: 9}
-		ctx, cancel := low.within(time.Minute)
+		ctx, cancel := low.Within(time.Minute)
 		defer cancel()
-		a, err := low.lead().Select(ctx, up.Zone, &req)
+		a, err := low.Lead().Select(ctx, up.Zone, &req)
 		require.NoError(t, err)
 		r := a.Refusals[0]
 		assert.Equal(t, 32, r.Offering, "18 of 19")

@@ -9,38 +9,39 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/zone/zonetest"
 )
 
 // TestRefusedSlotsOfGroupsAreWantedAgain lets a child shrink between select and
 // hold: only what was refused is wanted again, of the right group.
 func TestRefusedSlotsOfGroupsAreWantedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		kid := w.zone("kid", root, 4)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 2)
+		kid := w.Zone("kid", root, 4)
 		asked := 0
-		w.when(func(now call) fault {
-			switch now.op {
+		w.When(func(now zonetest.Call) zonetest.Fault {
+			switch now.Op {
 			case "select":
-				kid.resize(4)
+				kid.Resize(4)
 			case "hold":
 				if asked++; asked == 1 {
-					kid.resize(1)
+					kid.Resize(1)
 				}
 			}
 			return ""
 		})
-		b := root.run(groups("b", group("web", 3, 3), group("db", 3, 3)))
+		b := root.Run(zonetest.Groups("b", zonetest.Group("web", 3, 3), zonetest.Group("db", 3, 3)))
 		require.Equal(t, api.BootActive, b.State(), b.Reason)
 		for _, g := range []string{"web", "db"} {
 			n := 0
-			for _, k := range root.spread("b", g) {
+			for _, k := range root.Spread("b", g) {
 				n += k
 			}
 			assert.Equal(t, 3, n, g)
 		}
 		assert.Len(t, b.Attempts, 2)
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -48,23 +49,23 @@ func TestRefusedSlotsOfGroupsAreWantedAgain(t *testing.T) {
 // once, a thousand times: never two on one host.
 func TestParallelBootsKeepARule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil, 8, 8, 8)
+		w := zonetest.NewWorld(t)
+		m := w.Zone("root", nil, 8, 8, 8)
 		for n := range 1000 {
 			var made []string
 			for side := range 2 {
-				o := order(fmt.Sprintf("b-%d-%d", n, side), 2, 2)
+				o := zonetest.Order(fmt.Sprintf("b-%d-%d", n, side), 2, 2)
 				o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
-				m.boot(o)
+				m.Boot(o)
 				made = append(made, string(o.Request.Reservation))
 			}
 			on := map[api.HostID]int{}
 			won := 0
 			for _, res := range made {
-				if m.outcome(res).State() == api.BootActive {
+				if m.Outcome(res).State() == api.BootActive {
 					won++
 				}
-				for h, k := range m.onHosts(res) {
+				for h, k := range m.OnHosts(res) {
 					on[h] += k
 				}
 			}
@@ -73,10 +74,10 @@ func TestParallelBootsKeepARule(t *testing.T) {
 			}
 			require.Equal(t, 1, won, "round %d: three hosts have room for one of two pairs", n)
 			for _, res := range made {
-				m.release(res)
-				m.outcome(res)
+				m.Release(res)
+				m.Outcome(res)
 			}
 		}
-		w.settle()
+		w.Settle()
 	})
 }

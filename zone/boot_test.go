@@ -9,31 +9,24 @@ import (
 	"berth/api"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/zonetest"
 )
-
-// three returns a root, a middle and a leaf zone, with room for two each.
-func three(w *world) (root, mid, leaf *member) {
-	root = w.zone("root", nil, 2)
-	mid = w.zone("mid", root, 2)
-	leaf = w.zone("leaf", mid, 2)
-	return root, mid, leaf
-}
 
 // TestBootOverThreeLevels takes all the room of three zones with one boot, and
 // gives it back.
 func TestBootOverThreeLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root, mid, leaf := three(w)
-		b := root.run(order("all", 6, 6))
+		w := zonetest.NewWorld(t)
+		root, mid, leaf := zonetest.Three(w)
+		b := root.Run(zonetest.Order("all", 6, 6))
 		assert.Equal(t, api.BootActive, b.State())
-		assert.Len(t, root.instances("all"), 6)
-		assert.Len(t, mid.instances("all"), 4)
-		assert.Len(t, leaf.instances("all"), 2)
-		w.settle()
-		root.release("all")
-		assert.Equal(t, api.BootReleased, root.outcome("all").State())
-		w.settle()
+		assert.Len(t, root.Instances("all"), 6)
+		assert.Len(t, mid.Instances("all"), 4)
+		assert.Len(t, leaf.Instances("all"), 2)
+		w.Settle()
+		root.Release("all")
+		assert.Equal(t, api.BootReleased, root.Outcome("all").State())
+		w.Settle()
 	})
 }
 
@@ -57,23 +50,23 @@ func sumTale(b *state.Boot) (sum api.BootAttempt) {
 // with a minimum that can be had, just what there is is made (case 40).
 func TestBootWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root, mid, leaf := three(w)
-		b := root.run(order("seven", 7, 7))
+		w := zonetest.NewWorld(t)
+		root, mid, leaf := zonetest.Three(w)
+		b := root.Run(zonetest.Order("seven", 7, 7))
 		assert.Equal(t, api.BootFailed, b.State())
 		assert.Equal(t, cause{api.CodeNoCapacity, "6 of 7 could be had, 7 are needed"}, cause{b.Code, b.Reason})
 		assert.Len(t, b.Attempts, 1)
 		assert.Equal(t, 7, b.Attempts[0].Short, "nothing was asked to be held")
-		for _, m := range []*member{root, mid, leaf} {
-			assert.Empty(t, m.view().Holds(), m.name)
+		for _, m := range []*zonetest.Member{root, mid, leaf} {
+			assert.Empty(t, m.View().Holds(), m.Name)
 		}
-		w.settle()
+		w.Settle()
 
-		assert.Equal(t, api.BootActive, root.run(order("some", 5, 7)).State())
-		assert.Len(t, root.instances("some"), 6, "max_count is wanted, min_count is needed")
-		w.settle()
-		assert.Equal(t, api.BootFailed, root.run(order("none", 1, 1)).State())
-		w.settle()
+		assert.Equal(t, api.BootActive, root.Run(zonetest.Order("some", 5, 7)).State())
+		assert.Len(t, root.Instances("some"), 6, "max_count is wanted, min_count is needed")
+		w.Settle()
+		assert.Equal(t, api.BootFailed, root.Run(zonetest.Order("none", 1, 1)).State())
+		w.Settle()
 	})
 }
 
@@ -96,32 +89,32 @@ func TestRefusedSlotsAreWantedAgain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil, 2)
-				kid := w.zone("kid", root, 2)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, 2)
+				kid := w.Zone("kid", root, 2)
 				asked := 0
-				w.when(func(now call) fault {
-					switch now.op {
+				w.When(func(now zonetest.Call) zonetest.Fault {
+					switch now.Op {
 					case "select":
-						kid.resize(2)
+						kid.Resize(2)
 					case "hold":
 						if asked++; asked <= c.refusals {
-							kid.resize(0)
+							kid.Resize(0)
 						}
 					}
 					return ""
 				})
-				b := root.run(order("b", c.least, 4))
+				b := root.Run(zonetest.Order("b", c.least, 4))
 				assert.Equal(t, c.want, b.State(), b.Reason)
-				assert.Len(t, root.instances("b"), c.made)
+				assert.Len(t, root.Instances("b"), c.made)
 				assert.Len(t, b.Attempts, c.attempts)
 				sum := sumTale(b)
 				assert.Equal(t, 2*min(c.refusals, c.attempts), sum.Refused)
 				if c.want == api.BootActive {
 					assert.Equal(t, c.made, sum.Held)
 				}
-				kid.resize(2)
-				w.settle()
+				kid.Resize(2)
+				w.Settle()
 				assert.True(t, freshIDs(kid), "an id that was asked for before was used again")
 			})
 		})
@@ -129,9 +122,9 @@ func TestRefusedSlotsAreWantedAgain(t *testing.T) {
 }
 
 // freshIDs reports whether no two holds of a zone were asked for the same id.
-func freshIDs(m *member) bool {
+func freshIDs(m *zonetest.Member) bool {
 	seen := map[api.InstanceID]bool{}
-	for _, h := range m.view().Holds() {
+	for _, h := range m.View().Holds() {
 		for _, id := range append(h.Held(), h.Refused...) {
 			if seen[id] {
 				return false
@@ -147,34 +140,34 @@ func freshIDs(m *member) bool {
 func TestLoneChildRefuses(t *testing.T) {
 	for _, depth := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			root := w.zone("root", nil)
+			w := zonetest.NewWorld(t)
+			root := w.Zone("root", nil)
 			at := root
 			for i := range depth {
 				hosts := []int64{}
 				if i == depth-1 {
 					hosts = append(hosts, 3)
 				}
-				at = w.zone([]string{"mid", "leaf"}[i], at, hosts...)
+				at = w.Zone([]string{"mid", "leaf"}[i], at, hosts...)
 			}
 			shrunk := false
-			w.when(func(now call) fault {
-				if now.op == "hold and commit" && now.to == at.name && !shrunk {
-					at.resize(1)
+			w.When(func(now zonetest.Call) zonetest.Fault {
+				if now.Op == "hold and commit" && now.To == at.Name && !shrunk {
+					at.Resize(1)
 					shrunk = true
 				}
 				return ""
 			})
-			b := root.run(order("two", 1, 2))
+			b := root.Run(zonetest.Order("two", 1, 2))
 			assert.True(t, shrunk)
 			assert.Equal(t, api.BootActive, b.State(), b.Reason)
-			assert.Len(t, root.instances("two"), 1)
+			assert.Len(t, root.Instances("two"), 1)
 			assert.Equal(t, 1, b.Counts.Live())
 			assert.Zero(t, b.Counts.Error, "an instance that nobody made")
-			w.settle()
-			b = root.run(order("more", 1, 1))
+			w.Settle()
+			b = root.Run(zonetest.Order("more", 1, 1))
 			assert.Equal(t, api.BootFailed, b.State())
-			w.settle()
+			w.Settle()
 		})
 	}
 }
@@ -184,33 +177,33 @@ func TestLoneChildRefuses(t *testing.T) {
 func TestAttemptLoggedAfterAll(t *testing.T) {
 	for _, at := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			root := w.zone("root", nil, 1)
-			kid := w.zone("kid", root, 3)
-			root.log.when(func(k command.Kind, n int) mishap {
+			w := zonetest.NewWorld(t)
+			root := w.Zone("root", nil, 1)
+			kid := w.Zone("kid", root, 3)
+			root.Log.When(func(k command.Kind, n int) zonetest.Mishap {
 				if k == command.KindHold && n == at {
-					return delayed
+					return zonetest.Delayed
 				}
 				return ""
 			})
 			holds := 0
-			w.when(func(now call) fault {
+			w.When(func(now zonetest.Call) zonetest.Fault {
 				switch {
-				case now.op == "hold":
+				case now.Op == "hold":
 					if holds++; holds <= 2 {
-						kid.resize(1)
+						kid.Resize(1)
 					}
-				case now.op == "select" && now.n == at+1:
-					kid.resize(2) // another offer than for the try before
-				case now.op == "select":
-					kid.resize(3)
+				case now.Op == "select" && now.N == at+1:
+					kid.Resize(2) // another offer than for the try before
+				case now.Op == "select":
+					kid.Resize(3)
 				}
 				return ""
 			})
-			b := root.run(order("b", 1, 4))
+			b := root.Run(zonetest.Order("b", 1, 4))
 			assert.Equal(t, api.BootActive, b.State(), b.Reason)
-			kid.resize(3)
-			w.settle()
+			kid.Resize(3)
+			w.Settle()
 			assert.True(t, freshIDs(kid))
 		})
 	}

@@ -11,27 +11,28 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/raftstore/command"
+	"berth/zone/zonetest"
 )
 
 // capacityOf asks m at its latest view.
-func (m *member) capacityOf(at api.Instant, name string) (*rest.Capacity, error) {
-	return m.lead().CapacityOf(m.view(), at, name)
+func capacityOf(m *zonetest.Member, at api.Instant, name string) (*rest.Capacity, error) {
+	return m.Lead().CapacityOf(m.View(), at, name)
 }
 
 func TestCapacityIsExactHereAndRoundedBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 4, 8)
-		east, west := w.zone("east", root), w.zone("west", root)
-		w.zone("north", root) // has said nothing
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 4, 8)
+		east, west := w.Zone("east", root), w.Zone("west", root)
+		w.Zone("north", root) // has said nothing
 		cpus := func(total, free int64) api.Digest {
 			return api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: total, Free: free}}}
 		}
-		w.tell(east.name, cpus(64, 32), time.Second)
-		w.tell(west.name, cpus(16, 16), digestAgeMax+1)
-		root.run(order("b", 3, 3))
+		w.Tell(east.Name, cpus(64, 32), time.Second)
+		w.Tell(west.Name, cpus(16, 16), digestAgeMax+1)
+		root.Run(zonetest.Order("b", 3, 3))
 		at := api.InstantOf(time.Now()).Add(time.Hour)
-		c, err := root.capacityOf(at, "")
+		c, err := capacityOf(root, at, "")
 		require.NoError(t, err)
 		assert.Equal(t, at, c.At)
 		require.Len(t, c.Zones, 4)
@@ -52,8 +53,8 @@ func TestCapacityIsExactHereAndRoundedBelow(t *testing.T) {
 		assert.True(t, c.Sum.Rounded && c.Sum.Partial)
 
 		paused := api.LinkPaused
-		root.do(command.LinkSet{ID: "link-east", State: &paused})
-		c, err = root.capacityOf(0, "")
+		root.Do(command.LinkSet{ID: "link-east", State: &paused})
+		c, err = capacityOf(root, 0, "")
 		require.NoError(t, err)
 		assert.Equal(t, rest.ClassCapacity{Capacity: 28, Free: 25}, c.Sum.Classes[api.VCPU], "what is paused is not in the sum")
 	})
@@ -61,9 +62,9 @@ func TestCapacityIsExactHereAndRoundedBelow(t *testing.T) {
 
 func TestCapacityOfALeafIsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("leaf", nil, 4)
-		c, err := m.capacityOf(0, "")
+		w := zonetest.NewWorld(t)
+		m := w.Zone("leaf", nil, 4)
+		c, err := capacityOf(m, 0, "")
 		require.NoError(t, err)
 		assert.Len(t, c.Zones, 1)
 		assert.False(t, c.Sum.Rounded || c.Sum.Partial)
@@ -73,18 +74,18 @@ func TestCapacityOfALeafIsWhole(t *testing.T) {
 
 func TestCapacityLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 4)
-		w.zone("east", root)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 4)
+		w.Zone("east", root)
 		now := api.InstantOf(time.Now())
 		for at, ok := range map[api.Instant]bool{
 			now: true, now - 1: false, now.Add(api.WindowMax): true, now.Add(api.WindowMax) + 1: false, api.Forever: false,
 		} {
-			_, err := root.capacityOf(at, "")
+			_, err := capacityOf(root, at, "")
 			assert.Equal(t, !ok, api.CodeOf(err) == api.CodeInvalid, "%s: %v", at, err)
 		}
 		for name, ok := range map[string]bool{"root": true, "east": true, "parent": false, "zone-east": false} {
-			c, err := root.capacityOf(0, name)
+			c, err := capacityOf(root, 0, name)
 			if !ok {
 				assert.Equal(t, api.CodeNotFound, api.CodeOf(err), name)
 				continue
@@ -101,17 +102,17 @@ func TestCapacityLimits(t *testing.T) {
 // beside the host.
 func TestCapacityCountsEveryProviderOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil, 4, 4)
-		host := m.view().AllHosts()[0].ID
+		w := zonetest.NewWorld(t)
+		m := w.Zone("root", nil, 4, 4)
+		host := m.View().AllHosts()[0].ID
 		give := func(id, name string, parent api.ProviderID, class api.ResourceClass, total int64, traits ...string) {
 			stock := map[api.ResourceClass]api.Inventory{class: {Total: total, Reserved: 10}}
-			m.do(command.ProviderCreate{ID: api.ProviderID(id), Name: name, Parent: parent})
-			m.do(command.ProviderSet{ID: api.ProviderID(id), Inventory: &stock, Traits: &traits})
+			m.Do(command.ProviderCreate{ID: api.ProviderID(id), Name: name, Parent: parent})
+			m.Do(command.ProviderSet{ID: api.ProviderID(id), Inventory: &stock, Traits: &traits})
 		}
 		give("00000000-0000-4000-8000-000000000001", "pool", "", api.DiskGB, 100, api.TraitShares)
 		give("00000000-0000-4000-8000-000000000002", "numa0", host, api.VCPU, 16)
-		c, err := m.capacityOf(0, "")
+		c, err := capacityOf(m, 0, "")
 		require.NoError(t, err)
 		n := func(i int64) *int64 { return &i }
 		assert.Equal(t, rest.ClassCapacity{Total: n(100), Reserved: n(10), Capacity: 90, Used: n(0), Free: 90, FreeAt: n(90)}, c.Zones[0].Classes[api.DiskGB])

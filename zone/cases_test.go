@@ -13,6 +13,7 @@ import (
 	"berth/raftstore/command"
 	"berth/zone/estimate"
 	"berth/zone/fleet"
+	"berth/zone/zonetest"
 )
 
 // The acceptance cases of the original zones that a zone itself answers; the
@@ -22,14 +23,14 @@ import (
 // has sealed; nobody reads them without its key.
 func TestCase57OwnBlob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		z := w.zone("root", nil, 2)
-		req := order("b", 2, 2).Request
-		a, err := z.lead().Select(t.Context(), "", &req)
+		w := zonetest.NewWorld(t)
+		z := w.Zone("root", nil, 2)
+		req := zonetest.Order("b", 2, 2).Request
+		a, err := z.Lead().Select(t.Context(), "", &req)
 		require.NoError(t, err)
-		l, err := z.lead().Open(z.view(), "", &req, a.Blob)
+		l, err := z.Lead().Open(z.View(), "", &req, a.Blob)
 		require.NoError(t, err)
-		host := z.view().AllHosts()[0].ID
+		host := z.View().AllHosts()[0].ID
 		require.Len(t, l.Groups[0].Slots, 2)
 		for i, weight := range []int64{2048, 2048 - 256} {
 			assert.Equal(t, host, l.Groups[0].Slots[i].Host)
@@ -44,18 +45,18 @@ func TestCase57OwnBlob(t *testing.T) {
 // its own; this one goes through the door.
 func TestCase59EveryBit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		kid, link, r := selected(w, 2)
+		w := zonetest.NewWorld(t)
+		kid, link, r := zonetest.SelectedHold(w, 2)
 		blob := r.Blob
 		for i := range 8 * len(blob) {
 			r.Blob = bytes.Clone(blob)
 			r.Blob[i/8] ^= 1 << (i % 8)
-			_, err := kid.lead().Hold(t.Context(), link, r)
+			_, err := kid.Lead().Hold(t.Context(), link, r)
 			require.Equal(t, api.CodePlanRefused, api.CodeOf(err), "bit %d", i)
 		}
-		assert.Zero(t, kid.used())
+		assert.Zero(t, kid.Used())
 		r.Blob = blob
-		_, err := kid.lead().Hold(t.Context(), link, r)
+		_, err := kid.Lead().Hold(t.Context(), link, r)
 		require.NoError(t, err)
 	})
 }
@@ -65,22 +66,22 @@ func TestCase59EveryBit(t *testing.T) {
 // left, and everything of the request is undone.
 func TestCase72NextCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		kid := w.zone("kid", root, 2, 2) // one instance on the first, a spare on the second
-		w.when(func(now call) fault {
-			if now.op == "hold and commit" {
-				kid.resize(0)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		kid := w.Zone("kid", root, 2, 2) // one instance on the first, a spare on the second
+		w.When(func(now zonetest.Call) zonetest.Fault {
+			if now.Op == "hold and commit" {
+				kid.Resize(0)
 			}
 			return ""
 		})
-		b := root.run(order("b", 1, 1))
+		b := root.Run(zonetest.Order("b", 1, 1))
 		assert.Equal(t, api.BootActive, b.State(), b.Reason)
 		assert.Len(t, b.Attempts, 1, "the child had an alternate")
-		i := kid.instances("b")[0]
-		h, _ := kid.view().Host(i.Host)
+		i := kid.Instances("b")[0]
+		h, _ := kid.View().Host(i.Host)
 		assert.Equal(t, "kid-host-2", h.Name)
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -96,22 +97,22 @@ func described(name string, cpus int64, traits ...string) api.AgentHost {
 // reports replaces what it said before.
 func TestCase45Ranges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil)
+		w := zonetest.NewWorld(t)
+		m := w.Zone("root", nil)
 		report := func(agent api.AgentID, hosts ...api.AgentHost) {
-			_, err := m.lead().RegisterHosts(t.Context(), agent, &api.AgentRegister{Hosts: hosts})
+			_, err := m.Lead().RegisterHosts(t.Context(), agent, &api.AgentRegister{Hosts: hosts})
 			require.NoError(t, err)
 		}
-		cpus := func() api.ClassTotals { return m.lead().Digest().Classes[api.VCPU] }
-		assert.Empty(t, m.lead().Digest().Classes)
+		cpus := func() api.ClassTotals { return m.Lead().Digest().Classes[api.VCPU] }
+		assert.Empty(t, m.Lead().Digest().Classes)
 		report("a", described("h1", 2, "A"))
 		assert.Equal(t, api.ClassTotals{Total: 2, Free: 2, SlotMin: 1, SlotMax: 2}, cpus())
 		report("a", described("h1", 4, "B"))
 		assert.Equal(t, api.ClassTotals{Total: 4, Free: 4, SlotMin: 1, SlotMax: 4}, cpus())
-		assert.Equal(t, []string{"B"}, m.lead().Digest().Traits, "A was replaced")
+		assert.Equal(t, []string{"B"}, m.Lead().Digest().Traits, "A was replaced")
 		report("b", described("h2", 20, "A"))
 		assert.Equal(t, api.ClassTotals{Total: 24, Free: 24, SlotMin: 1, SlotMax: 20}, cpus())
-		assert.Equal(t, []string{"A", "B"}, m.lead().Digest().Traits)
+		assert.Equal(t, []string{"A", "B"}, m.Lead().Digest().Traits)
 	})
 }
 
@@ -120,12 +121,12 @@ func TestCase45Ranges(t *testing.T) {
 // with none left the zone has nothing to say.
 func TestCase46And48StaleHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil, 2)
-		m.silence(true)
+		w := zonetest.NewWorld(t)
+		m := w.Zone("root", nil, 2)
+		m.Silence(true)
 		time.Sleep(fleet.HostGraceDefault + 3*fleet.AgentBeat)
-		assert.Empty(t, m.lead().Digest().Classes)
-		a := m.pick(1, time.Second)
+		assert.Empty(t, m.Lead().Digest().Classes)
+		a := m.Pick(1, time.Second)
 		assert.Empty(t, a.Weights[0])
 		assert.Equal(t, []api.FilterCount{{Filter: "host_state", Hosts: 1, Tier: api.TierNotNow}}, a.Refusals[0].Filters)
 	})
@@ -134,36 +135,36 @@ func TestCase46And48StaleHosts(t *testing.T) {
 // Case 49: a zone tells its name and what its operator has tagged it with.
 func TestCase49ZoneInfo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("darksecret", nil)
-		m.do(command.ConfigSet{Config: api.ZoneConfig{Tags: []string{"a", "b", "c.d"}, DefaultAZ: "north"}})
-		assert.Equal(t, "darksecret", m.view().Name)
-		assert.Equal(t, []string{"a", "b", "c.d"}, m.lead().Digest().Tags)
+		w := zonetest.NewWorld(t)
+		m := w.Zone("darksecret", nil)
+		m.Do(command.ConfigSet{Config: api.ZoneConfig{Tags: []string{"a", "b", "c.d"}, DefaultAZ: "north"}})
+		assert.Equal(t, "darksecret", m.View().Name)
+		assert.Equal(t, []string{"a", "b", "c.d"}, m.Lead().Digest().Tags)
 	})
 }
 
 // Case 51: children that are linked, changed and unlinked count at once.
 func TestCase51Registry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		w.zone("kid", root, 1)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		w.Zone("kid", root, 1)
 		outcomes := func() map[string]string {
-			got, _ := told(root.pick(1, time.Second))
+			got, _ := zonetest.OutcomesOf(root.Pick(1, time.Second))
 			return got
 		}
 		assert.Equal(t, map[string]string{"root": api.OutcomeAnswered, "kid": api.OutcomeAnswered}, outcomes())
 		renamed, offset := "child", int64(1_000_000)
-		root.do(command.LinkSet{ID: "link-kid", Name: &renamed, Offset: &offset})
-		w.zone("other", root, 1)
+		root.Do(command.LinkSet{ID: "link-kid", Name: &renamed, Offset: &offset})
+		w.Zone("other", root, 1)
 		assert.Equal(t, map[string]string{"root": api.OutcomeAnswered, "child": api.OutcomeAnswered, "other": api.OutcomeAnswered}, outcomes())
 		assert.Equal(t, map[api.LinkID]int{"link-other": 1}, spreadOf(root, "b"), "the other is nearer now")
-		root.do(command.LinkDelete{ID: "link-kid"})
+		root.Do(command.LinkDelete{ID: "link-kid"})
 		assert.Equal(t, map[string]string{"root": api.OutcomeAnswered, "other": api.OutcomeAnswered}, outcomes())
 	})
 }
 
-func spreadOf(m *member, res string) map[api.LinkID]int {
-	m.run(order(res, 1, 1))
-	return m.spread(res, "")
+func spreadOf(m *zonetest.Member, res string) map[api.LinkID]int {
+	m.Run(zonetest.Order(res, 1, 1))
+	return m.Spread(res, "")
 }

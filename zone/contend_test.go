@@ -16,6 +16,7 @@ import (
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/saga"
+	"berth/zone/zonetest"
 )
 
 // contestRounds is how many times boots compete, over all shapes of TestContest.
@@ -28,28 +29,28 @@ const contestsPerWorld = 20
 // are asked for, the first of which sees all.
 var shapes = []struct {
 	name string
-	make func(w *world, dice *rand.Rand) []*member
+	make func(w *zonetest.World, dice *rand.Rand) []*zonetest.Member
 }{
-	{"one zone", func(w *world, dice *rand.Rand) []*member {
-		return []*member{w.zone("root", nil, some(dice), some(dice))}
+	{"one zone", func(w *zonetest.World, dice *rand.Rand) []*zonetest.Member {
+		return []*zonetest.Member{w.Zone("root", nil, some(dice), some(dice))}
 	}},
-	{"two zones", func(w *world, dice *rand.Rand) []*member {
-		root := w.zone("root", nil, some(dice))
-		return []*member{root, w.zone("kid", root, some(dice))}
+	{"two zones", func(w *zonetest.World, dice *rand.Rand) []*zonetest.Member {
+		root := w.Zone("root", nil, some(dice))
+		return []*zonetest.Member{root, w.Zone("kid", root, some(dice))}
 	}},
-	{"four zones", func(w *world, dice *rand.Rand) []*member {
-		root := w.zone("root", nil, some(dice))
-		w.zone("a", root, some(dice))
-		w.zone("b", root, some(dice))
-		w.zone("c", root, some(dice))
-		return []*member{root}
+	{"four zones", func(w *zonetest.World, dice *rand.Rand) []*zonetest.Member {
+		root := w.Zone("root", nil, some(dice))
+		w.Zone("a", root, some(dice))
+		w.Zone("b", root, some(dice))
+		w.Zone("c", root, some(dice))
+		return []*zonetest.Member{root}
 	}},
-	{"three levels", func(w *world, dice *rand.Rand) []*member {
-		root := w.zone("root", nil, some(dice))
-		mid := w.zone("mid", root, some(dice))
-		leaf := w.zone("leaf", mid, some(dice))
-		w.zone("other", root, some(dice))
-		return []*member{root, mid, leaf}
+	{"three levels", func(w *zonetest.World, dice *rand.Rand) []*zonetest.Member {
+		root := w.Zone("root", nil, some(dice))
+		mid := w.Zone("mid", root, some(dice))
+		leaf := w.Zone("leaf", mid, some(dice))
+		w.Zone("other", root, some(dice))
+		return []*zonetest.Member{root, mid, leaf}
 	}},
 }
 
@@ -65,11 +66,11 @@ func TestContest(t *testing.T) {
 		t.Run(fmt.Sprint(shape.name, " seed ", n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dice := rand.New(rand.NewPCG(uint64(n), 7))
-				w := newWorld(t)
+				w := zonetest.NewWorld(t)
 				at := shape.make(w, dice)
-				w.drawLag(dice)
+				drawLag(w, dice)
 				for round := range contestsPerWorld {
-					c := w.contest(dice, fmt.Sprint("r", round, "-"), at)
+					c := newContest(w, dice, fmt.Sprint("r", round, "-"), at)
 					c.run(t, dice)
 					for i := range c.boots {
 						assert.NotContains(t, c.boots[i].reason, "contended", "nothing was lost, so nobody had to wait that long")
@@ -90,20 +91,20 @@ func TestContestWithLostCalls(t *testing.T) {
 		t.Run(fmt.Sprint(shape.name, " seed ", n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dice := rand.New(rand.NewPCG(uint64(n), 8))
-				w := newWorld(t)
+				w := zonetest.NewWorld(t)
 				at := shape.make(w, dice)
-				w.drawLag(dice)
+				drawLag(w, dice)
 				callDice := rand.New(rand.NewPCG(dice.Uint64(), 2))
 				for round := range contestsPerWorld {
-					w.when(func(call) fault {
+					w.When(func(zonetest.Call) zonetest.Fault {
 						if callDice.IntN(20) > 0 {
 							return ""
 						}
-						return []fault{refused, vanished, silenced, cutOff, repeated}[callDice.IntN(5)]
+						return []zonetest.Fault{zonetest.Refused, zonetest.Vanished, zonetest.Silenced, zonetest.CutOff, zonetest.Repeated}[callDice.IntN(5)]
 					})
-					c := w.contest(dice, fmt.Sprint("r", round, "-"), at)
+					c := newContest(w, dice, fmt.Sprint("r", round, "-"), at)
 					c.run(t, dice)
-					w.when(nil)
+					w.When(nil)
 					c.end()
 				}
 			})
@@ -111,19 +112,19 @@ func TestContestWithLostCalls(t *testing.T) {
 	}
 }
 
-func (w *world) drawLag(dice *rand.Rand) {
+func drawLag(w *zonetest.World, dice *rand.Rand) {
 	lagDice := rand.New(rand.NewPCG(dice.Uint64(), 3))
-	w.delay(func(call) time.Duration { return time.Duration(lagDice.IntN(30)) * time.Millisecond })
+	w.Delay(func(zonetest.Call) time.Duration { return time.Duration(lagDice.IntN(30)) * time.Millisecond })
 }
 
 // contest is some boots that compete.
 type contest struct {
-	w     *world
+	w     *zonetest.World
 	boots []contender
 }
 
 type contender struct {
-	at     *member
+	at     *zonetest.Member
 	res    string
 	wants  int64
 	reason string
@@ -132,25 +133,25 @@ type contender struct {
 	active bool
 }
 
-// room returns how many slots there are in a zone and below it, and are free.
-func (m *member) room() (total, free int64) {
-	for _, h := range m.view().AllHosts() {
+// roomOf returns how many slots there are in a zone and below it, and are free.
+func roomOf(m *zonetest.Member) (total, free int64) {
+	for _, h := range m.View().AllHosts() {
 		total += h.Inventory[api.VCPU].Total
 	}
-	free = total - m.used()
-	for _, l := range m.view().Children() {
-		t, f := m.w.at(m, l.ID).room()
+	free = total - m.Used()
+	for _, l := range m.View().Children() {
+		t, f := roomOf(m.World.At(m, l.ID))
 		total, free = total+t, free+f
 	}
 	return total, free
 }
 
-// contest draws boots for more than there is.
-func (w *world) contest(dice *rand.Rand, name string, at []*member) *contest {
+// newContest draws boots for more than there is.
+func newContest(w *zonetest.World, dice *rand.Rand, name string, at []*zonetest.Member) *contest {
 	c := &contest{w: w}
 	for n := range 2 + dice.IntN(3) {
 		m := at[dice.IntN(len(at))]
-		total, _ := m.room()
+		total, _ := roomOf(m)
 		c.boots = append(c.boots, contender{at: m, res: fmt.Sprint(name, n), wants: total/2 + 1 + dice.Int64N(total-total/2)})
 	}
 	return c
@@ -162,12 +163,12 @@ func (c *contest) run(t *testing.T, dice *rand.Rand) {
 	began := time.Now()
 	for i := range c.boots {
 		b := &c.boots[i]
-		b.at.boot(order(b.res, int(b.wants), int(b.wants)))
+		b.at.Boot(zonetest.Order(b.res, int(b.wants), int(b.wants)))
 		time.Sleep(time.Duration(dice.IntN(3)*dice.IntN(40)) * time.Millisecond)
 	}
 	for i := range c.boots {
 		b := &c.boots[i]
-		b.at.until("boot "+b.res+" has an outcome", func(v *state.State) bool {
+		b.at.Until("boot "+b.res+" has an outcome", func(v *state.State) bool {
 			now, ok := v.Boot("p", api.ReservationID(b.res))
 			b.active = ok && now.State() == api.BootActive
 			if ok {
@@ -177,10 +178,10 @@ func (c *contest) run(t *testing.T, dice *rand.Rand) {
 		})
 		b.took = time.Since(began)
 	}
-	c.w.settle()
+	c.w.Settle()
 	for i := range c.boots {
 		b := &c.boots[i]
-		if _, free := b.at.room(); !b.active && !c.ended() && b.code == api.CodeNoCapacity {
+		if _, free := roomOf(b.at); !b.active && !c.ended() && b.code == api.CodeNoCapacity {
 			require.Less(t, free, b.wants, "%s failed (%s) though what it wants is free: %v", b.res, b.reason, c.boots)
 		}
 	}
@@ -190,8 +191,8 @@ func (c *contest) run(t *testing.T, dice *rand.Rand) {
 // word to commit was lost. They take room until they have ended.
 func (c *contest) ended() bool {
 	for i := range c.boots {
-		for _, m := range c.w.zones {
-			if b := &c.boots[i]; !b.active && len(m.view().OfReservation("p", api.ReservationID(b.res))) > 0 {
+		for _, m := range c.w.Zones {
+			if b := &c.boots[i]; !b.active && len(m.View().OfReservation("p", api.ReservationID(b.res))) > 0 {
 				return true
 			}
 		}
@@ -203,12 +204,12 @@ func (c *contest) ended() bool {
 func (c *contest) end() {
 	for i := range c.boots {
 		if b := &c.boots[i]; b.active {
-			b.at.release(b.res)
+			b.at.Release(b.res)
 		}
 	}
-	c.w.settle()
-	for _, m := range c.w.zones {
-		require.Zero(c.w.t, m.used())
+	c.w.Settle()
+	for _, m := range c.w.Zones {
+		require.Zero(c.w.T, m.Used())
 	}
 }
 
@@ -217,29 +218,29 @@ func (c *contest) end() {
 // does not fail for want of what it has held itself.
 func TestResumedBootWaitsForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		kid := w.zone("kid", root, 2)
-		root.log.when(func(k command.Kind, n int) mishap {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 2)
+		kid := w.Zone("kid", root, 2)
+		root.Log.When(func(k command.Kind, n int) zonetest.Mishap {
 			if k == command.KindHoldParts && n == 1 {
-				return unapplied
+				return zonetest.Unapplied
 			}
 			return ""
 		})
 		slow := time.Now().Add(3 * time.Second)
-		w.when(func(c call) fault {
-			if c.op == "abort" && time.Now().Before(slow) {
-				return refused
+		w.When(func(c zonetest.Call) zonetest.Fault {
+			if c.Op == "abort" && time.Now().Before(slow) {
+				return zonetest.Refused
 			}
 			return ""
 		})
-		root.boot(order("b", 4, 4))
-		kid.until("it holds", func(v *state.State) bool { return len(v.PreparedHolds()) == 1 })
-		root.elect()
-		b := root.outcome("b")
+		root.Boot(zonetest.Order("b", 4, 4))
+		kid.Until("it holds", func(v *state.State) bool { return len(v.PreparedHolds()) == 1 })
+		root.Elect()
+		b := root.Outcome("b")
 		assert.Equal(t, api.BootActive, b.State(), b.Reason)
-		assert.Equal(t, int64(2), kid.used())
-		w.settle()
+		assert.Equal(t, int64(2), kid.Used())
+		w.Settle()
 	})
 }
 
@@ -250,28 +251,28 @@ func TestContestIsBounded(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"by default": 0, "by its own timeout": 10 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				kid, link, r := selected(w, 2)
-				_, err := kid.lead().Hold(t.Context(), link, r)
+				w := zonetest.NewWorld(t)
+				kid, link, r := zonetest.SelectedHold(w, 2)
+				_, err := kid.Lead().Hold(t.Context(), link, r)
 				require.NoError(t, err)
-				w.when(func(call) fault { return vanished }) // nobody says what became of it
-				o := order("late", 2, 2)
+				w.When(func(zonetest.Call) zonetest.Fault { return zonetest.Vanished }) // nobody says what became of it
+				o := zonetest.Order("late", 2, 2)
 				o.Timeout = timeout
-				kid.boot(order("unwanted", 1, 1))
+				kid.Boot(zonetest.Order("unwanted", 1, 1))
 				time.Sleep(3 * time.Second)
-				kid.release("unwanted")
-				assert.Equal(t, api.BootReleased, kid.outcome("unwanted").State())
+				kid.Release("unwanted")
+				assert.Equal(t, api.BootReleased, kid.Outcome("unwanted").State())
 				began := time.Now()
-				b := kid.run(o)
+				b := kid.Run(o)
 				assert.Equal(t, api.BootFailed, b.State())
 				assert.Equal(t, cause{api.CodeContended, "the room that it needs is held by others that are not decided yet; repeat the request"}, cause{b.Code, b.Reason})
 				assert.InDelta(t, cmp.Or(timeout, saga.BootTimeout).Seconds(), time.Since(began).Seconds(), 2)
 				assert.Len(t, b.Attempts, 1)
 				assert.True(t, b.Attempts[0].Contended)
-				w.when(nil)
-				_, err = kid.lead().Decide(t.Context(), link, r.ID, api.DecisionAbort)
+				w.When(nil)
+				_, err = kid.Lead().Decide(t.Context(), link, r.ID, api.DecisionAbort)
 				require.NoError(t, err)
-				assert.Equal(t, api.BootActive, kid.run(order("then", 2, 2)).State())
+				assert.Equal(t, api.BootActive, kid.Run(zonetest.Order("then", 2, 2)).State())
 			})
 		})
 	}
@@ -281,19 +282,19 @@ func TestContestIsBounded(t *testing.T) {
 // they gave it back the boot would still lack a second zone. It is not told to wait.
 func TestNobodyWaitsForRoomThatCannotHelp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		kid, link, r := selected(w, 2)
-		w.zone("leaf", kid)
-		_, err := kid.lead().Hold(t.Context(), link, r)
+		w := zonetest.NewWorld(t)
+		kid, link, r := zonetest.SelectedHold(w, 2)
+		w.Zone("leaf", kid)
+		_, err := kid.Lead().Hold(t.Context(), link, r)
 		require.NoError(t, err)
-		o := order("late", 2, 2)
+		o := zonetest.Order("late", 2, 2)
 		o.Request.Zones.MinZones = 2
 		began := time.Now()
-		b := kid.run(o)
+		b := kid.Run(o)
 		assert.Equal(t, api.BootFailed, b.State())
 		assert.Equal(t, api.CodeNoCapacity, b.Code, b.Reason)
 		assert.Less(t, time.Since(began), 10*time.Second)
-		_, err = kid.lead().Decide(t.Context(), link, r.ID, api.DecisionAbort)
+		_, err = kid.Lead().Decide(t.Context(), link, r.ID, api.DecisionAbort)
 		require.NoError(t, err)
 	})
 }

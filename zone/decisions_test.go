@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/zonetest"
 )
 
 // togetherBoots is how many boots are decided at the same time.
@@ -21,48 +22,48 @@ const togetherBoots = 5
 // manyDecisions boots at the root and two levels below it, several boots at once, and
 // releases them all at once. Calls take time, so that decisions on several of them are due
 // for the same child.
-func manyDecisions(w *world) {
-	w.delay(func(call) time.Duration { return 20 * time.Millisecond })
-	root := w.zones[0]
+func manyDecisions(w *zonetest.World) {
+	w.Delay(func(zonetest.Call) time.Duration { return 20 * time.Millisecond })
+	root := w.Zones[0]
 	name := func(n int) string { return fmt.Sprint("together-", n) }
 	for n := range togetherBoots {
-		o := order(name(n), 2, 2)
+		o := zonetest.Order(name(n), 2, 2)
 		o.Request.Zones.MinZones = 2
-		root.boot(o)
+		root.Boot(o)
 	}
 	for n := range togetherBoots {
-		assert.Equal(w.t, api.BootActive, root.outcome(name(n)).State(), root.outcome(name(n)).Reason)
+		assert.Equal(w.T, api.BootActive, root.Outcome(name(n)).State(), root.Outcome(name(n)).Reason)
 	}
-	w.settle()
+	w.Settle()
 	for n := range togetherBoots {
-		root.release(name(n))
+		root.Release(name(n))
 	}
 	for n := range togetherBoots {
-		assert.Equal(w.t, api.BootReleased, root.outcome(name(n)).State())
+		assert.Equal(w.T, api.BootReleased, root.Outcome(name(n)).State())
 	}
-	w.settle()
-	for _, m := range w.zones {
-		for _, h := range m.view().AllHosts() {
-			full, _ := m.view().Host(h.ID)
-			assert.Empty(w.t, full.Used, "zone %s: host %s", m.name, h.Name)
+	w.Settle()
+	for _, m := range w.Zones {
+		for _, h := range m.View().AllHosts() {
+			full, _ := m.View().Host(h.ID)
+			assert.Empty(w.T, full.Used, "zone %s: host %s", m.Name, h.Name)
 		}
 	}
 }
 
-func threeWide(w *world) {
-	mid := w.zone("mid", w.zone("root", nil, togetherBoots))
-	w.zone("leaf", mid, togetherBoots)
+func threeWide(w *zonetest.World) {
+	mid := w.Zone("mid", w.Zone("root", nil, togetherBoots))
+	w.Zone("leaf", mid, togetherBoots)
 }
 
 // TestDecisionsShareACall: decisions that are due for one child while a call to it is
 // under way are in the next one, and in one entry of its log.
 func TestDecisionsShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		threeWide(w)
 		manyDecisions(w)
 		for _, link := range [][2]string{{"root", "mid"}, {"mid", "leaf"}} {
-			at := func(op string) int { return w.made(op, link[0], link[1]) }
+			at := func(op string) int { return w.Made(op, link[0], link[1]) }
 			assert.Positive(t, at("decisions"), "%v", link)
 			assert.Less(t, at("decisions")+at("commit")+at("abort"), 2*togetherBoots, "%v: calls for %d decisions", link, 2*togetherBoots)
 		}
@@ -73,16 +74,16 @@ func TestDecisionsShareACall(t *testing.T) {
 // one, and in one entry of its log. Those that the child asks others for have a call of their own then.
 func TestHoldsShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		threeWide(w)
 		manyDecisions(w)
-		at := func(from, to, op string) int { return w.made(op, from, to) }
+		at := func(from, to, op string) int { return w.Made(op, from, to) }
 		assert.Positive(t, at("root", "mid", "holds"))
 		assert.Positive(t, at("mid", "leaf", "holds"))
 		assert.Less(t, at("mid", "leaf", "holds")+at("mid", "leaf", "hold")+at("mid", "leaf", "hold and commit"), togetherBoots)
-		for _, m := range w.zones[1:] {
-			for _, h := range m.view().AllHosts() {
-				full, _ := m.view().Host(h.ID)
+		for _, m := range w.Zones[1:] {
+			for _, h := range m.View().AllHosts() {
+				full, _ := m.View().Host(h.ID)
 				assert.Empty(t, full.Used)
 			}
 		}
@@ -105,29 +106,29 @@ func TestSharedHoldsGoWrongOnce(t *testing.T) {
 // entry of some kinds.
 func goWrongOnce(t *testing.T, op string, least int, entries ...command.Kind) {
 	t.Helper()
-	var made []call
+	var made []zonetest.Call
 	var counts []map[command.Kind]int
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		threeWide(w)
 		manyDecisions(w)
-		for _, c := range tries(w.allMade()) {
-			if c.op == op {
+		for _, c := range zonetest.Tries(w.AllMade()) {
+			if c.Op == op {
 				made = append(made, c)
 			}
 		}
-		for _, m := range w.zones {
-			counts = append(counts, m.log.counts())
+		for _, m := range w.Zones {
+			counts = append(counts, m.Log.Counts())
 		}
 	})
 	require.GreaterOrEqual(t, len(made), least, "to mid and to leaf: %v", made)
 	for _, c := range made {
-		for _, f := range []fault{refused, vanished, silenced, cutOff, repeated, ghost} {
-			t.Run(fmt.Sprintf("%s to %s %d %s", c.from, c.to, c.n, f), func(t *testing.T) {
+		for _, f := range []zonetest.Fault{zonetest.Refused, zonetest.Vanished, zonetest.Silenced, zonetest.CutOff, zonetest.Repeated, zonetest.Ghost} {
+			t.Run(fmt.Sprintf("%s to %s %d %s", c.From, c.To, c.N, f), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
+					w := zonetest.NewWorld(t)
 					threeWide(w)
-					w.when(func(now call) fault {
+					w.When(func(now zonetest.Call) zonetest.Fault {
 						if now == c {
 							return f
 						}
@@ -140,13 +141,13 @@ func goWrongOnce(t *testing.T, op string, least int, entries ...command.Kind) {
 	}
 	for i, kinds := range counts {
 		for _, k := range entries {
-			for n := 1; n <= min(kinds[k], callsTried); n++ {
-				for _, what := range []mishap{notLeader, unapplied, unconfirmed, doubled, deposed, delayed} {
+			for n := 1; n <= min(kinds[k], zonetest.CallsTried); n++ {
+				for _, what := range []zonetest.Mishap{zonetest.NotLeader, zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Deposed, zonetest.Delayed} {
 					t.Run(fmt.Sprintf("zone %d kind %d entry %d %s", i, k, n, what), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) {
-							w := newWorld(t)
+							w := zonetest.NewWorld(t)
 							threeWide(w)
-							w.entryGoesWrong(w.zones[i], k, n, what)
+							w.EntryGoesWrong(w.Zones[i], k, n, what)
 							manyDecisions(w)
 						})
 					})
@@ -160,26 +161,26 @@ func goWrongOnce(t *testing.T, op string, least int, entries ...command.Kind) {
 // because it gave the hold up is noted so, and the others are carried out.
 func TestARefusedDecisionIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		threeWide(w)
-		w.delay(func(call) time.Duration { return 20 * time.Millisecond })
-		root, mid := w.zones[0], w.zones[1]
+		w.Delay(func(zonetest.Call) time.Duration { return 20 * time.Millisecond })
+		root, mid := w.Zones[0], w.Zones[1]
 		resolved := false
-		w.when(func(c call) fault { // before mid hears the first of the decisions that share a call
-			if c.op == "decisions" && c.to == "mid" && !resolved {
+		w.When(func(c zonetest.Call) zonetest.Fault { // before mid hears the first of the decisions that share a call
+			if c.Op == "decisions" && c.To == "mid" && !resolved {
 				resolved = true
-				last := mid.view().PreparedHolds()
+				last := mid.View().PreparedHolds()
 				h := last[len(last)-1]
-				mid.do(command.HoldDecide{
-					Stamp: mid.lead().Stamp(), ID: h.ID, Origin: h.Origin, Decision: api.DecisionAbort, Forced: true,
+				mid.Do(command.HoldDecide{
+					Stamp: mid.Lead().Stamp(), ID: h.ID, Origin: h.Origin, Decision: api.DecisionAbort, Forced: true,
 				})
 			}
 			return ""
 		})
 		for n := range togetherBoots {
-			o := order(fmt.Sprint("b-", n), 2, 2)
+			o := zonetest.Order(fmt.Sprint("b-", n), 2, 2)
 			o.Request.Zones.MinZones = 2
-			root.boot(o)
+			root.Boot(o)
 		}
 		count := func(v *state.State) map[api.Status]int {
 			out := map[api.Status]int{}
@@ -196,7 +197,7 @@ func TestARefusedDecisionIsItsOwn(t *testing.T) {
 			}
 			return out
 		}
-		root.until("all but one run", func(v *state.State) bool {
+		root.Until("all but one run", func(v *state.State) bool {
 			return maps.Equal(count(v), map[api.Status]int{api.StatusActive: 2*togetherBoots - 1, api.StatusError: 1})
 		})
 		assert.True(t, resolved)
@@ -207,17 +208,17 @@ func TestARefusedDecisionIsItsOwn(t *testing.T) {
 // that they log it under that id.
 func TestWhatACallCausesHasItsID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := zonetest.NewWorld(t)
 		threeWide(w)
-		o := order("mine", 2, 2)
+		o := zonetest.Order("mine", 2, 2)
 		o.Request.Zones.MinZones, o.Call = 2, "req-7"
-		w.zones[0].boot(o)
-		require.Equal(t, api.BootActive, w.zones[0].outcome("mine").State())
-		w.settle()
+		w.Zones[0].Boot(o)
+		require.Equal(t, api.BootActive, w.Zones[0].Outcome("mine").State())
+		w.Settle()
 		mine := map[api.RequestID]bool{"req-7": true}
 		for _, op := range []string{"select", "hold", "commit"} {
-			assert.Equal(t, mine, w.idsOf(call{op: op, from: "root", to: "mid"}), op)
+			assert.Equal(t, mine, w.IDsOf(zonetest.Call{Op: op, From: "root", To: "mid"}), op)
 		}
-		assert.Equal(t, mine, w.idsOf(call{op: "select", from: "mid", to: "leaf"}))
+		assert.Equal(t, mine, w.IDsOf(zonetest.Call{Op: "select", From: "mid", To: "leaf"}))
 	})
 }

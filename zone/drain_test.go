@@ -12,38 +12,39 @@ import (
 	"berth/api"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/zonetest"
 )
 
 // wholeDrain is everything that preemptibles leave for, in two zones: a lease that is announced, an
 // owner who comes back to what he has lent, and a firm boot. They ask to be booted again, and are.
-func wholeDrain(w *world) {
-	root := w.zones[0]
-	soft := order("soft", 1, 6)
-	soft.Request.Class, soft.Request.OnPreempt, soft.Instances = api.Preemptible, api.PreemptRequeue, specs("soft", 6)
-	root.run(soft)
-	terms := leaseOf("l", 2*time.Minute, time.Hour, 3)
+func wholeDrain(w *zonetest.World) {
+	root := w.Zones[0]
+	soft := zonetest.Order("soft", 1, 6)
+	soft.Request.Class, soft.Request.OnPreempt, soft.Instances = api.Preemptible, api.PreemptRequeue, zonetest.Specs("soft", 6)
+	root.Run(soft)
+	terms := zonetest.LeaseOf("l", 2*time.Minute, time.Hour, 3)
 	terms.Reservations[0].ShareIdle = true
 	var id api.LeaseID
-	require.NoError(w.t, w.retry(func() (err error) {
-		ctx, cancel := root.within(2 * time.Minute)
+	require.NoError(w.T, w.Retry(func() (err error) {
+		ctx, cancel := root.Within(2 * time.Minute)
 		defer cancel()
-		id, err = root.lead().Create(ctx, who, terms, "l")
+		id, err = root.Lead().Create(ctx, zonetest.Caller, terms, "l")
 		return err
 	}))
-	l := root.untilLease(id, api.LeaseActive)
+	l := root.UntilLease(id, api.LeaseActive)
 	time.Sleep(3 * time.Minute) // what had to leave has come back into what is lent
-	own := order("own", 1, 1)
-	own.Request.Within, own.Instances = l.Terms.Reservations[0].ID, specs("own", 1)
-	root.run(own)
-	firm := order("firm", 2, 2)
-	firm.Request.Preempt, firm.Instances = true, specs("firm", 2)
-	root.run(firm)
-	w.settle()
+	own := zonetest.Order("own", 1, 1)
+	own.Request.Within, own.Instances = l.Terms.Reservations[0].ID, zonetest.Specs("own", 1)
+	root.Run(own)
+	firm := zonetest.Order("firm", 2, 2)
+	firm.Request.Preempt, firm.Instances = true, zonetest.Specs("firm", 2)
+	root.Run(firm)
+	w.Settle()
 	for _, res := range []string{"own", "firm"} {
-		assert.Equal(w.t, api.BootActive, root.outcome(res).State(), "boot %s", res)
+		assert.Equal(w.T, api.BootActive, root.Outcome(res).State(), "boot %s", res)
 	}
-	for _, m := range w.zones {
-		m.until("nothing waits for its room", func(v *state.State) bool {
+	for _, m := range w.Zones {
+		m.Until("nothing waits for its room", func(v *state.State) bool {
 			for _, h := range v.AllHosts() {
 				for _, i := range v.OnHost(h.ID) {
 					if i.Waits {
@@ -57,21 +58,21 @@ func wholeDrain(w *world) {
 }
 
 // drainWorld is two zones with room for six instances, in which everything is watched.
-func drainWorld(t *testing.T) *world {
+func drainWorld(t *testing.T) *zonetest.World {
 	t.Helper()
-	w := newWorld(t)
-	root := w.zone("root", nil, 3)
-	w.zone("kid", root, 3)
-	for _, m := range w.zones {
-		w.run(func() { m.watchRoom() })
+	w := zonetest.NewWorld(t)
+	root := w.Zone("root", nil, 3)
+	w.Zone("kid", root, 3)
+	for _, m := range w.Zones {
+		w.Go(func() { watchRoom(m) })
 	}
 	return w
 }
 
 // watchRoom checks at every entry that what runs by the word of agents, and the active slots of
 // leases, have room together.
-func (m *member) watchRoom() {
-	for v := m.view(); ; {
+func watchRoom(m *zonetest.Member) {
+	for v := m.View(); ; {
 		for _, h := range v.AllHosts() {
 			use := int64(0)
 			for _, i := range v.SlotsOn(h.ID) {
@@ -80,13 +81,13 @@ func (m *member) watchRoom() {
 				}
 			}
 			for _, i := range v.OnHost(h.ID) {
-				if i.Within == "" && m.w.ranAt(i.ID) == m.name+"/"+string(h.ID) {
+				if i.Within == "" && m.World.RanAt(i.ID) == m.Name+"/"+string(h.ID) {
 					use += i.Resources[api.VCPU]
 				}
 			}
-			assert.LessOrEqual(m.w.t, use, h.Inventory[api.VCPU].Capacity(), "zone %s: host %s at index %d", m.name, h.Name, v.Index())
+			assert.LessOrEqual(m.World.T, use, h.Inventory[api.VCPU].Capacity(), "zone %s: host %s at index %d", m.Name, h.Name, v.Index())
 		}
-		next, err := m.log.wait(m.w.ctx, v.Index())
+		next, err := m.Log.Wait(m.World.Ctx, v.Index())
 		if err != nil {
 			return
 		}
@@ -111,20 +112,20 @@ func TestEveryStepOfADrainGoesWrongOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := drainWorld(t)
 		wholeDrain(w)
-		for _, m := range w.zones {
-			counts = append(counts, m.log.counts())
+		for _, m := range w.Zones {
+			counts = append(counts, m.Log.Counts())
 		}
 	})
 	ran := 0
 	for i, kinds := range counts {
 		for _, k := range drainSteps {
 			for n := 1; n <= min(kinds[k], drainTries); n++ {
-				for _, what := range []mishap{notLeader, unapplied, unconfirmed, doubled, deposed, delayed, agentGone} {
+				for _, what := range []zonetest.Mishap{zonetest.NotLeader, zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Deposed, zonetest.Delayed, agentGone} {
 					ran++
 					t.Run(fmt.Sprintf("zone %d kind %d entry %d %s", i, k, n, what), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) {
 							w := drainWorld(t)
-							w.drainGoesWrong(w.zones[i], k, n, what)
+							drainGoesWrong(w, w.Zones[i], k, n, what)
 							wholeDrain(w)
 						})
 					})
@@ -136,28 +137,28 @@ func TestEveryStepOfADrainGoesWrongOnce(t *testing.T) {
 }
 
 // agentGone is no mishap of a proposal: the agent of the zone is cut off when it is made.
-const agentGone mishap = "agent cut off"
+const agentGone zonetest.Mishap = "agent cut off"
 
-func (w *world) drainGoesWrong(m *member, k command.Kind, n int, what mishap) {
-	m.log.recount()
+func drainGoesWrong(w *zonetest.World, m *zonetest.Member, k command.Kind, n int, what zonetest.Mishap) {
+	m.Log.Recount()
 	if what != agentGone {
-		w.entryGoesWrong(m, k, n, what)
+		w.EntryGoesWrong(m, k, n, what)
 		return
 	}
 	gone := make(chan struct{}, 1)
-	m.log.when(func(kind command.Kind, count int) mishap {
+	m.Log.When(func(kind command.Kind, count int) zonetest.Mishap {
 		if kind == k && count == n {
 			gone <- struct{}{}
 		}
 		return ""
 	})
-	w.run(func() {
+	w.Go(func() {
 		select {
 		case <-gone:
-			m.silence(true)
+			m.Silence(true)
 			time.Sleep(time.Minute)
-			m.silence(false)
-		case <-w.ctx.Done():
+			m.Silence(false)
+		case <-w.Ctx.Done():
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/zone/zonetest"
 )
 
 // TestFanoutToAllWithASlowChild: a child that takes much longer than usual is done without if the others have
@@ -30,30 +31,30 @@ func TestFanoutToAllWithASlowChild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil, 2)
-				w.zone("kid", root, 2)
-				w.hearAll()
-				root.fanOut(api.FanoutAll, 1)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, 2)
+				w.Zone("kid", root, 2)
+				w.HearAll()
+				fanOut(root, api.FanoutAll, 1)
 				takes := func(d time.Duration) {
-					w.delay(func(now call) time.Duration {
-						if now.op == "select" {
+					w.Delay(func(now zonetest.Call) time.Duration {
+						if now.Op == "select" {
 							return d / 2
 						}
 						return 0
 					})
 				}
 				takes(c.usual)
-				root.pick(1, api.SelectTimeout)
+				root.Pick(1, api.SelectTimeout)
 				takes(c.takes)
 				began := time.Now()
-				_, offered := told(root.pick(c.count, api.SelectTimeout))
+				_, offered := zonetest.OutcomesOf(root.Pick(c.count, api.SelectTimeout))
 				assert.Equal(t, c.after, time.Since(began))
 				assert.GreaterOrEqual(t, offered, c.count)
-				w.delay(nil)
-				got, _ := told(root.pick(2, api.SelectTimeout))
+				w.Delay(nil)
+				got, _ := zonetest.OutcomesOf(root.Pick(2, api.SelectTimeout))
 				assert.Equal(t, c.next, got["kid"])
-				got, _ = told(root.pick(4, api.SelectTimeout))
+				got, _ = zonetest.OutcomesOf(root.Pick(4, api.SelectTimeout))
 				assert.Equal(t, api.OutcomeAnswered, got["kid"], "it is needed")
 			})
 		})

@@ -15,29 +15,18 @@ import (
 	"berth/api"
 	"berth/costs"
 	"berth/raftstore/command"
+	"berth/zone/zonetest"
 )
 
-// hearAll spreads the digests of all zones as gossip does: those at the bottom first.
-func (w *world) hearAll() {
-	for _, m := range slices.Backward(w.zones) {
-		w.hear(m, 0)
-	}
-}
-
-// hear spreads the digest of a zone.
-func (w *world) hear(m *member, age time.Duration) {
-	w.tell(m.name, *m.lead().Digest(), age)
-}
-
 // fanOut configures which children a zone asks.
-func (m *member) fanOut(mode api.FanoutMode, slack int) {
-	m.config(func(c *api.ZoneConfig) { c.Fanout = api.FanoutRule{Mode: mode, Slack: slack} })
+func fanOut(m *zonetest.Member, mode api.FanoutMode, slack int) {
+	m.Configure(func(c *api.ZoneConfig) { c.Fanout = api.FanoutRule{Mode: mode, Slack: slack} })
 }
 
-// asked returns how many children a zone has asked for offers.
-func (w *world) asked(from string) (n int) {
-	for c, times := range w.allMade() {
-		if c.op == "select" && c.from == from {
+// countAsked returns how many children a zone has asked for offers.
+func countAsked(w *zonetest.World, from string) (n int) {
+	for c, times := range w.AllMade() {
+		if c.Op == "select" && c.From == from {
 			n += times
 		}
 	}
@@ -56,25 +45,25 @@ const sparedOutcome = "skipped not asked: cheaper zones had enough"
 // what is needed, and not one more.
 func TestLeanFanoutAsksEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
 		for i := range 4 {
-			w.zone(fmt.Sprint("kid", i), root, 8) // room for 8 each, at the same price
+			w.Zone(fmt.Sprint("kid", i), root, 8) // room for 8 each, at the same price
 		}
-		w.hearAll()
+		w.HearAll()
 		for _, c := range []struct{ slack, count, asks int }{
 			{1, 8, 1}, {1, 9, 2}, {2, 4, 1}, {2, 5, 2}, {2, 8, 2}, {2, 9, 3}, {8, 4, 4}, {8, 1, 1},
 		} {
-			root.fanOut(api.FanoutLean, c.slack)
-			before := w.asked("root")
-			_, offered := told(root.pick(c.count, api.SelectTimeout))
+			fanOut(root, api.FanoutLean, c.slack)
+			before := countAsked(w, "root")
+			_, offered := zonetest.OutcomesOf(root.Pick(c.count, api.SelectTimeout))
 			assert.GreaterOrEqual(t, offered, c.count)
-			assert.Equal(t, c.asks, w.asked("root")-before, "slack %d, %d wanted", c.slack, c.count)
+			assert.Equal(t, c.asks, countAsked(w, "root")-before, "slack %d, %d wanted", c.slack, c.count)
 		}
-		root.fanOut(api.FanoutAll, 0)
-		before := w.asked("root")
-		root.pick(1, api.SelectTimeout)
-		assert.Equal(t, 4, w.asked("root")-before)
+		fanOut(root, api.FanoutAll, 0)
+		before := countAsked(w, "root")
+		root.Pick(1, api.SelectTimeout)
+		assert.Equal(t, 4, countAsked(w, "root")-before)
 	})
 }
 
@@ -82,21 +71,21 @@ func TestLeanFanoutAsksEnough(t *testing.T) {
 // hosts come first if they are cheaper. The others are named with the reason.
 func TestLeanFanoutAsksTheCheapest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 20)
-		w.zone("dear", root, 40)
-		w.zone("cheap", root, 30)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 20)
+		w.Zone("dear", root, 40)
+		w.Zone("cheap", root, 30)
 		offset := int64(-100_000)
-		root.do(command.LinkSet{ID: "link-cheap", Offset: &offset})
-		w.hearAll()
-		a := root.pick(2, api.SelectTimeout)
+		root.Do(command.LinkSet{ID: "link-cheap", Offset: &offset})
+		w.HearAll()
+		a := root.Pick(2, api.SelectTimeout)
 		assert.Equal(t, []string{"answered ", sparedOutcome, "answered "}, []string{outcomeIn(a, "root"), outcomeIn(a, "dear"), outcomeIn(a, "cheap")})
 		offset = 0
-		root.do(command.LinkSet{ID: "link-cheap", Offset: &offset})
-		a = root.pick(2, api.SelectTimeout)
+		root.Do(command.LinkSet{ID: "link-cheap", Offset: &offset})
+		a = root.Pick(2, api.SelectTimeout)
 		assert.Equal(t, []string{"answered ", sparedOutcome, sparedOutcome}, []string{outcomeIn(a, "root"), outcomeIn(a, "dear"), outcomeIn(a, "cheap")},
 			"the fullest host is cheapest, and it is here")
-		assert.Equal(t, 1, w.asked("root"))
+		assert.Equal(t, 1, countAsked(w, "root"))
 	})
 }
 
@@ -104,19 +93,19 @@ func TestLeanFanoutAsksTheCheapest(t *testing.T) {
 // and on nothing else.
 func TestLeanFanoutSpreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
 		const kids, boots = 5, 100
 		for i := range kids {
-			w.zone(fmt.Sprint("kid", i), root, 8)
+			w.Zone(fmt.Sprint("kid", i), root, 8)
 		}
-		w.hearAll()
+		w.HearAll()
 		took := map[string]int{}
 		for i := range boots {
 			var first string
 			for range 2 {
-				req := order(fmt.Sprint("b", i), 1, 1).Request
-				a, err := root.lead().Select(t.Context(), "", &req)
+				req := zonetest.Order(fmt.Sprint("b", i), 1, 1).Request
+				a, err := root.Lead().Select(t.Context(), "", &req)
 				require.NoError(t, err)
 				at := slices.IndexFunc(a.Zones, func(z api.ZoneOutcome) bool { return z.Taken == 1 })
 				first = cmp.Or(first, a.Zones[at].Zone)
@@ -135,25 +124,25 @@ func TestLeanFanoutSpreads(t *testing.T) {
 // different children, so that they do not take the same hosts.
 func TestEqualOffersAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
 		const kids, boots = 4, 120
 		for i := range kids {
-			w.zone(fmt.Sprint("kid", i), root, slices.Repeat([]int64{1}, boots/2)...) // hosts that are as good as each other
+			w.Zone(fmt.Sprint("kid", i), root, slices.Repeat([]int64{1}, boots/2)...) // hosts that are as good as each other
 		}
-		root.fanOut(api.FanoutAll, 0)
-		w.delay(func(call) time.Duration { return 20 * time.Millisecond })
+		fanOut(root, api.FanoutAll, 0)
+		w.Delay(func(zonetest.Call) time.Duration { return 20 * time.Millisecond })
 		for i := range boots {
-			root.boot(order(fmt.Sprint("b", i), 1, 1))
+			root.Boot(zonetest.Order(fmt.Sprint("b", i), 1, 1))
 		}
 		attempts := 0
 		for i := range boots {
-			b := root.outcome(fmt.Sprint("b", i))
+			b := root.Outcome(fmt.Sprint("b", i))
 			require.Equal(t, api.BootActive, b.State())
 			attempts += b.Tried()
 		}
-		for _, kid := range w.zones[1:] {
-			assert.InDelta(t, boots/kids, kid.used(), boots/kids/2, kid.name)
+		for _, kid := range w.Zones[1:] {
+			assert.InDelta(t, boots/kids, kid.Used(), boots/kids/2, kid.Name)
 		}
 		assert.Equal(t, boots, attempts, "nothing was refused")
 	})
@@ -190,29 +179,29 @@ func TestLeanFanoutWithASlowChild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil)
-				w.zone("cheap", root, 4)
-				w.zone("next", root, 16)
-				w.zone("last", root, 32)
-				w.hearAll()
-				root.fanOut(api.FanoutLean, 1)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				w.Zone("cheap", root, 4)
+				w.Zone("next", root, 16)
+				w.Zone("last", root, 32)
+				w.HearAll()
+				fanOut(root, api.FanoutLean, 1)
 				takes := func(d time.Duration) {
-					w.delay(func(now call) time.Duration {
-						if now.op == "select" && now.to == "cheap" {
+					w.Delay(func(now zonetest.Call) time.Duration {
+						if now.Op == "select" && now.To == "cheap" {
 							return d / 2
 						}
 						return 0
 					})
 				}
 				takes(c.usual)
-				root.pick(1, api.SelectTimeout)
-				w.hearAll()
+				root.Pick(1, api.SelectTimeout)
+				w.HearAll()
 				takes(c.takes)
-				before, began := w.asked("root"), time.Now()
-				a := root.pick(c.count, api.SelectTimeout)
+				before, began := countAsked(w, "root"), time.Now()
+				a := root.Pick(c.count, api.SelectTimeout)
 				assert.Equal(t, c.after, time.Since(began))
-				assert.Equal(t, c.asks, w.asked("root")-before)
+				assert.Equal(t, c.asks, countAsked(w, "root")-before)
 				for _, z := range a.Zones {
 					if z.Zone == "cheap" {
 						assert.Equal(t, c.used, z.Taken > 0, "%+v", z)
@@ -228,63 +217,63 @@ func TestLeanFanoutWithASlowChild(t *testing.T) {
 func TestLeanFanoutAsksMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		count  int
-		spoil  func(w *world, cheap *member)
+		spoil  func(w *zonetest.World, cheap *zonetest.Member)
 		asks   int
 		within time.Duration
 	}{
-		"nothing is wrong": {1, func(*world, *member) {}, 1, 0},
-		"it is full": {1, func(_ *world, cheap *member) {
-			cheap.run(order("other", 4, 4))
+		"nothing is wrong": {1, func(*zonetest.World, *zonetest.Member) {}, 1, 0},
+		"it is full": {1, func(_ *zonetest.World, cheap *zonetest.Member) {
+			cheap.Run(zonetest.Order("other", 4, 4))
 		}, 2, 0},
-		"it has less": {4, func(_ *world, cheap *member) {
-			cheap.run(order("other", 1, 1))
+		"it has less": {4, func(_ *zonetest.World, cheap *zonetest.Member) {
+			cheap.Run(zonetest.Order("other", 1, 1))
 		}, 2, 0},
-		"it is dearer": {1, func(w *world, _ *member) {
-			w.twist("cheap", func(a *api.SelectAnswer) { a.Weights[0][0] += 50_000 })
+		"it is dearer": {1, func(w *zonetest.World, _ *zonetest.Member) {
+			w.Twist("cheap", func(a *api.SelectAnswer) { a.Weights[0][0] += 50_000 })
 		}, 2, 0},
-		"it is a little dearer": {1, func(w *world, _ *member) {
-			w.twist("cheap", func(a *api.SelectAnswer) { a.Weights[0][0] += 1_000 })
+		"it is a little dearer": {1, func(w *zonetest.World, _ *zonetest.Member) {
+			w.Twist("cheap", func(a *api.SelectAnswer) { a.Weights[0][0] += 1_000 })
 		}, 1, 0},
-		"it does not answer": {1, func(w *world, _ *member) {
-			w.when(func(now call) fault {
-				if now.to == "cheap" {
-					return silenced
+		"it does not answer": {1, func(w *zonetest.World, _ *zonetest.Member) {
+			w.When(func(now zonetest.Call) zonetest.Fault {
+				if now.To == "cheap" {
+					return zonetest.Silenced
 				}
 				return ""
 			})
 		}, 3, fanoutGiveUp * fanoutPatience},
-		"it refuses": {1, func(w *world, _ *member) {
-			w.when(func(now call) fault {
-				if now.to == "cheap" {
-					return refused
+		"it refuses": {1, func(w *zonetest.World, _ *zonetest.Member) {
+			w.When(func(now zonetest.Call) zonetest.Fault {
+				if now.To == "cheap" {
+					return zonetest.Refused
 				}
 				return ""
 			})
 		}, 2, 0},
-		"all are full": {1, func(w *world, cheap *member) {
-			for _, m := range w.zones[2:] {
-				m.run(order("other", 8, 99))
+		"all are full": {1, func(w *zonetest.World, cheap *zonetest.Member) {
+			for _, m := range w.Zones[2:] {
+				m.Run(zonetest.Order("other", 8, 99))
 			}
-			cheap.run(order("other", 3, 3))
-			w.twist("cheap", func(a *api.SelectAnswer) { a.Weights[0][0] += 50_000 })
+			cheap.Run(zonetest.Order("other", 3, 3))
+			w.Twist("cheap", func(a *api.SelectAnswer) { a.Weights[0][0] += 50_000 })
 		}, 3, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil)
-				cheap := w.zone("cheap", root, 4)
-				w.zone("next", root, 16)
-				w.zone("last", root, 32)
-				w.hearAll()
-				root.fanOut(api.FanoutLean, 1)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				cheap := w.Zone("cheap", root, 4)
+				w.Zone("next", root, 16)
+				w.Zone("last", root, 32)
+				w.HearAll()
+				fanOut(root, api.FanoutLean, 1)
 				c.spoil(w, cheap)
-				before, began := w.asked("root"), time.Now()
-				_, offered := told(root.pick(c.count, api.SelectTimeout))
+				before, began := countAsked(w, "root"), time.Now()
+				_, offered := zonetest.OutcomesOf(root.Pick(c.count, api.SelectTimeout))
 				assert.GreaterOrEqual(t, offered, c.count)
-				assert.Equal(t, c.asks, w.asked("root")-before)
+				assert.Equal(t, c.asks, countAsked(w, "root")-before)
 				assert.LessOrEqual(t, time.Since(began), c.within)
-				w.when(nil)
+				w.When(nil)
 			})
 		})
 	}
@@ -295,12 +284,12 @@ func TestLeanFanoutAsksMore(t *testing.T) {
 func TestLeanFanoutNeedsToKnow(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*api.Request)
-		hear func(w *world, kids []*member)
+		hear func(w *zonetest.World, kids []*zonetest.Member)
 		asks int
 	}{
 		"plain":            {nil, nil, 1},
 		"a shape without":  {func(r *api.Request) { r.Groups[0].Resources = api.Resources{api.VCPU: 2} }, nil, 4},
-		"two shapes":       {func(r *api.Request) { r.Groups = append(r.Groups, group("b", 1, 1)) }, nil, 1},
+		"two shapes":       {func(r *api.Request) { r.Groups = append(r.Groups, zonetest.Group("b", 1, 1)) }, nil, 1},
 		"preemptible":      {func(r *api.Request) { r.Class = api.Preemptible }, nil, 4},
 		"preempting":       {func(r *api.Request) { r.Preempt = true }, nil, 4},
 		"a lifetime":       {func(r *api.Request) { r.Lifetime = time.Hour }, nil, 4},
@@ -310,51 +299,51 @@ func TestLeanFanoutNeedsToKnow(t *testing.T) {
 		"pack":             {func(r *api.Request) { r.Zones.Pack = true }, nil, 4},
 		"two zones":        {func(r *api.Request) { r.Groups[0].Count, r.Groups[0].Min, r.Zones.MinZones = 2, 2, 2 }, nil, 3},
 		"an excluded zone": {func(r *api.Request) { r.Zones.Excluded = []string{"kid0"} }, nil, 1},
-		"old": {nil, func(w *world, kids []*member) {
+		"old": {nil, func(w *zonetest.World, kids []*zonetest.Member) {
 			for _, k := range kids {
-				w.hear(k, digestAgeMax+1)
+				w.Hear(k, digestAgeMax+1)
 			}
 		}, 4},
-		"as old as may be": {nil, func(w *world, kids []*member) {
+		"as old as may be": {nil, func(w *zonetest.World, kids []*zonetest.Member) {
 			for _, k := range kids {
-				w.hear(k, digestAgeMax)
+				w.Hear(k, digestAgeMax)
 			}
 		}, 1},
-		"not heard": {nil, func(w *world, kids []*member) {
+		"not heard": {nil, func(w *zonetest.World, kids []*zonetest.Member) {
 			for _, k := range kids {
-				w.untell(k.name)
+				w.Untell(k.Name)
 			}
 		}, 4},
-		"no prices": {nil, func(w *world, kids []*member) {
+		"no prices": {nil, func(w *zonetest.World, kids []*zonetest.Member) {
 			for _, k := range kids {
-				w.tell(k.name, k.lead().Digest().WithoutPrices(), 0)
+				w.Tell(k.Name, k.Lead().Digest().WithoutPrices(), 0)
 			}
 		}, 4},
-		"one is partial": {nil, func(w *world, kids []*member) {
-			d := *kids[3].lead().Digest()
+		"one is partial": {nil, func(w *zonetest.World, kids []*zonetest.Member) {
+			d := *kids[3].Lead().Digest()
 			d.Partial = true
-			w.tell(kids[3].name, d, 0)
+			w.Tell(kids[3].Name, d, 0)
 		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil)
-				var kids []*member
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				var kids []*zonetest.Member
 				for i := range 4 {
-					kids = append(kids, w.zone(fmt.Sprint("kid", i), root, 64))
+					kids = append(kids, w.Zone(fmt.Sprint("kid", i), root, 64))
 				}
-				w.hearAll()
+				w.HearAll()
 				if c.hear != nil {
 					c.hear(w, kids)
 				}
-				req := order("b", 1, 1).Request
+				req := zonetest.Order("b", 1, 1).Request
 				if c.edit != nil {
 					c.edit(&req)
 				}
-				a, err := root.lead().Select(t.Context(), "", &req)
+				a, err := root.Lead().Select(t.Context(), "", &req)
 				require.NoError(t, err)
-				assert.Equal(t, c.asks, w.asked("root"), "%v", a.Zones)
+				assert.Equal(t, c.asks, countAsked(w, "root"), "%v", a.Zones)
 			})
 		})
 	}
@@ -364,35 +353,35 @@ func TestLeanFanoutNeedsToKnow(t *testing.T) {
 // it, and multiples of what weights are rounded to.
 func TestPricesOfDigests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root, mid, leaf := three(w)
-		priceOf := func(m *member) *int64 {
-			w.hearAll()
-			return m.lead().Digest().Sketches[0].Price
+		w := zonetest.NewWorld(t)
+		root, mid, leaf := zonetest.Three(w)
+		priceOf := func(m *zonetest.Member) *int64 {
+			w.HearAll()
+			return m.Lead().Digest().Sketches[0].Price
 		}
 		for _, offset := range []int64{0, -3000, 3000, -3001} {
-			mid.do(command.LinkSet{ID: "link-leaf", Offset: &offset})
-			for _, m := range []*member{mid, leaf} {
-				l, _ := m.view().Parent()
-				req := order("b", 1, 1).Request
-				a, err := m.lead().Select(t.Context(), l.Zone, &req)
+			mid.Do(command.LinkSet{ID: "link-leaf", Offset: &offset})
+			for _, m := range []*zonetest.Member{mid, leaf} {
+				l, _ := m.View().Parent()
+				req := zonetest.Order("b", 1, 1).Request
+				a, err := m.Lead().Select(t.Context(), l.Zone, &req)
 				require.NoError(t, err)
 				price := priceOf(m)
-				assert.Equal(t, a.Weights[0][0], *price, "%s with %d", m.name, offset)
+				assert.Equal(t, a.Weights[0][0], *price, "%s with %d", m.Name, offset)
 				assert.Zero(t, *price%64)
 			}
 		}
-		req := order("all", 1, 99).Request
-		a, err := root.lead().Select(t.Context(), "", &req)
+		req := zonetest.Order("all", 1, 99).Request
+		a, err := root.Lead().Select(t.Context(), "", &req)
 		require.NoError(t, err)
-		_, room := told(a)
-		require.Equal(t, api.BootActive, root.run(order("b", room, room)).State())
+		_, room := zonetest.OutcomesOf(a)
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("b", room, room)).State())
 		assert.Nil(t, priceOf(root), "there is no slot to have a price")
-		root.release("b")
-		w.settle()
+		root.Release("b")
+		w.Settle()
 		assert.NotNil(t, priceOf(root))
-		w.tell(leaf.name, leaf.lead().Digest().WithoutPrices(), 0)
-		assert.Nil(t, mid.lead().Digest().Sketches[0].Price, "a part of the zone has none")
+		w.Tell(leaf.Name, leaf.Lead().Digest().WithoutPrices(), 0)
+		assert.Nil(t, mid.Lead().Digest().Sketches[0].Price, "a part of the zone has none")
 	})
 }
 
@@ -419,44 +408,44 @@ type fanoutSum struct{ requests, all, lean, fewer, short, dearer int }
 func compareFanouts(t *testing.T, seed uint64, sum *fanoutSum) {
 	t.Helper()
 	dice := rand.New(rand.NewPCG(seed, 11))
-	w := newWorld(t)
+	w := zonetest.NewWorld(t)
 	var own []int64
 	if dice.IntN(3) == 0 {
 		own = []int64{1 + dice.Int64N(16), 1 + dice.Int64N(16)}
 	}
-	root := w.zone("root", nil, own...)
-	parents := []*member{root}
+	root := w.Zone("root", nil, own...)
+	parents := []*zonetest.Member{root}
 	for i := range 3 + dice.IntN(6) {
-		m := w.zone(fmt.Sprint("zone", i), parents[dice.IntN(min(len(parents), 2))], hostsDrawn(dice)...)
+		m := w.Zone(fmt.Sprint("zone", i), parents[dice.IntN(min(len(parents), 2))], hostsDrawn(dice)...)
 		parents = append(parents, m)
 	}
-	for _, m := range w.zones {
-		m.config(func(c *api.ZoneConfig) {
+	for _, m := range w.Zones {
+		m.Configure(func(c *api.ZoneConfig) {
 			c.Costs = []api.CostWeight{{Name: []string{costs.FillFirst, costs.Spread}[dice.IntN(2)], Weight: 1}}
 		})
-		for _, l := range m.view().Children() {
+		for _, l := range m.View().Children() {
 			if dice.IntN(3) == 0 {
 				offset, scale := dice.Int64N(20_000)-10_000, 1+dice.Int64N(2)
-				m.do(command.LinkSet{ID: l.ID, Offset: &offset, Scale: &scale})
+				m.Do(command.LinkSet{ID: l.ID, Offset: &offset, Scale: &scale})
 			}
 		}
 	}
-	w.hearAll()
+	w.HearAll()
 	if dice.IntN(3) > 0 {
-		w.spoilDigests(dice)
+		spoilDigests(w, dice)
 	}
 	slack := 1 + dice.IntN(4)
 	for n := range 8 {
 		req := drawFanoutRequest(dice, fmt.Sprint("b", n))
 		answers, asks := map[api.FanoutMode]*api.SelectAnswer{}, map[api.FanoutMode]int{}
 		for _, mode := range []api.FanoutMode{api.FanoutAll, api.FanoutLean} {
-			for _, m := range w.zones {
-				m.fanOut(mode, slack)
+			for _, m := range w.Zones {
+				fanOut(m, mode, slack)
 			}
-			its, before := *req, w.totalCalls("select")
-			a, err := root.lead().Select(t.Context(), "", &its)
+			its, before := *req, totalCalls(w, "select")
+			a, err := root.Lead().Select(t.Context(), "", &its)
 			require.NoError(t, err)
-			answers[mode], asks[mode] = a, w.totalCalls("select")-before
+			answers[mode], asks[mode] = a, totalCalls(w, "select")-before
 		}
 		all, lean := answers[api.FanoutAll], answers[api.FanoutLean]
 		sum.requests++
@@ -475,10 +464,10 @@ func compareFanouts(t *testing.T, seed uint64, sum *fanoutSum) {
 			}
 		}
 		if n%3 == 2 { // the digests that are known get older
-			root.run(order(fmt.Sprint("real", n), 1, 1+dice.IntN(4)))
+			root.Run(zonetest.Order(fmt.Sprint("real", n), 1, 1+dice.IntN(4)))
 		}
 	}
-	w.settle()
+	w.Settle()
 }
 
 // costOf adds up weights.
@@ -490,9 +479,9 @@ func costOf(weights []int64) (sum int64) {
 }
 
 // totalCalls returns how many calls of a kind were made between any two zones.
-func (w *world) totalCalls(op string) (n int) {
-	for c, times := range w.allMade() {
-		if c.op == op {
+func totalCalls(w *zonetest.World, op string) (n int) {
+	for c, times := range w.AllMade() {
+		if c.Op == op {
 			n += times
 		}
 	}
@@ -513,11 +502,11 @@ func drawFanoutRequest(dice *rand.Rand, name string) *api.Request {
 	if dice.IntN(4) == 0 {
 		n = 1 + dice.IntN(120)
 	}
-	req := order(name, dice.IntN(n+1), n).Request
+	req := zonetest.Order(name, dice.IntN(n+1), n).Request
 	if dice.IntN(4) == 0 {
 		m := 1 + dice.IntN(8)
 		req.Groups[0].Name = "a"
-		req.Groups = append(req.Groups, group("b", dice.IntN(m+1), m))
+		req.Groups = append(req.Groups, zonetest.Group("b", dice.IntN(m+1), m))
 	}
 	switch dice.IntN(5) {
 	case 0:
@@ -531,9 +520,9 @@ func drawFanoutRequest(dice *rand.Rand, name string) *api.Request {
 }
 
 // spoilDigests makes the digests that are known say something else, or nothing.
-func (w *world) spoilDigests(dice *rand.Rand) {
-	for _, m := range w.zones {
-		d, age, ok := w.heard(m.name)
+func spoilDigests(w *zonetest.World, dice *rand.Rand) {
+	for _, m := range w.Zones {
+		d, age, ok := w.Heard(m.Name)
 		if !ok {
 			continue
 		}
@@ -553,9 +542,9 @@ func (w *world) spoilDigests(dice *rand.Rand) {
 		case 5:
 			s.Price = nil
 		case 6:
-			w.untell(m.name)
+			w.Untell(m.Name)
 			continue
 		}
-		w.tell(m.name, d, age)
+		w.Tell(m.Name, d, age)
 	}
 }

@@ -15,18 +15,19 @@ import (
 	"berth/quota"
 	"berth/raftstore/command"
 	"berth/zone/leases"
+	"berth/zone/zonetest"
 )
 
-// find looks for the starts of a lease, from its own start and for some time.
-func (m *member) find(t api.LeaseTerms, over time.Duration) *leases.Found {
-	m.w.t.Helper()
-	ctx, cancel := m.within(2 * time.Minute)
+// findStarts looks for the starts of a lease, from its own start and for some time.
+func findStarts(m *zonetest.Member, t api.LeaseTerms, over time.Duration) *leases.Found {
+	m.World.T.Helper()
+	ctx, cancel := m.Within(2 * time.Minute)
 	defer cancel()
 	var f *leases.Found
-	m.w.unchanged(func() {
+	m.World.Unchanged(func() {
 		var err error
-		f, err = m.lead().Find(ctx, who, leases.Search{Terms: t, Until: t.Window.Start.Add(over)})
-		require.NoError(m.w.t, err)
+		f, err = m.Lead().Find(ctx, zonetest.Caller, leases.Search{Terms: t, Until: t.Window.Start.Add(over)})
+		require.NoError(m.World.T, err)
 	})
 	return f
 }
@@ -56,28 +57,28 @@ func TestFoundStartsAreThoseThatFit(t *testing.T) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(seed, 2))
-				w := newWorld(t)
-				root := w.zone("root", nil, 2, 4)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, 2, 4)
 				if seed%3 > 0 {
-					child := w.zone("child", root, 3, 2)
+					child := w.Zone("child", root, 3, 2)
 					if seed%3 > 1 {
-						w.zone("leaf", child, 4)
+						w.Zone("leaf", child, 4)
 					}
 				}
-				w.settle()
+				w.Settle()
 				for range 12 {
-					_, _ = root.lease(drawLease(rnd)) // some find no room
+					_, _ = root.Lease(zonetest.DrawLease(rnd)) // some find no room
 				}
 				for range 5 {
 					time.Sleep(5007 * time.Millisecond)
 					synctest.Wait()
-					terms := drawLease(rnd)
-					f := root.find(terms, over)
+					terms := zonetest.DrawLease(rnd)
+					f := findStarts(root, terms, over)
 					require.True(t, f.Complete)
 					require.Equal(t, seed%3 > 0, f.Estimate)
 					for by := range minutesToTry(terms.Window.Start, over, f.Windows) {
 						at := moved(terms, by)
-						fits := root.planLease(at).Fits
+						fits := planLease(root, at).Fits
 						require.Equal(t, fits, inOne(f.Windows, at.Window.Start), "%+v after %s, found %+v", terms, by, f.Windows)
 						if fits && f.Earliest > 0 {
 							require.LessOrEqual(t, f.Earliest, at.Window.Start)
@@ -85,17 +86,17 @@ func TestFoundStartsAreThoseThatFit(t *testing.T) {
 					}
 					if gaps += max(len(f.Windows)-1, 0); f.Earliest == 0 {
 						none++
-						root.checkInstead(terms, f)
+						checkInstead(root, terms, f)
 						continue
 					}
 					found++
 					at := moved(terms, f.Earliest.Time().Sub(terms.Window.Start.Time()))
 					if at.Window.Start > terms.Window.Start {
 						earlier++
-						_, err := root.lease(moved(at, -time.Minute))
+						_, err := root.Lease(moved(at, -time.Minute))
 						require.Equal(t, api.CodeNoCapacity, api.CodeOf(err))
 					}
-					_, err := root.lease(at)
+					_, err := root.Lease(at)
 					require.NoError(t, err)
 				}
 			})
@@ -125,8 +126,8 @@ func minutesToTry(start api.Instant, over time.Duration, windows []api.Window) m
 }
 
 // checkInstead checks that what would fit instead of a lease really would.
-func (m *member) checkInstead(t api.LeaseTerms, f *leases.Found) {
-	m.w.t.Helper()
+func checkInstead(m *zonetest.Member, t api.LeaseTerms, f *leases.Found) {
+	m.World.T.Helper()
 	for _, i := range f.Instead {
 		its := t
 		its.Window = i.Window
@@ -138,7 +139,7 @@ func (m *member) checkInstead(t api.LeaseTerms, f *leases.Found) {
 				}
 			}
 		}
-		assert.True(m.w.t, m.planLease(its).Fits, "%s: %+v", i.Change, i)
+		assert.True(m.World.T, planLease(m, its).Fits, "%s: %+v", i.Change, i)
 	}
 }
 
@@ -146,38 +147,38 @@ func (m *member) checkInstead(t api.LeaseTerms, f *leases.Found) {
 // too late.
 func TestFindInstead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		w.zone("child", root, 2)
-		_, err := root.lease(leaseOf("all", 2*time.Hour, 4*time.Hour, 4))
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 2)
+		w.Zone("child", root, 2)
+		_, err := root.Lease(zonetest.LeaseOf("all", 2*time.Hour, 4*time.Hour, 4))
 		require.NoError(t, err)
-		w.wait()
+		waitForRest(w)
 		at := func(d time.Duration) api.Instant { return api.InstantOf(time.Now().Truncate(time.Minute).Add(d)) }
 
-		f := root.find(leaseOf("fits", time.Hour, time.Hour, 4), 3*time.Hour)
+		f := findStarts(root, zonetest.LeaseOf("fits", time.Hour, time.Hour, 4), 3*time.Hour)
 		assert.Equal(t, []api.Window{{Start: at(time.Hour), End: at(time.Hour + time.Minute)}}, f.Windows[:1])
-		f = root.find(leaseOf("too many", time.Hour, time.Hour, 5), 10*time.Hour)
+		f = findStarts(root, zonetest.LeaseOf("too many", time.Hour, time.Hour, 5), 10*time.Hour)
 		assert.Empty(t, f.Windows)
 		assert.Equal(t, []leases.Instead{{Change: leases.InsteadFewer, Window: api.Window{Start: at(time.Hour), End: at(2 * time.Hour)}, Amounts: []int{4}}}, f.Instead)
-		f = root.find(leaseOf("too long", time.Hour, 2*time.Hour, 3), time.Hour)
+		f = findStarts(root, zonetest.LeaseOf("too long", time.Hour, 2*time.Hour, 3), time.Hour)
 		require.Len(t, f.Instead, 2)
 		assert.Equal(t, leases.InsteadShorter, f.Instead[0].Change)
 		assert.InDelta(t, int64(time.Hour/time.Millisecond), int64(f.Instead[0].Window.End-f.Instead[0].Window.Start), float64(3*time.Minute/time.Millisecond))
 		assert.Equal(t, leases.Instead{Change: leases.InsteadLater, Window: api.Window{Start: at(6 * time.Hour), End: at(8 * time.Hour)}}, f.Instead[1])
 
-		_, err = root.lead().Find(w.ctx, who, leases.Search{Terms: leaseOf("no time", time.Hour, time.Hour, 1), Until: at(time.Hour)})
+		_, err = root.Lead().Find(w.Ctx, zonetest.Caller, leases.Search{Terms: zonetest.LeaseOf("no time", time.Hour, time.Hour, 1), Until: at(time.Hour)})
 		assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
-		_, err = root.lead().Find(w.ctx, who, leases.Search{Terms: leaseOf("far", time.Hour, time.Hour, 1), Until: at(api.LeaseLeadMax + time.Minute)})
+		_, err = root.Lead().Find(w.Ctx, zonetest.Caller, leases.Search{Terms: zonetest.LeaseOf("far", time.Hour, time.Hour, 1), Until: at(api.LeaseLeadMax + time.Minute)})
 		assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
-		none := leaseOf("nothing", time.Hour, time.Hour, 1)
+		none := zonetest.LeaseOf("nothing", time.Hour, time.Hour, 1)
 		none.Reservations = nil
-		_, err = root.lead().Find(w.ctx, who, leases.Search{Terms: none, Until: at(2 * time.Hour)})
+		_, err = root.Lead().Find(w.Ctx, zonetest.Caller, leases.Search{Terms: none, Until: at(2 * time.Hour)})
 		assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
 	})
 }
 
-// wait lets the children hear of decisions.
-func (w *world) wait() {
+// waitForRest lets the children hear of decisions.
+func waitForRest(w *zonetest.World) {
 	time.Sleep(7 * time.Second)
 	synctest.Wait()
 }
@@ -186,12 +187,12 @@ func (w *world) wait() {
 // whose answer is unusable or late costs its own slots, and no answer hides that.
 func TestChildrenThatLieAboutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		w.zone("child", root, 2)
-		w.wait()
-		four, two := leaseOf("four", time.Hour, time.Hour, 4), leaseOf("two", time.Hour, time.Hour, 2)
-		assert.Equal(t, four.Window.Start, root.find(four, time.Hour).Earliest)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 2)
+		w.Zone("child", root, 2)
+		waitForRest(w)
+		four, two := zonetest.LeaseOf("four", time.Hour, time.Hour, 4), zonetest.LeaseOf("two", time.Hour, time.Hour, 2)
+		assert.Equal(t, four.Window.Start, findStarts(root, four, time.Hour).Earliest)
 		for name, lie := range map[string]func(*api.RoomAnswer){
 			"too many":   func(a *api.RoomAnswer) { a.Steps[0].Together = []int{1 << 40} },
 			"negative":   func(a *api.RoomAnswer) { a.Steps[0].Together = []int{-1} },
@@ -203,31 +204,31 @@ func TestChildrenThatLieAboutRoom(t *testing.T) {
 			"until past": func(a *api.RoomAnswer) { a.Until = 1 },
 			"until":      func(a *api.RoomAnswer) { a.Until = api.Forever },
 		} {
-			w.tellOfRoom("link-child", lie)
-			f := root.find(four, time.Hour)
+			w.TellOfRoom("link-child", lie)
+			f := findStarts(root, four, time.Hour)
 			assert.Empty(t, f.Windows, name)
 			assert.False(t, f.Complete, name)
 			assert.Equal(t, api.OutcomeFailed, f.Zones[1].Outcome, name)
-			f = root.find(two, time.Hour)
+			f = findStarts(root, two, time.Hour)
 			assert.Equal(t, two.Window.Start, f.Earliest, name)
 		}
-		six := leaseOf("six", time.Hour, time.Hour, 6)
-		w.tellOfRoom("link-child", func(a *api.RoomAnswer) { a.Steps[0].Together = []int{6} })
-		f := root.find(six, time.Hour)
+		six := zonetest.LeaseOf("six", time.Hour, time.Hour, 6)
+		w.TellOfRoom("link-child", func(a *api.RoomAnswer) { a.Steps[0].Together = []int{6} })
+		f := findStarts(root, six, time.Hour)
 		assert.Zero(t, f.Earliest)
 		assert.Empty(t, f.Windows)
-		w.tellOfRoom("link-child", func(a *api.RoomAnswer) { a.Silent = true })
-		assert.False(t, root.find(four, time.Hour).Complete)
-		w.tellOfRoom("link-none", nil)
+		w.TellOfRoom("link-child", func(a *api.RoomAnswer) { a.Silent = true })
+		assert.False(t, findStarts(root, four, time.Hour).Complete)
+		w.TellOfRoom("link-none", nil)
 
-		w.when(func(c call) fault {
-			if c.op == "room" {
-				return vanished
+		w.When(func(c zonetest.Call) zonetest.Fault {
+			if c.Op == "room" {
+				return zonetest.Vanished
 			}
 			return ""
 		})
 		began := time.Now()
-		f = root.find(two, time.Hour)
+		f = findStarts(root, two, time.Hour)
 		assert.Equal(t, two.Window.Start, f.Earliest)
 		assert.Equal(t, api.OutcomeLate, f.Zones[1].Outcome)
 		assert.False(t, f.Complete)
@@ -235,10 +236,10 @@ func TestChildrenThatLieAboutRoom(t *testing.T) {
 
 		var wg sync.WaitGroup
 		for range 8 {
-			wg.Go(func() { root.find(two, time.Hour) })
+			wg.Go(func() { findStarts(root, two, time.Hour) })
 		}
 		synctest.Wait()
-		_, err := root.lead().Find(w.ctx, who, leases.Search{Terms: two, Until: two.Window.End})
+		_, err := root.Lead().Find(w.Ctx, zonetest.Caller, leases.Search{Terms: two, Until: two.Window.End})
 		assert.Equal(t, api.CodeOverloaded, api.CodeOf(err))
 		wg.Wait()
 	})
@@ -248,25 +249,25 @@ func TestChildrenThatLieAboutRoom(t *testing.T) {
 // that the lease may not lie in.
 func TestFindAsksOnlyAllowedZones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		w.zone("west", root, 2)
-		w.zone("east", root, 2)
-		w.wait()
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 2)
+		w.Zone("west", root, 2)
+		w.Zone("east", root, 2)
+		waitForRest(w)
 		in := func(hosts int, zones ...string) *leases.Found {
 			t.Helper()
-			terms := leaseOf("some", time.Hour, time.Hour, hosts)
+			terms := zonetest.LeaseOf("some", time.Hour, time.Hour, hosts)
 			terms.Zones.Allowed = zones
-			return root.find(terms, time.Hour)
+			return findStarts(root, terms, time.Hour)
 		}
 		f := in(2, "root", "west")
 		assert.True(t, f.Estimate)
 		assert.Equal(t, []string{api.OutcomeAnswered, api.OutcomeSkipped, api.OutcomeAnswered}, []string{f.Zones[0].Outcome, f.Zones[1].Outcome, f.Zones[2].Outcome})
 		assert.Equal(t, "the request excludes it", f.Zones[1].Reason)
 
-		w.when(func(c call) fault {
-			if c.op == "room" {
-				return vanished
+		w.When(func(c zonetest.Call) zonetest.Fault {
+			if c.Op == "room" {
+				return zonetest.Vanished
 			}
 			return ""
 		})
@@ -285,28 +286,28 @@ func TestFindAsksOnlyAllowedZones(t *testing.T) {
 // TestSearchIsBounded looks at as many starts as one question may have, and at one more.
 func TestSearchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 1)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 1)
 		for i := range 202 { // every other minute is free
-			_, err := root.lease(leaseOf("busy", time.Hour+time.Duration(2*i)*time.Minute, time.Minute, 1))
+			_, err := root.Lease(zonetest.LeaseOf("busy", time.Hour+time.Duration(2*i)*time.Minute, time.Minute, 1))
 			require.NoError(t, err)
 		}
-		w.wait()
-		three := leaseOf("three", time.Hour, 3*time.Minute, 1)
-		f := root.find(three, 400*time.Minute)
+		waitForRest(w)
+		three := zonetest.LeaseOf("three", time.Hour, 3*time.Minute, 1)
+		f := findStarts(root, three, 400*time.Minute)
 		assert.True(t, f.Complete)
 		assert.Empty(t, f.Windows)
-		f = root.find(three, 401*time.Minute)
+		f = findStarts(root, three, 401*time.Minute)
 		assert.False(t, f.Complete)
 		assert.Equal(t, three.Window.Start.Add(400*time.Minute), f.Until)
 		assert.Equal(t, f.Until, f.Zones[0].Until)
 
-		one := leaseOf("one", time.Hour, time.Minute, 1)
-		f = root.find(one, 100*time.Minute)
+		one := zonetest.LeaseOf("one", time.Hour, time.Minute, 1)
+		f = findStarts(root, one, 100*time.Minute)
 		assert.True(t, f.Complete)
 		assert.Len(t, f.Windows, 50)
 		assert.Equal(t, one.Window.Start.Add(100*time.Minute), f.Until)
-		f = root.find(one, 103*time.Minute)
+		f = findStarts(root, one, 103*time.Minute)
 		assert.Len(t, f.Windows, 50)
 		assert.True(t, f.Complete)
 		assert.Less(t, f.Until, one.Window.Start.Add(103*time.Minute))
@@ -317,32 +318,32 @@ func TestSearchIsBounded(t *testing.T) {
 // quotas allow.
 func TestFindMindsQuotas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 4)
-		id, err := root.lease(leaseOf("two", time.Hour, time.Hour, 2))
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 4)
+		id, err := root.Lease(zonetest.LeaseOf("two", time.Hour, time.Hour, 2))
 		require.NoError(t, err)
-		w.wait()
-		root.propose(func(at command.Stamp) command.Command {
+		waitForRest(w)
+		root.Propose(func(at command.Stamp) command.Command {
 			return command.QuotaSet{Stamp: at, Project: "p", Set: quota.Limits{quota.Reserved: 3}}
 		})
-		two := leaseOf("two more", time.Hour, 30*time.Minute, 2)
-		_, err = root.lead().Plan(w.ctx, who, two)
+		two := zonetest.LeaseOf("two more", time.Hour, 30*time.Minute, 2)
+		_, err = root.Lead().Plan(w.Ctx, zonetest.Caller, two)
 		assert.Equal(t, api.CodeOverQuota, api.CodeOf(err))
-		f := root.find(two, 2*time.Hour)
+		f := findStarts(root, two, 2*time.Hour)
 		assert.Equal(t, two.Window.Start.Add(time.Hour), f.Earliest)
 		require.NoError(t, f.Refusal)
-		f = root.find(two, time.Hour)
+		f = findStarts(root, two, time.Hour)
 		assert.Zero(t, f.Earliest)
 		assert.Equal(t, api.CodeOverQuota, api.CodeOf(f.Refusal))
 		assert.NotEmpty(t, f.Windows)
-		f = root.find(leaseOf("never", time.Hour, time.Hour, 4), 9*time.Hour)
+		f = findStarts(root, zonetest.LeaseOf("never", time.Hour, time.Hour, 4), 9*time.Hour)
 		assert.Zero(t, f.Earliest)
 		assert.Equal(t, api.CodeOverQuota, api.CodeOf(f.Refusal))
 
-		l, _ := root.view().Lease(id)
+		l, _ := root.View().Lease(id)
 		four := 4
-		w.unchanged(func() {
-			_, err = root.lead().PlanUpdate(w.ctx, who, id, api.LeaseChange{Reservations: []api.ReservationChange{{ID: l.Terms.Reservations[0].ID, Min: &four, Max: &four}}})
+		w.Unchanged(func() {
+			_, err = root.Lead().PlanUpdate(w.Ctx, zonetest.Caller, id, api.LeaseChange{Reservations: []api.ReservationChange{{ID: l.Terms.Reservations[0].ID, Min: &four, Max: &four}}})
 			assert.Equal(t, api.CodeOverQuota, api.CodeOf(err))
 		})
 	})
@@ -353,22 +354,22 @@ func TestFindMindsQuotas(t *testing.T) {
 func TestPlannedStartsAreBounded(t *testing.T) {
 	const most = 64
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 1)
-		w.zone("child", root, 2)
-		w.wait()
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 1)
+		w.Zone("child", root, 2)
+		waitForRest(w)
 		// Two groups of two, each of which fits alone; at every other minute there is one slot less.
 		for i := range most/2 + 2 {
-			_, err := root.lease(leaseOf("busy", time.Hour+time.Duration(2*i)*time.Minute, time.Minute, 1))
+			_, err := root.Lease(zonetest.LeaseOf("busy", time.Hour+time.Duration(2*i)*time.Minute, time.Minute, 1))
 			require.NoError(t, err)
 		}
-		w.wait()
-		both := leaseOf("both", time.Hour, time.Minute, 2)
+		waitForRest(w)
+		both := zonetest.LeaseOf("both", time.Hour, time.Minute, 2)
 		both.Reservations = append(both.Reservations, both.Reservations[0])
-		f := root.find(both, most*time.Minute)
+		f := findStarts(root, both, most*time.Minute)
 		assert.Empty(t, f.Windows)
 		assert.True(t, f.Complete)
-		f = root.find(both, (most+1)*time.Minute)
+		f = findStarts(root, both, (most+1)*time.Minute)
 		assert.Empty(t, f.Windows)
 		assert.False(t, f.Complete)
 		assert.Equal(t, both.Window.Start.Add(most*time.Minute), f.Until)
@@ -381,16 +382,16 @@ func TestEarliestStartsThatAreTried(t *testing.T) {
 	const most = 4
 	for _, wrong := range []int{most - 1, most} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			root := w.zone("root", nil, 2)
-			w.zone("child", root, 2)
-			w.wait()
-			_, err := root.lease(leaseOf("all", time.Hour, 2*time.Hour, 4))
+			w := zonetest.NewWorld(t)
+			root := w.Zone("root", nil, 2)
+			w.Zone("child", root, 2)
+			waitForRest(w)
+			_, err := root.Lease(zonetest.LeaseOf("all", time.Hour, 2*time.Hour, 4))
 			require.NoError(t, err)
-			w.wait()
-			terms := leaseOf("two", time.Hour, 10*time.Minute, 2)
+			waitForRest(w)
+			terms := zonetest.LeaseOf("two", time.Hour, 10*time.Minute, 2)
 			free := terms.Window.Start.Add(2 * time.Hour)
-			w.tellOfRoom("link-child", func(a *api.RoomAnswer) {
+			w.TellOfRoom("link-child", func(a *api.RoomAnswer) {
 				a.Steps = nil
 				for i := range wrong { // there is none
 					at := terms.Window.Start.Add(time.Duration(20*i) * time.Minute)
@@ -398,7 +399,7 @@ func TestEarliestStartsThatAreTried(t *testing.T) {
 				}
 				a.Steps = append(a.Steps, api.RoomStep{At: free, Together: []int{2}})
 			})
-			f := root.find(terms, 3*time.Hour)
+			f := findStarts(root, terms, 3*time.Hour)
 			if wrong < most {
 				assert.Equal(t, free, f.Earliest)
 				assert.True(t, f.Complete)
@@ -417,13 +418,13 @@ func TestEarliestStartsThatAreTried(t *testing.T) {
 func TestShorterLengthsThatAreTried(t *testing.T) {
 	for asked, best := range map[time.Duration]time.Duration{64 * time.Minute: 37 * time.Minute, 128 * time.Minute: 36 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			root := w.zone("root", nil, 2)
-			_, err := root.lease(leaseOf("all", time.Hour+37*time.Minute, 20*time.Hour, 2))
+			w := zonetest.NewWorld(t)
+			root := w.Zone("root", nil, 2)
+			_, err := root.Lease(zonetest.LeaseOf("all", time.Hour+37*time.Minute, 20*time.Hour, 2))
 			require.NoError(t, err)
-			w.wait()
-			terms := leaseOf("long", time.Hour, asked, 2)
-			f := root.find(terms, time.Minute)
+			waitForRest(w)
+			terms := zonetest.LeaseOf("long", time.Hour, asked, 2)
+			f := findStarts(root, terms, time.Minute)
 			require.NotEmpty(t, f.Instead)
 			want := api.Window{Start: terms.Window.Start, End: terms.Window.Start.Add(best)}
 			assert.Equal(t, leases.Instead{Change: leases.InsteadShorter, Window: want}, f.Instead[0], asked)
@@ -435,32 +436,32 @@ func TestShorterLengthsThatAreTried(t *testing.T) {
 // as the lease itself, and says what to do.
 func TestDryRunsNeedTheFormOfLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		terms := leaseOf("a", time.Hour, time.Hour, 1)
-		id, err := root.lease(terms)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 2)
+		terms := zonetest.LeaseOf("a", time.Hour, time.Hour, 1)
+		id, err := root.Lease(terms)
 		require.NoError(t, err)
-		root.log.setForm(api.FormFourth - 1)
+		root.Log.SetForm(api.FormFourth - 1)
 		later := terms.Window.End.Add(time.Hour)
 		change, rule := api.LeaseChange{End: &later}, api.Repeat{Rule: "FREQ=DAILY;COUNT=2", TimeZone: "UTC"}
 		for name, try := range map[string]func() error{
-			"create": func() error { _, err := root.lead().Create(w.ctx, who, terms, ""); return err },
-			"plan":   func() error { _, err := root.lead().Plan(w.ctx, who, terms); return err },
+			"create": func() error { _, err := root.Lead().Create(w.Ctx, zonetest.Caller, terms, ""); return err },
+			"plan":   func() error { _, err := root.Lead().Plan(w.Ctx, zonetest.Caller, terms); return err },
 			"find": func() error {
-				_, err := root.lead().Find(w.ctx, who, leases.Search{Terms: terms, Until: later})
+				_, err := root.Lead().Find(w.Ctx, zonetest.Caller, leases.Search{Terms: terms, Until: later})
 				return err
 			},
-			"series":      func() error { _, err := root.lead().CreateSeries(w.ctx, who, terms, rule, ""); return err },
-			"update":      func() error { return root.lead().Update(w.ctx, who, id, change) },
-			"plan update": func() error { _, err := root.lead().PlanUpdate(w.ctx, who, id, change); return err },
+			"series":      func() error { _, err := root.Lead().CreateSeries(w.Ctx, zonetest.Caller, terms, rule, ""); return err },
+			"update":      func() error { return root.Lead().Update(w.Ctx, zonetest.Caller, id, change) },
+			"plan update": func() error { _, err := root.Lead().PlanUpdate(w.Ctx, zonetest.Caller, id, change); return err },
 		} {
-			w.unchanged(func() {
+			w.Unchanged(func() {
 				err := try()
 				assert.Equal(t, api.CodeUnavailable, api.CodeOf(err), name)
 				assert.ErrorContains(t, err, "this needs form 4, and the zone writes form 3", name)
 			})
 		}
-		root.log.setForm(0)
-		require.NoError(t, root.lead().Update(w.ctx, who, id, change))
+		root.Log.SetForm(0)
+		require.NoError(t, root.Lead().Update(w.Ctx, zonetest.Caller, id, change))
 	})
 }

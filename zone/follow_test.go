@@ -14,34 +14,22 @@ import (
 	"berth/api"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/zonetest"
 )
-
-// lieOf returns how the child at the other end of a link lies; nil if it does not.
-func (w *world) lieOf(id api.LinkID) func(after uint64) *api.Changes {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lies[id]
-}
-
-func (w *world) setLie(id api.LinkID, lie func(after uint64) *api.Changes) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lies = map[api.LinkID]func(uint64) *api.Changes{id: lie}
-}
 
 // TestNewsComesAtOnce boots over two children again and again: the owner does not pause between the answer
 // that an instance was made, which is no news to it, and the one that it runs.
 func TestNewsComesAtOnce(t *testing.T) {
 	const pause = 200 * time.Millisecond // after more answers without news
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		w.zone("west", root, 20)
-		w.zone("east", root, 20)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		w.Zone("west", root, 20)
+		w.Zone("east", root, 20)
 		time.Sleep(time.Second) // both are followed, also one that did not lead when it was asked first
 		for n := range 8 {
 			began := time.Now()
-			require.Equal(t, api.BootActive, root.run(order("a"+strconv.Itoa(n), 4, 4)).State())
+			require.Equal(t, api.BootActive, root.Run(zonetest.Order("a"+strconv.Itoa(n), 4, 4)).State())
 			assert.Less(t, time.Since(began), pause)
 		}
 	})
@@ -51,21 +39,21 @@ func TestNewsComesAtOnce(t *testing.T) {
 // above it know that it decides. They have it as soon as they do, the owner of the boot and the zone between.
 func TestNewsComesWithTheDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		mid := w.zone("mid", root)
-		w.zone("leaf", mid, 1)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		mid := w.Zone("mid", root)
+		w.Zone("leaf", mid, 1)
 		time.Sleep(time.Second) // all are followed
-		w.delay(func(c call) time.Duration {
-			if c.op == "hold and commit" {
+		w.Delay(func(c zonetest.Call) time.Duration {
+			if c.Op == "hold and commit" {
 				return 30 * time.Millisecond
 			}
 			return 0
 		})
-		root.boot(order("a", 1, 1))
-		for _, m := range []*member{mid, root} {
+		root.Boot(zonetest.Order("a", 1, 1))
+		for _, m := range []*zonetest.Member{mid, root} {
 			known := func(ok func(h *state.Hold, i *api.Instance) bool) time.Time {
-				m.until("it is known", func(v *state.State) bool {
+				m.Until("it is known", func(v *state.State) bool {
 					for _, h := range v.Holds() {
 						for _, p := range h.Parts {
 							i, _ := v.Instance(p.Instances[0].Spec.ID)
@@ -78,9 +66,9 @@ func TestNewsComesWithTheDecision(t *testing.T) {
 			}
 			decided := known(func(h *state.Hold, _ *api.Instance) bool { return h.Decision != api.DecisionPending })
 			active := known(func(_ *state.Hold, i *api.Instance) bool { return i != nil && i.Status == api.StatusActive })
-			assert.Equal(t, decided, active, "at %s", m.name)
+			assert.Equal(t, decided, active, "at %s", m.Name)
 		}
-		assert.Equal(t, 1, w.made("hold and commit", "mid", "leaf"))
+		assert.Equal(t, 1, w.Made("hold and commit", "mid", "leaf"))
 	})
 }
 
@@ -134,14 +122,14 @@ func TestRogueChildIsFollowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil)
-				west := w.zone("west", root, 2)
-				w.zone("east", root, 2)
-				require.Equal(t, api.BootActive, root.run(order("a", 4, 4)).State())
-				l, _ := root.view().LinkByName("west")
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				west := w.Zone("west", root, 2)
+				w.Zone("east", root, 2)
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 4, 4)).State())
+				l, _ := root.View().LinkByName("west")
 				var mine, other *api.Instance
-				for _, i := range root.instances("a") {
+				for _, i := range root.Instances("a") {
 					if i.Link == l.ID {
 						mine = i
 					} else {
@@ -149,9 +137,9 @@ func TestRogueChildIsFollowed(t *testing.T) {
 					}
 				}
 				time.Sleep(followNoteEvery)
-				before := root.view().Index()
+				before := root.View().Index()
 				var n atomic.Int64
-				w.setLie(l.ID, func(after uint64) *api.Changes {
+				w.Lie(l.ID, func(after uint64) *api.Changes {
 					n.Add(1)
 					return c.lie(mine, other, after)
 				})
@@ -162,18 +150,18 @@ func TestRogueChildIsFollowed(t *testing.T) {
 				}
 				assert.LessOrEqual(t, n.Load(), int64(most))
 				assert.Positive(t, n.Load())
-				assert.LessOrEqual(t, root.view().Index()-before, uint64(entries))
-				for _, i := range root.instances("a") {
+				assert.LessOrEqual(t, root.View().Index()-before, uint64(entries))
+				for _, i := range root.Instances("a") {
 					assert.Equal(t, api.StatusActive, i.Status)
 				}
-				assert.Equal(t, c.fails, w.unusable() > 0, "what it says counts against it")
+				assert.Equal(t, c.fails, w.Unusable() > 0, "what it says counts against it")
 
-				w.setLie(l.ID, nil)
+				w.Lie(l.ID, nil)
 				for range n.Load() { // what it has said of its log is true in the end
-					west.do(command.FlavorPut{Flavor: *flavor, Replace: true})
+					west.Do(command.FlavorPut{Flavor: *zonetest.Flavor, Replace: true})
 				}
-				west.delete(mine.ID)
-				root.until("the honest news", func(v *state.State) bool {
+				west.Delete(mine.ID)
+				root.Until("the honest news", func(v *state.State) bool {
 					i, _ := v.Instance(mine.ID)
 					return i.Status == api.StatusDeleted
 				})
@@ -186,28 +174,28 @@ func TestRogueChildIsFollowed(t *testing.T) {
 // one entry of the log takes.
 func TestManyChangesOfOneMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		w.zone("west", root, 4)
-		require.Equal(t, api.BootActive, root.run(order("a", 1, 1)).State())
-		l, _ := root.view().LinkByName("west")
-		i := root.instances("a")[0]
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		w.Zone("west", root, 4)
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 1, 1)).State())
+		l, _ := root.View().LinkByName("west")
+		i := root.Instances("a")[0]
 		ch := &api.Changes{Next: l.ChangesNext + 1}
 		for n := range 2*api.ChangesMax + 1 { // all of them news
 			ch.Items = append(ch.Items, api.InstanceChange{ID: i.ID, Status: api.StatusActive, Fault: strconv.Itoa(n), Index: ch.Next})
 		}
-		w.setLie(l.ID, func(after uint64) *api.Changes {
+		w.Lie(l.ID, func(after uint64) *api.Changes {
 			if after < ch.Next {
 				return ch
 			}
 			return &api.Changes{Next: after}
 		})
-		root.until("it has all of them", func(v *state.State) bool {
+		root.Until("it has all of them", func(v *state.State) bool {
 			now, _ := v.Instance(i.ID)
 			l, _ = v.Link(l.ID)
 			return now.Fault == strconv.Itoa(2*api.ChangesMax) && l.ChangesNext == ch.Next
 		})
-		assert.Equal(t, api.ChangesMax, root.log.mostChanges())
-		w.setLie(l.ID, nil)
+		assert.Equal(t, api.ChangesMax, root.Log.MostChanges())
+		w.Lie(l.ID, nil)
 	})
 }

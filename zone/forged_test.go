@@ -17,6 +17,7 @@ import (
 	"berth/buildplan"
 	"berth/buildplan/seal"
 	"berth/raftstore/command"
+	"berth/zone/zonetest"
 )
 
 // forgedHolds is how many forged blobs TestForgedHoldsAreRefused tries.
@@ -24,9 +25,9 @@ const forgedHolds = 2000
 
 // forging makes holds with blobs that a zone did not seal for them.
 type forging struct {
-	w    *world
+	w    *zonetest.World
 	dice *rand.Rand
-	mid  *member           // the zone that is lied to
+	mid  *zonetest.Member  // the zone that is lied to
 	up   *api.Link         // its parent
 	real []api.HoldRequest // with plans of mid for up
 	low  []byte            // a plan of the zone below, for mid
@@ -87,7 +88,7 @@ func waysToForge() map[string]forgedHold {
 		},
 		"more than the plan": func(f *forging) (*api.Link, api.HoldRequest) {
 			h := f.pick()
-			h.Instances = [][]api.InstanceSpec{slices.Concat(h.Instances[0], specs("more", h.Request.Groups[0].Count))}
+			h.Instances = [][]api.InstanceSpec{slices.Concat(h.Instances[0], zonetest.Specs("more", h.Request.Groups[0].Count))}
 			return f.up, h
 		},
 	}
@@ -130,41 +131,41 @@ func (f *forging) splice(b []byte) []byte {
 
 // wrongKey seals a plan of another zone's making as this zone would, but for the key.
 func (f *forging) wrongKey([]byte) []byte {
-	ring, err := keys{f.mid.name}.Ring(nil)
-	require.NoError(f.w.t, err)
+	ring, err := zonetest.Keys{Zone: f.mid.Name}.Ring(nil)
+	require.NoError(f.w.T, err)
 	k := ring[0]
 	k.Secret[0] ^= 1
 	h := f.pick()
 	ctx := seal.Context{
-		Zone: f.mid.id, Peer: string(f.up.Zone), Project: h.Request.Project, Reservation: h.Request.Reservation,
+		Zone: f.mid.ID, Peer: string(f.up.Zone), Project: h.Request.Project, Reservation: h.Request.Reservation,
 		Digest: buildplan.Digest(&h.Request),
 	}
 	b, err := seal.Seal(k, ctx, f.fill(make([]byte, 300)), [seal.SaltBytes]byte(f.fill(make([]byte, seal.SaltBytes))))
-	require.NoError(f.w.t, err)
+	require.NoError(f.w.T, err)
 	return b
 }
 
 // stolen selects for holds of n instances at a zone, in the name of peer.
-func (f *forging) stolen(at *member, peer api.ZoneID, n int) api.HoldRequest {
-	f.w.t.Helper()
+func (f *forging) stolen(at *zonetest.Member, peer api.ZoneID, n int) api.HoldRequest {
+	f.w.T.Helper()
 	f.next++
 	res := fmt.Sprint("r-", f.next)
-	req := order(res, n, n).Request
-	ctx, cancel := at.within(time.Minute)
+	req := zonetest.Order(res, n, n).Request
+	ctx, cancel := at.Within(time.Minute)
 	defer cancel()
-	a, err := at.lead().Select(ctx, peer, &req)
-	require.NoError(f.w.t, err)
-	require.Len(f.w.t, a.Weights[0], n)
+	a, err := at.Lead().Select(ctx, peer, &req)
+	require.NoError(f.w.T, err)
+	require.Len(f.w.T, a.Weights[0], n)
 	return api.HoldRequest{
-		ID: api.HoldID("hold-" + res), Attempt: 1, Request: req, Blob: a.Blob, Instances: [][]api.InstanceSpec{specs(res, n)},
+		ID: api.HoldID("hold-" + res), Attempt: 1, Request: req, Blob: a.Blob, Instances: [][]api.InstanceSpec{zonetest.Specs(res, n)},
 	}
 }
 
-// frozen returns a zone's state in the bytes that a snapshot of it has.
-func (m *member) frozen() []byte {
-	m.w.t.Helper()
+// frozenState returns a zone's state in the bytes that a snapshot of it has.
+func frozenState(m *zonetest.Member) []byte {
+	m.World.T.Helper()
 	var b bytes.Buffer
-	require.NoError(m.w.t, m.view().Save(&b))
+	require.NoError(m.World.T, m.View().Save(&b))
 	return b.Bytes()
 }
 
@@ -173,31 +174,31 @@ func (m *member) frozen() []byte {
 // them in one way, and neither its state nor the child's changes by a byte.
 func TestForgedHoldsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		mid := w.zone("mid", root, 4, 4)
-		low := w.zone("low", mid, 4)
-		up, _ := mid.view().Parent()
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		mid := w.Zone("mid", root, 4, 4)
+		low := w.Zone("low", mid, 4)
+		up, _ := mid.View().Parent()
 		f := &forging{w: w, dice: rand.New(rand.NewPCG(1, 1)), mid: mid, up: up}
 		for _, n := range []int{1, 1, 4, 4, 12, 12} { // the last two reach into low
-			f.real = append(f.real, f.stolen(mid, root.id, n))
+			f.real = append(f.real, f.stolen(mid, root.ID, n))
 		}
-		f.low, f.own = f.stolen(low, mid.id, 2).Blob, f.stolen(mid, "", 2).Blob
+		f.low, f.own = f.stolen(low, mid.ID, 2).Blob, f.stolen(mid, "", 2).Blob
 		ways := waysToForge()
-		before, below := mid.frozen(), low.frozen()
+		before, below := frozenState(mid), frozenState(low)
 		tried := 0
 		for _, name := range slices.Sorted(maps.Keys(ways)) {
 			for range forgedHolds/len(ways) + 1 {
 				tried++
 				link, h := ways[name](f)
-				ctx, cancel := mid.within(time.Minute)
-				_, err := mid.lead().Hold(ctx, link, &h)
+				ctx, cancel := mid.Within(time.Minute)
+				_, err := mid.Lead().Hold(ctx, link, &h)
 				cancel()
 				require.Equal(t, api.CodePlanRefused, api.CodeOf(err), "%s: %v", name, err)
 				require.Equal(t, api.PlanRefusedMessage, api.MessageOf(err), name)
 			}
-			require.True(t, bytes.Equal(before, mid.frozen()), "%s changed the zone", name)
-			require.True(t, bytes.Equal(below, low.frozen()), "%s changed the zone below", name)
+			require.True(t, bytes.Equal(before, frozenState(mid)), "%s changed the zone", name)
+			require.True(t, bytes.Equal(below, frozenState(low)), "%s changed the zone below", name)
 		}
 		require.GreaterOrEqual(t, tried, forgedHolds)
 		t.Logf("%d forged blobs in %d ways, none accepted", tried, len(ways))
@@ -208,29 +209,29 @@ func TestForgedHoldsAreRefused(t *testing.T) {
 // late shows what is real: in time it is accepted, once; then it is not, and
 // however often it is tried, no hold gets into the log.
 func (f *forging) late(before []byte) {
-	t, mid := f.w.t, f.mid
+	t, mid := f.w.T, f.mid
 	t.Helper()
 	hold := func(h api.HoldRequest) error {
-		ctx, cancel := mid.within(time.Minute)
+		ctx, cancel := mid.Within(time.Minute)
 		defer cancel()
-		_, err := mid.lead().Hold(ctx, f.up, &h)
+		_, err := mid.Lead().Hold(ctx, f.up, &h)
 		return err
 	}
 	refused := func(h api.HoldRequest, why string) {
-		taken, logged := mid.used(), mid.log.count(command.KindHold)
+		taken, logged := mid.Used(), mid.Log.Count(command.KindHold)
 		err := hold(h)
 		assert.Equal(t, api.CodePlanRefused, api.CodeOf(err), why)
 		assert.Equal(t, api.PlanRefusedMessage, api.MessageOf(err), why)
-		assert.Equal(t, logged, mid.log.count(command.KindHold), why)
-		_, known := mid.view().Hold(f.up.ID, h.ID)
+		assert.Equal(t, logged, mid.Log.Count(command.KindHold), why)
+		_, known := mid.View().Hold(f.up.ID, h.ID)
 		assert.False(t, known, why)
-		assert.Equal(t, taken, mid.used(), why)
+		assert.Equal(t, taken, mid.Used(), why)
 	}
 	require.NoError(t, hold(f.real[2]))
-	assert.False(t, bytes.Equal(before, mid.frozen()), "what is real changes the zone")
-	assert.EqualValues(t, 4, mid.used())
+	assert.False(t, bytes.Equal(before, frozenState(mid)), "what is real changes the zone")
+	assert.EqualValues(t, 4, mid.Used())
 	again := f.real[2]
-	again.ID, again.Instances = "again", [][]api.InstanceSpec{specs("again", 4)}
+	again.ID, again.Instances = "again", [][]api.InstanceSpec{zonetest.Specs("again", 4)}
 	refused(again, "a plan that was taken up")
 	time.Sleep(api.PlanTTLDefault + time.Second)
 	for _, h := range f.real[:2] {

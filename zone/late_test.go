@@ -9,12 +9,13 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/zonetest"
 )
 
-// lateHolds lets holds at a zone take a time.
-func (w *world) lateHolds(name string, d time.Duration) {
-	w.delay(func(c call) time.Duration {
-		if c.to == name && (c.op == "hold" || c.op == "hold and commit") {
+// delayHolds lets holds at a zone take a time.
+func delayHolds(w *zonetest.World, name string, d time.Duration) {
+	w.Delay(func(c zonetest.Call) time.Duration {
+		if c.To == name && (c.Op == "hold" || c.Op == "hold and commit") {
 			return d / 2
 		}
 		return 0
@@ -41,30 +42,30 @@ func TestLateHoldIsLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil, 2)
-				kid := w.zone("kid", root, 2)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, 2)
+				kid := w.Zone("kid", root, 2)
 				cheap := int64(-1 << 40)
-				l, _ := root.view().LinkByName("kid")
-				root.do(command.LinkSet{ID: l.ID, Offset: &cheap})
-				w.lateHolds("kid", c.usual)
-				assert.Equal(t, api.BootActive, root.run(order("before", 2, 2)).State())
-				assert.Equal(t, int64(2), kid.used())
-				root.release("before")
-				root.outcome("before")
-				w.settle()
-				w.lateHolds("kid", c.takes)
+				l, _ := root.View().LinkByName("kid")
+				root.Do(command.LinkSet{ID: l.ID, Offset: &cheap})
+				delayHolds(w, "kid", c.usual)
+				assert.Equal(t, api.BootActive, root.Run(zonetest.Order("before", 2, 2)).State())
+				assert.Equal(t, int64(2), kid.Used())
+				root.Release("before")
+				root.Outcome("before")
+				w.Settle()
+				delayHolds(w, "kid", c.takes)
 				began := time.Now()
-				root.boot(order("b", c.count, c.count))
-				b := root.decided("b")
+				root.Boot(zonetest.Order("b", c.count, c.count))
+				b := untilDecided(root, "b")
 				took := time.Since(began)
 				assert.Equal(t, api.DecisionCommit, b.Decision, b.Reason)
 				assert.GreaterOrEqual(t, took, c.after)
 				assert.Less(t, took, c.after+100*ms)
-				w.delay(nil)
-				assert.Equal(t, api.BootActive, root.outcome("b").State())
-				w.settle()
-				assert.Equal(t, c.there, kid.used())
+				w.Delay(nil)
+				assert.Equal(t, api.BootActive, root.Outcome("b").State())
+				w.Settle()
+				assert.Equal(t, c.there, kid.Used())
 			})
 		})
 	}
@@ -73,38 +74,38 @@ func TestLateHoldIsLeft(t *testing.T) {
 // TestUnconfirmedEndsKeepNoBootBack: a boot that runs where it went on is ACTIVE, although the child that it asked
 // first to hold and to decide in one call may run something too. Its end waits until that child confirms that nothing does.
 func TestUnconfirmedEndsKeepNoBootBack(t *testing.T) {
-	for _, how := range []fault{refused, silenced} { // before or after the child has carried it out
+	for _, how := range []zonetest.Fault{zonetest.Refused, zonetest.Silenced} { // before or after the child has carried it out
 		t.Run(string(how), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil, 2)
-				kid := w.zone("kid", root, 2)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, 2)
+				kid := w.Zone("kid", root, 2)
 				cheap := int64(-1 << 40)
-				l, _ := root.view().LinkByName("kid")
-				root.do(command.LinkSet{ID: l.ID, Offset: &cheap})
-				w.when(func(now call) fault {
+				l, _ := root.View().LinkByName("kid")
+				root.Do(command.LinkSet{ID: l.ID, Offset: &cheap})
+				w.When(func(now zonetest.Call) zonetest.Fault {
 					switch {
-					case now.op == "hold and commit":
+					case now.Op == "hold and commit":
 						return how
-					case now.to == "kid" && (now.op == "abort" || now.op == "decisions"):
-						return vanished
+					case now.To == "kid" && (now.Op == "abort" || now.Op == "decisions"):
+						return zonetest.Vanished
 					}
 					return ""
 				})
-				b := root.run(order("b", 2, 2))
+				b := root.Run(zonetest.Order("b", 2, 2))
 				assert.Equal(t, api.BootActive, b.State(), b.Reason)
 				assert.Equal(t, 2, b.Counts.Active)
 				assert.Equal(t, 1, b.Unacked)
-				assert.Equal(t, how == silenced, kid.used() > 0, "what it has started")
-				root.release("b")
+				assert.Equal(t, how == zonetest.Silenced, kid.Used() > 0, "what it has started")
+				root.Release("b")
 				time.Sleep(time.Minute)
-				b, _ = root.view().Boot("p", "b")
+				b, _ = root.View().Boot("p", "b")
 				assert.Equal(t, api.BootReleasing, b.State())
-				assert.Zero(t, root.used())
-				w.when(nil)
-				assert.Equal(t, api.BootReleased, root.outcome("b").State())
-				w.settle()
-				assert.Zero(t, kid.used())
+				assert.Zero(t, root.Used())
+				w.When(nil)
+				assert.Equal(t, api.BootReleased, root.Outcome("b").State())
+				w.Settle()
+				assert.Zero(t, kid.Used())
 			})
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/zonetest"
 )
 
 // layouts are two ways to describe the same hosts by attributes that are not public.
@@ -29,37 +30,37 @@ var layouts = [2]func(host int) map[string]string{
 // but attributes that are not public, and cannot tell them apart.
 func TestHiddenAttributesChangeNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		var kids [2]*member
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		var kids [2]*zonetest.Member
 		for n := range kids {
-			kids[n] = w.zone(fmt.Sprint("kid", n), root, 4, 4, 8, 16)
-			kids[n].describeHosts(layouts[n])
+			kids[n] = w.Zone(fmt.Sprint("kid", n), root, 4, 4, 8, 16)
+			describeHosts(kids[n], layouts[n])
 		}
-		w.settle()
+		w.Settle()
 		dice := rand.New(rand.NewPCG(16, 0))
 		offered := 0
 		for q := range 1000 {
 			req := guess(dice, q)
-			first, second := kids[0].answer(req), kids[1].answer(req)
+			first, second := answerTo(kids[0], req), answerTo(kids[1], req)
 			require.Equal(t, first.Weights, second.Weights, "%+v", req.Groups[0])
 			require.Equal(t, first.Refusals, second.Refusals, "%+v", req.Groups[0])
 			require.Len(t, second.Blob, len(first.Blob))
 			offered += len(first.Weights[0])
 		}
 		assert.Positive(t, offered, "some questions are answered with slots")
-		kids[0].config(func(c *api.ZoneConfig) { c.PublicAttributes = []string{"rack"} })
-		kids[1].config(func(c *api.ZoneConfig) { c.PublicAttributes = []string{"rack"} })
-		req := order("q", 1, 32).Request
+		kids[0].Configure(func(c *api.ZoneConfig) { c.PublicAttributes = []string{"rack"} })
+		kids[1].Configure(func(c *api.ZoneConfig) { c.PublicAttributes = []string{"rack"} })
+		req := zonetest.Order("q", 1, 32).Request
 		req.Groups[0].Hints.Query = `["=","$rack","r1"]`
-		assert.NotEqual(t, len(kids[0].answer(&req).Weights[0]), len(kids[1].answer(&req).Weights[0]), "what is public can be asked for")
+		assert.NotEqual(t, len(answerTo(kids[0], &req).Weights[0]), len(answerTo(kids[1], &req).Weights[0]), "what is public can be asked for")
 	})
 }
 
 // guess returns a question of somebody who wants to know the hosts of a zone.
 func guess(dice *rand.Rand, n int) *api.Request {
 	pick := func(list ...string) string { return list[dice.IntN(len(list))] }
-	req := order(fmt.Sprint("q", n), 1, 1+dice.IntN(32)).Request
+	req := zonetest.Order(fmt.Sprint("q", n), 1, 1+dice.IntN(32)).Request
 	g := &req.Groups[0]
 	g.Resources = api.Resources{api.VCPU: 1 + dice.Int64N(16)}
 	name := pick("rack", "serial", "price", "ip", "host.name", "attributes.rack", "capabilities.price")
@@ -80,18 +81,18 @@ func guess(dice *rand.Rand, n int) *api.Request {
 }
 
 // describeHosts gives the hosts of a zone attributes, by their number.
-func (m *member) describeHosts(of func(host int) map[string]string) {
-	for n, h := range m.view().AllHosts() {
-		m.do(command.HostSet{Stamp: m.lead().Stamp(), ID: h.ID, Overrides: of(n + 1)})
+func describeHosts(m *zonetest.Member, of func(host int) map[string]string) {
+	for n, h := range m.View().AllHosts() {
+		m.Do(command.HostSet{Stamp: m.Lead().Stamp(), ID: h.ID, Overrides: of(n + 1)})
 	}
 }
 
-// answer is what the zone answers its parent.
-func (m *member) answer(req *api.Request) *api.SelectAnswer {
-	up, _ := m.view().Parent()
-	ctx, cancel := m.within(time.Minute)
+// answerTo is what the zone answers its parent.
+func answerTo(m *zonetest.Member, req *api.Request) *api.SelectAnswer {
+	up, _ := m.View().Parent()
+	ctx, cancel := m.Within(time.Minute)
 	defer cancel()
-	a, err := m.lead().Select(ctx, up.Zone, req)
-	require.NoError(m.w.t, err)
+	a, err := m.Lead().Select(ctx, up.Zone, req)
+	require.NoError(m.World.T, err)
 	return a
 }

@@ -13,29 +13,13 @@ import (
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/fleet"
+	"berth/zone/zonetest"
 )
 
-// host returns the id of a host by its name.
-func (m *member) host(name string) api.HostID {
-	m.w.t.Helper()
-	h, ok := m.view().HostByName(name)
-	require.True(m.w.t, ok, name)
-	return h.ID
-}
-
-// drain takes a host out of service.
-func (m *member) drain(host api.HostID, p api.DrainPolicy) {
-	m.w.t.Helper()
-	why := "new disks"
-	m.propose(func(at command.Stamp) command.Command {
-		return command.HostSet{Stamp: at, ID: host, Maintenance: &why, Drain: &p}
-	})
-}
-
-// empty waits until nothing is on a host any more.
-func (m *member) empty(host api.HostID) {
-	m.w.t.Helper()
-	m.until("a host is empty", func(v *state.State) bool { return len(v.OnHost(host)) == 0 })
+// untilEmpty waits until nothing is on a host any more.
+func untilEmpty(m *zonetest.Member, host api.HostID) {
+	m.World.T.Helper()
+	m.Until("a host is empty", func(v *state.State) bool { return len(v.OnHost(host)) == 0 })
 }
 
 // TestDrain takes a host out of service in each way. Nothing new comes, what is
@@ -44,25 +28,25 @@ func TestDrain(t *testing.T) {
 	for policy, left := range map[api.DrainPolicy]int{api.DrainWait: 3, api.DrainEnd: 0, api.DrainMove: 3} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil)
-				m := w.zone("kid", root, 4, 9)
-				require.Equal(t, api.BootActive, root.run(order("b", 3, 3)).State())
-				from := m.host("kid-host-1")
-				require.Equal(t, map[api.HostID]int{from: 3}, m.onHosts("b"), "the fuller host is filled first")
-				m.drain(from, policy)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				m := w.Zone("kid", root, 4, 9)
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("b", 3, 3)).State())
+				from := m.Host("kid-host-1")
+				require.Equal(t, map[api.HostID]int{from: 3}, m.OnHosts("b"), "the fuller host is filled first")
+				m.Drain(from, policy)
 				if policy == api.DrainWait {
 					time.Sleep(time.Minute)
-					assert.Equal(t, map[api.HostID]int{from: 3}, m.onHosts("b"))
+					assert.Equal(t, map[api.HostID]int{from: 3}, m.OnHosts("b"))
 				} else {
-					m.empty(from)
+					untilEmpty(m, from)
 				}
-				m.until("all run", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == left })
-				w.settle()
-				assert.Len(t, root.instances("b"), left)
-				require.Equal(t, api.BootActive, root.run(order("next", 1, 1)).State())
-				assert.NotContains(t, m.onHosts("next"), from)
-				w.settle()
+				m.Until("all run", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == left })
+				w.Settle()
+				assert.Len(t, root.Instances("b"), left)
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("next", 1, 1)).State())
+				assert.NotContains(t, m.OnHosts("next"), from)
+				w.Settle()
 			})
 		})
 	}
@@ -73,12 +57,12 @@ func TestDrain(t *testing.T) {
 func TestDrainWithFullPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const licence api.ResourceClass = "CUSTOM_LICENCE"
-		w := newWorld(t)
-		root := w.zone("root", nil, 4, 9)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 4, 9)
 		sets, traits := []string{"c0c0c0c0-0000-4000-8000-000000000000"}, []string{api.TraitShares}
 		inventory := map[api.ResourceClass]api.Inventory{licence: {Total: 2}}
-		licensed := *flavor
-		licensed.Resources = maps.Clone(flavor.Resources)
+		licensed := *zonetest.Flavor
+		licensed.Resources = maps.Clone(zonetest.Flavor.Resources)
 		licensed.Resources[licence] = 1
 		for _, compose := range []func(command.Stamp) command.Command{
 			func(at command.Stamp) command.Command { return command.ClassPut{Stamp: at, Name: licence} },
@@ -89,25 +73,25 @@ func TestDrainWithFullPool(t *testing.T) {
 				return command.ProviderSet{Stamp: at, ID: "pool", Inventory: &inventory, Traits: &traits, Aggregates: &sets}
 			},
 			func(at command.Stamp) command.Command {
-				return command.ProviderSet{Stamp: at, ID: root.host("root-host-1"), Aggregates: &sets}
+				return command.ProviderSet{Stamp: at, ID: root.Host("root-host-1"), Aggregates: &sets}
 			},
 			func(at command.Stamp) command.Command {
-				return command.ProviderSet{Stamp: at, ID: root.host("root-host-2"), Aggregates: &sets}
+				return command.ProviderSet{Stamp: at, ID: root.Host("root-host-2"), Aggregates: &sets}
 			},
 		} {
-			root.propose(compose)
+			root.Propose(compose)
 		}
-		o := order("b", 2, 2)
-		o.Request.Groups[0] = ofFlavor(o.Request.Groups[0], &licensed)
-		require.Equal(t, api.BootActive, root.run(o).State())
-		from := root.host("root-host-1")
-		require.Equal(t, map[api.HostID]int{from: 2}, root.onHosts("b"))
-		root.drain(from, api.DrainMove)
-		root.empty(from)
-		root.until("all run", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == 2 })
-		pool, _ := root.view().Provider("pool")
+		o := zonetest.Order("b", 2, 2)
+		o.Request.Groups[0] = zonetest.OfFlavor(o.Request.Groups[0], &licensed)
+		require.Equal(t, api.BootActive, root.Run(o).State())
+		from := root.Host("root-host-1")
+		require.Equal(t, map[api.HostID]int{from: 2}, root.OnHosts("b"))
+		root.Drain(from, api.DrainMove)
+		untilEmpty(root, from)
+		root.Until("all run", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == 2 })
+		pool, _ := root.View().Provider("pool")
 		assert.Equal(t, api.Resources{licence: 2}, pool.Used)
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -115,25 +99,25 @@ func TestDrainWithFullPool(t *testing.T) {
 // the one host that is left, and with none left it stays where it is.
 func TestDrainKeepsRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil, 2, 2, 2, 2)
-		o := order("b", 3, 3)
+		w := zonetest.NewWorld(t)
+		m := w.Zone("root", nil, 2, 2, 2, 2)
+		o := zonetest.Order("b", 3, 3)
 		o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
-		require.Equal(t, api.BootActive, m.run(o).State())
+		require.Equal(t, api.BootActive, m.Run(o).State())
 		var used []api.HostID
-		for h := range m.onHosts("b") {
+		for h := range m.OnHosts("b") {
 			used = append(used, h)
 		}
-		m.drain(used[0], api.DrainMove)
-		m.empty(used[0])
-		m.until("all run", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == 3 })
-		for _, n := range m.onHosts("b") {
+		m.Drain(used[0], api.DrainMove)
+		untilEmpty(m, used[0])
+		m.Until("all run", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == 3 })
+		for _, n := range m.OnHosts("b") {
 			assert.Equal(t, 1, n)
 		}
-		m.drain(used[1], api.DrainMove)
+		m.Drain(used[1], api.DrainMove)
 		time.Sleep(time.Minute)
-		assert.Equal(t, 1, m.onHosts("b")[used[1]], "there is no host for it")
-		w.settle()
+		assert.Equal(t, 1, m.OnHosts("b")[used[1]], "there is no host for it")
+		w.Settle()
 	})
 }
 
@@ -141,16 +125,16 @@ func TestDrainKeepsRules(t *testing.T) {
 // together: it is together wherever it is.
 func TestDrainMovesALoneMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil, 2, 3)
-		o := order("b", 1, 1)
+		w := zonetest.NewWorld(t)
+		m := w.Zone("root", nil, 2, 3)
+		o := zonetest.Order("b", 1, 1)
 		o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
-		require.Equal(t, api.BootActive, m.run(o).State())
-		from := m.host("root-host-1")
-		require.Contains(t, m.onHosts("b"), from)
-		m.drain(from, api.DrainMove)
-		m.empty(from)
-		w.settle()
+		require.Equal(t, api.BootActive, m.Run(o).State())
+		from := m.Host("root-host-1")
+		require.Contains(t, m.OnHosts("b"), from)
+		m.Drain(from, api.DrainMove)
+		untilEmpty(m, from)
+		w.Settle()
 	})
 }
 
@@ -158,44 +142,44 @@ func TestDrainMovesALoneMember(t *testing.T) {
 // not before its agent has stopped it, and not what may not be moved.
 func TestLostHostIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil, 4)
-		a := m.agent("b", 2)
-		lost := m.host("root-host-b1")
-		movable := order("movable", 1, 1)
-		f := *flavor
+		w := zonetest.NewWorld(t)
+		m := w.Zone("root", nil, 4)
+		a := m.Agent("b", 2)
+		lost := m.Host("root-host-b1")
+		movable := zonetest.Order("movable", 1, 1)
+		f := *zonetest.Flavor
 		f.ExtraSpecs = map[string]string{"berth:evacuate": "true"}
-		movable.Request.Groups[0] = ofFlavor(movable.Request.Groups[0], &f)
-		require.Equal(t, api.BootActive, m.run(movable).State())
-		require.Equal(t, api.BootActive, m.run(order("fixed", 1, 1)).State())
-		require.Contains(t, m.onHosts("movable"), lost)
-		require.Contains(t, m.onHosts("fixed"), lost)
+		movable.Request.Groups[0] = zonetest.OfFlavor(movable.Request.Groups[0], &f)
+		require.Equal(t, api.BootActive, m.Run(movable).State())
+		require.Equal(t, api.BootActive, m.Run(zonetest.Order("fixed", 1, 1)).State())
+		require.Contains(t, m.OnHosts("movable"), lost)
+		require.Contains(t, m.OnHosts("fixed"), lost)
 		began := time.Now()
-		a.fallSilent()
-		m.until("the host is down", func(v *state.State) bool {
+		a.FallSilent()
+		m.Until("the host is down", func(v *state.State) bool {
 			h, _ := v.Host(lost)
 			return h.State == api.HostDown
 		})
-		e, err := m.lead().ReportEvacuation(lost)
+		e, err := m.Lead().ReportEvacuation(lost)
 		require.NoError(t, err)
 		assert.Equal(t, 1, e.Movable)
 		assert.Equal(t, 1, e.Staying)
 		assert.Positive(t, e.Wait)
 		assert.Less(t, e.Wait, fleet.EvacuateAfter-fleet.HostGraceDefault, "it was silent for a while")
-		m.until("it runs elsewhere", func(*state.State) bool {
-			_, here := m.onHosts("movable")[lost]
-			return !here && m.view().CountByStatus()[api.StatusBuild] == 0
+		m.Until("it runs elsewhere", func(*state.State) bool {
+			_, here := m.OnHosts("movable")[lost]
+			return !here && m.View().CountByStatus()[api.StatusBuild] == 0
 		})
 		assert.GreaterOrEqual(t, time.Since(began), fleet.EvacuateAfter-fleet.AgentBeat)
 		assert.Less(t, time.Since(began), fleet.EvacuateAfter+10*time.Second)
-		assert.Contains(t, m.onHosts("fixed"), lost)
-		a.speak()
-		m.until("the host is back", func(v *state.State) bool {
+		assert.Contains(t, m.OnHosts("fixed"), lost)
+		a.Speak()
+		m.Until("the host is back", func(v *state.State) bool {
 			h, _ := v.Host(lost)
 			return h.State == api.HostUp
 		})
 		time.Sleep(time.Minute)
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -204,42 +188,42 @@ func TestLostHostIsLeft(t *testing.T) {
 // was about to be started elsewhere is not.
 func TestAgentIsBackBeforeItsHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil)
-		a := m.agent("b", 2) // there is no other host yet, so that it stays where it is
-		lost := m.host("root-host-b1")
-		o := order("r", 1, 1)
-		f := *flavor
+		w := zonetest.NewWorld(t)
+		m := w.Zone("root", nil)
+		a := m.Agent("b", 2) // there is no other host yet, so that it stays where it is
+		lost := m.Host("root-host-b1")
+		o := zonetest.Order("r", 1, 1)
+		f := *zonetest.Flavor
 		f.ExtraSpecs = map[string]string{"berth:evacuate": "true"}
-		o.Request.Groups[0] = ofFlavor(o.Request.Groups[0], &f)
-		require.Equal(t, api.BootActive, m.run(o).State())
-		a.fallSilent()
-		m.until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
+		o.Request.Groups[0] = zonetest.OfFlavor(o.Request.Groups[0], &f)
+		require.Equal(t, api.BootActive, m.Run(o).State())
+		a.FallSilent()
+		m.Until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
 		time.Sleep(2*fleet.EvacuateAfter + fleet.AgentBeat/5) // between two looks at the hosts
-		i, z := m.instances("r")[0], m.lead()
+		i, z := m.Instances("r")[0], m.Lead()
 		require.Equal(t, lost, i.Host)
 		work := func() []api.HostWorkload {
-			got, err := z.Work(t.Context(), a.id(), &api.AgentWork{})
+			got, err := z.Work(t.Context(), a.ID(), &api.AgentWork{})
 			require.NoError(t, err)
 			return got.Hosts
 		}
 		// Its first question, before the zone looks at its hosts again. Only now is there
 		// a host that it could be started on.
 		assert.Empty(t, work(), "it may be started elsewhere at any moment")
-		c := m.idleAgent("c", 2).hosts()
-		m.propose(func(at command.Stamp) command.Command {
+		c := m.IdleAgent("c", 2).Hosts()
+		m.Propose(func(at command.Stamp) command.Command {
 			return command.HostsPut{Stamp: at, Agent: "c", Hosts: []command.HostEntry{{ID: "c", Host: c[0]}}}
 		})
 		time.Sleep(fleet.AgentBeat)
-		now, _ := m.view().Instance(i.ID)
+		now, _ := m.View().Instance(i.ID)
 		assert.Equal(t, lost, now.Host, "its agent was heard: it may run here")
-		a.speak()
-		m.until("the host is back", func(v *state.State) bool {
+		a.Speak()
+		m.Until("the host is back", func(v *state.State) bool {
 			h, _ := v.Host(lost)
 			return h.State == api.HostUp
 		})
 		assert.Len(t, work(), 1)
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -247,31 +231,31 @@ func TestAgentIsBackBeforeItsHost(t *testing.T) {
 // host counts as lost the move goes on as an evacuation, to where it has room.
 func TestHostIsLostInAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil, 4, 5)
-		a := m.agent("b", 2)
-		lost := m.host("root-host-b1")
-		o := order("b", 1, 1)
-		f := *flavor
+		w := zonetest.NewWorld(t)
+		m := w.Zone("root", nil, 4, 5)
+		a := m.Agent("b", 2)
+		lost := m.Host("root-host-b1")
+		o := zonetest.Order("b", 1, 1)
+		f := *zonetest.Flavor
 		f.ExtraSpecs = map[string]string{"berth:evacuate": "true"}
-		o.Request.Groups[0] = ofFlavor(o.Request.Groups[0], &f)
-		require.Equal(t, api.BootActive, m.run(o).State())
-		require.Contains(t, m.onHosts("b"), lost)
-		a.fallSilent()
-		m.drain(lost, api.DrainMove)
-		id := m.instances("b")[0].ID
-		m.until("it has a target", func(v *state.State) bool {
+		o.Request.Groups[0] = zonetest.OfFlavor(o.Request.Groups[0], &f)
+		require.Equal(t, api.BootActive, m.Run(o).State())
+		require.Contains(t, m.OnHosts("b"), lost)
+		a.FallSilent()
+		m.Drain(lost, api.DrainMove)
+		id := m.Instances("b")[0].ID
+		m.Until("it has a target", func(v *state.State) bool {
 			i, _ := v.Instance(id)
 			return i.Target != ""
 		})
-		i, _ := m.view().Instance(id)
+		i, _ := m.View().Instance(id)
 		target := i.Target
-		m.empty(lost)
-		assert.Equal(t, map[api.HostID]int{target: 1}, m.onHosts("b"))
-		m.until("it runs", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == 1 })
-		a.speak()
+		untilEmpty(m, lost)
+		assert.Equal(t, map[api.HostID]int{target: 1}, m.OnHosts("b"))
+		m.Until("it runs", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == 1 })
+		a.Speak()
 		time.Sleep(time.Minute)
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -279,35 +263,35 @@ func TestHostIsLostInAMove(t *testing.T) {
 // that nothing waits for its room; not what has no fence, nor what may run on.
 func TestLostHostGivesRoomUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil)
-		a := m.agent("b", 4)
-		m.host("root-host-b1")
+		w := zonetest.NewWorld(t)
+		m := w.Zone("root", nil)
+		a := m.Agent("b", 4)
+		m.Host("root-host-b1")
 		for name, class := range map[string]api.Class{"firm": api.Firm, "leaves": api.Preemptible, "stays": api.Preemptible} {
-			o := order(name, 1, 1)
+			o := zonetest.Order(name, 1, 1)
 			o.Request.Class = class
-			require.Equal(t, api.BootActive, m.run(o).State())
+			require.Equal(t, api.BootActive, m.Run(o).State())
 		}
 		began := time.Now()
-		a.fallSilent()
-		m.until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
+		a.FallSilent()
+		m.Until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
 		for _, name := range []string{"firm", "leaves"} {
-			m.propose(func(at command.Stamp) command.Command {
-				return command.InstanceDelete{Stamp: at, ID: m.instances(name)[0].ID}
+			m.Propose(func(at command.Stamp) command.Command {
+				return command.InstanceDelete{Stamp: at, ID: m.Instances(name)[0].ID}
 			})
 		}
-		id := m.instances("leaves")[0].ID
-		m.until("it counts as gone", func(v *state.State) bool {
+		id := m.Instances("leaves")[0].ID
+		m.Until("it counts as gone", func(v *state.State) bool {
 			i, _ := v.Instance(id)
 			return i.Status == api.StatusDeleted
 		})
 		assert.GreaterOrEqual(t, time.Since(began), fleet.EvacuateAfter-fleet.AgentBeat)
 		assert.Less(t, time.Since(began), fleet.EvacuateAfter+10*time.Second)
 		time.Sleep(time.Minute)
-		assert.Equal(t, map[api.Status]int{api.StatusDeleting: 1, api.StatusActive: 1, api.StatusDeleted: 1}, m.view().CountByStatus())
-		a.speak()
-		m.until("the rest has ended", func(v *state.State) bool { return v.CountByStatus()[api.StatusDeleted] == 2 })
-		assert.Equal(t, api.StatusActive, m.instances("stays")[0].Status)
-		w.settle()
+		assert.Equal(t, map[api.Status]int{api.StatusDeleting: 1, api.StatusActive: 1, api.StatusDeleted: 1}, m.View().CountByStatus())
+		a.Speak()
+		m.Until("the rest has ended", func(v *state.State) bool { return v.CountByStatus()[api.StatusDeleted] == 2 })
+		assert.Equal(t, api.StatusActive, m.Instances("stays")[0].Status)
+		w.Settle()
 	})
 }

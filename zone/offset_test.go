@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/zonetest"
 )
 
 // TestAnOffsetIsWorthItsMemory: with the costs of a new zone, work goes to a child as if each of its hosts
@@ -16,14 +17,14 @@ import (
 func TestAnOffsetIsWorthItsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const gib = 1 << 10 // points
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		east, west := w.zone("east", root, 64, 64, 64, 64), w.zone("west", root, 64, 64, 64, 64)
-		for _, m := range []*member{root, east, west} {
-			m.do(command.SchedulerSet{Stamp: m.lead().Stamp()}) // the default
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		east, west := w.Zone("east", root, 64, 64, 64, 64), w.Zone("west", root, 64, 64, 64, 64)
+		for _, m := range []*zonetest.Member{root, east, west} {
+			m.Do(command.SchedulerSet{Stamp: m.Lead().Stamp()}) // the default
 		}
-		mem := west.view().AllHosts()[0].Inventory[api.MemoryMB].Total
-		w.hearAll()
+		mem := west.View().AllHosts()[0].Inventory[api.MemoryMB].Total
+		w.HearAll()
 		for _, c := range []struct {
 			fanout     api.FanoutMode
 			offset     int64
@@ -39,10 +40,10 @@ func TestAnOffsetIsWorthItsMemory(t *testing.T) {
 			{api.FanoutLean, 8 * gib, 40, 0},
 			{api.FanoutLean, -8 * gib, 0, 40},
 		} {
-			root.fanOut(c.fanout, 2)
-			root.do(command.LinkSet{ID: "link-west", Offset: &c.offset})
+			fanOut(root, c.fanout, 2)
+			root.Do(command.LinkSet{ID: "link-west", Offset: &c.offset})
 			took := map[string]int{}
-			for _, z := range root.pick(40, api.SelectTimeout).Zones {
+			for _, z := range root.Pick(40, api.SelectTimeout).Zones {
 				took[z.Zone] = z.Taken
 			}
 			assert.Equal(t, map[string]int{"root": 0, "east": c.east, "west": c.west}, took, "%s: offset %d", c.fanout, c.offset)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/zone/zonetest"
 )
 
 // TestNobodyDecidesForOthers has a zone in the middle hold slots of its own and some
@@ -14,22 +15,22 @@ import (
 // decide at once.
 func TestNobodyDecidesForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		mid := w.zone("mid", root, 4)
-		leaf := w.zone("leaf", mid, 2)
-		w.settle()
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		mid := w.Zone("mid", root, 4)
+		leaf := w.Zone("leaf", mid, 2)
+		w.Settle()
 		said := map[string][]string{}
-		w.when(func(now call) fault {
-			said[now.to] = append(said[now.to], now.op)
+		w.When(func(now zonetest.Call) zonetest.Fault {
+			said[now.To] = append(said[now.To], now.Op)
 			return ""
 		})
-		assert.Equal(t, api.BootActive, root.run(order("all", 6, 6)).State())
-		w.when(nil)
-		assert.Contains(t, said[mid.name], "hold and commit")
-		assert.Contains(t, said[leaf.name], "hold")
-		assert.NotContains(t, said[leaf.name], "hold and commit", "slots of mid may be refused still")
-		w.settle()
+		assert.Equal(t, api.BootActive, root.Run(zonetest.Order("all", 6, 6)).State())
+		w.When(nil)
+		assert.Contains(t, said[mid.Name], "hold and commit")
+		assert.Contains(t, said[leaf.Name], "hold")
+		assert.NotContains(t, said[leaf.Name], "hold and commit", "slots of mid may be refused still")
+		w.Settle()
 	})
 }
 
@@ -37,23 +38,23 @@ func TestNobodyDecidesForOthers(t *testing.T) {
 // the parent's call is over: the parent asks again, and the child is asked again.
 func TestAskerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root, mid, leaf := three(w)
+		w := zonetest.NewWorld(t)
+		root, mid, leaf := zonetest.Three(w)
 		lost := false
-		w.when(func(now call) fault {
-			if now.op == "hold" && now.to == leaf.name && !lost {
+		w.When(func(now zonetest.Call) zonetest.Fault {
+			if now.Op == "hold" && now.To == leaf.Name && !lost {
 				lost = true
-				return silenced
+				return zonetest.Silenced
 			}
 			return ""
 		})
-		b := root.run(order("all", 6, 6))
+		b := root.Run(zonetest.Order("all", 6, 6))
 		assert.True(t, lost)
 		assert.Equal(t, api.BootActive, b.State(), b.Reason)
 		assert.Len(t, b.Attempts, 1, "nothing was refused")
 		assert.Zero(t, sumTale(b).Refused)
-		assert.Len(t, mid.instances("all"), 4)
-		assert.Len(t, leaf.instances("all"), 2)
-		w.settle()
+		assert.Len(t, mid.Instances("all"), 4)
+		assert.Len(t, leaf.Instances("all"), 2)
+		w.Settle()
 	})
 }

@@ -8,18 +8,19 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/zone/zonetest"
 )
 
 // TestSilentChildMakesADigestPartial: what a child said long ago is not told as what is
 // there now.
 func TestSilentChildMakesADigestPartial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 4)
-		west := w.zone("west", root)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 4)
+		west := w.Zone("west", root)
 		d := func(age time.Duration) *api.Digest {
-			w.tell(west.name, api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: 16, Free: 16}}}, age)
-			return root.lead().Digest()
+			w.Tell(west.Name, api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: 16, Free: 16}}}, age)
+			return root.Lead().Digest()
 		}
 		assert.Equal(t, [2]any{false, int64(20)}, [2]any{d(digestAgeMax).Partial, d(digestAgeMax).Classes[api.VCPU].Total})
 		assert.Equal(t, [2]any{true, int64(4)}, [2]any{d(digestAgeMax + 1).Partial, d(digestAgeMax + 1).Classes[api.VCPU].Total})

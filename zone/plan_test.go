@@ -11,19 +11,20 @@ import (
 
 	"berth/api"
 	"berth/raftstore/state"
+	"berth/zone/zonetest"
 )
 
 // TestPlanUsedByMany has six clients take up one plan while the leader works, many
 // times: one of them gets what the plan has.
 func TestPlanUsedByMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		w.zone("kid", root, 2)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 2)
+		w.Zone("kid", root, 2)
 		for round := range 100 {
-			o := order(fmt.Sprint("b", round), 4, 4)
+			o := zonetest.Order(fmt.Sprint("b", round), 4, 4)
 			req := o.Request
-			a, err := root.lead().Select(t.Context(), "", &req)
+			a, err := root.Lead().Select(t.Context(), "", &req)
 			require.NoError(t, err)
 			o.Blob = a.Blob
 			var done sync.WaitGroup
@@ -32,7 +33,7 @@ func TestPlanUsedByMany(t *testing.T) {
 			for range 6 {
 				mine := *o
 				done.Go(func() {
-					if _, err := root.lead().Boot(t.Context(), &mine); err == nil {
+					if _, err := root.Lead().Boot(t.Context(), &mine); err == nil {
 						mu.Lock()
 						accepted++
 						mu.Unlock()
@@ -41,14 +42,14 @@ func TestPlanUsedByMany(t *testing.T) {
 			}
 			done.Wait()
 			assert.Equal(t, 1, accepted)
-			b := root.outcome(string(o.Request.Reservation))
+			b := root.Outcome(string(o.Request.Reservation))
 			require.Equal(t, api.BootActive, b.State(), b.Reason)
-			root.release(string(o.Request.Reservation))
-			root.until("it is gone", func(v *state.State) bool {
+			root.Release(string(o.Request.Reservation))
+			root.Until("it is gone", func(v *state.State) bool {
 				b, _ := v.Boot("p", o.Request.Reservation)
 				return b.State() == api.BootReleased
 			})
-			w.settle()
+			w.Settle()
 		}
 	})
 }

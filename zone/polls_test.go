@@ -22,6 +22,7 @@ import (
 	"berth/zone"
 	"berth/zone/fleet"
 	"berth/zone/saga"
+	"berth/zone/zonetest"
 )
 
 // looks is a store that counts how often somebody who waits has looked.
@@ -39,7 +40,7 @@ func (s *looks) WaitFor(ctx context.Context, topic state.Topic, ok func(*state.S
 
 // pollsWorld is a zone with a parent, with two agents of one host each, and with an
 // instance on each host, of which one is the parent's.
-func pollsWorld(t *testing.T) (*looks, *conduct) {
+func pollsWorld(t *testing.T) (*looks, *zonetest.Conduct) {
 	t.Helper()
 	s := &looks{Store: memstore.New()}
 	s.Must(t,
@@ -49,7 +50,7 @@ func pollsWorld(t *testing.T) (*looks, *conduct) {
 	)
 	s.Must(t, append(pollsBoot("first", "h1", ""), pollsBoot("abroad", "h2", "up")...)...)
 	z := zone.New(zone.Config{Store: s, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	return s, &conduct{Zone: z, Saga: saga.New(saga.Config{Zone: z}), Fleet: fleet.New(z, nil)}
+	return s, &zonetest.Conduct{Zone: z, Saga: saga.New(saga.Config{Zone: z}), Fleet: fleet.New(z, nil)}
 }
 
 func pollsHost(agent, id string) command.HostsPut {
@@ -87,17 +88,17 @@ func backupOf(t *testing.T, v *state.State) command.Restore {
 // TestPollsWakeByWhatConcernsThem holds a poll of each kind while entries come. Those
 // that concern others leave it alone, and each that concerns it wakes it.
 func TestPollsWakeByWhatConcernsThem(t *testing.T) {
-	work := func(ctx context.Context, z *conduct) string {
+	work := func(ctx context.Context, z *zonetest.Conduct) string {
 		w, err := z.Work(ctx, "a1", &api.AgentWork{After: z.View().Index(), Wait: time.Minute})
 		if err != nil {
 			return string(api.CodeOf(err))
 		}
 		return fmt.Sprint("hosts ", len(w.Hosts))
 	}
-	changes := func(ctx context.Context, z *conduct) string {
+	changes := func(ctx context.Context, z *zonetest.Conduct) string {
 		return fmt.Sprint("items ", len(z.Changes(ctx, &api.Link{ID: "up"}, z.View().Index(), time.Minute).Items))
 	}
-	boot := func(ctx context.Context, z *conduct) string {
+	boot := func(ctx context.Context, z *zonetest.Conduct) string {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		b, _, err := z.WaitBoot(ctx, "p", "r-first")
@@ -111,7 +112,7 @@ func TestPollsWakeByWhatConcernsThem(t *testing.T) {
 		command.InstanceReport{Agent: "a1", Items: []api.InstanceReport{{Host: "h1", Instance: "i-first", Status: api.StatusDeleted}}},
 	}
 	for name, c := range map[string]struct {
-		poll    func(ctx context.Context, z *conduct) string
+		poll    func(ctx context.Context, z *zonetest.Conduct) string
 		others  []command.Command // concern somebody else
 		wakes   []command.Command // one entry; nil for none
 		restore bool              // the entry restores a backup that was made after wakes

@@ -22,6 +22,7 @@ import (
 	"berth/raftstore/state"
 	"berth/zone/fleet"
 	"berth/zone/intake"
+	"berth/zone/zonetest"
 )
 
 // leaseStarts is how many leases start over preemptibles in TestPreemptiblesAreNeverInTheWay.
@@ -110,7 +111,7 @@ func (j *raceJournal) overlap() (total time.Duration, worst string) {
 
 // gentle is an agent whose instances take their time to stop.
 type gentle struct {
-	m       *member
+	m       *zonetest.Member
 	name    string
 	journal *raceJournal
 	dice    *rand.Rand
@@ -133,7 +134,7 @@ type gentleRun struct {
 func (a *gentle) id() api.AgentID { return api.AgentID("agent-" + a.name) }
 
 // register registers the hosts of the agent.
-func (a *gentle) register(ctx context.Context, z *conduct) error {
+func (a *gentle) register(ctx context.Context, z *zonetest.Conduct) error {
 	var hosts []api.AgentHost
 	for n := range raceHosts {
 		hosts = append(hosts, api.AgentHost{
@@ -150,7 +151,7 @@ func (a *gentle) run(ctx context.Context) {
 	var term uint64
 	go a.reap(ctx)
 	for ctx.Err() == nil {
-		z, leads := a.m.node()
+		z, leads := a.m.Node()
 		a.mu.Lock()
 		mute, after := a.mute, a.lists
 		a.mu.Unlock()
@@ -176,7 +177,7 @@ func (a *gentle) run(ctx context.Context) {
 }
 
 // obey starts what is listed, and notes until when what must stop may run.
-func (a *gentle) obey(ctx context.Context, z *conduct, work *api.AgentWorkload, sent time.Time) {
+func (a *gentle) obey(ctx context.Context, z *zonetest.Conduct, work *api.AgentWorkload, sent time.Time) {
 	a.mu.Lock()
 	if a.mute {
 		a.mu.Unlock()
@@ -238,7 +239,7 @@ func (a *gentle) reap(ctx context.Context) {
 		}
 		mute := a.mute
 		a.mu.Unlock()
-		if z, leads := a.m.node(); len(r.Items) > 0 {
+		if z, leads := a.m.Node(); len(r.Items) > 0 {
 			if mute || !leads {
 				a.forgetList()
 			} else if _, err := z.Report(ctx, a.id(), &r); err != nil {
@@ -269,8 +270,8 @@ func (a *gentle) strike(now time.Time) {
 
 // race is leases that start over preemptibles.
 type race struct {
-	w       *world
-	m       *member
+	w       *zonetest.World
+	m       *zonetest.Member
 	journal *raceJournal
 	agents  []*gentle
 
@@ -281,14 +282,14 @@ type race struct {
 
 // follow writes what slots and instances of leases do into the journal.
 func (r *race) follow(ctx context.Context) {
-	seen := r.m.view().EventsEnd()
+	seen := r.m.View().EventsEnd()
 	for {
-		v, err := r.m.log.wait(ctx, seen.Index)
+		v, err := r.m.Log.Wait(ctx, seen.Index)
 		if err != nil {
 			return
 		}
 		all, whole := v.Events(seen, math.MaxInt)
-		assert.True(r.w.t, whole, "no event is missed")
+		assert.True(r.w.T, whole, "no event is missed")
 		for _, e := range all {
 			r.note(v, e)
 		}
@@ -330,12 +331,12 @@ func (r *race) bootOn(ctx context.Context, booter int, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, uint64(booter)))
 	for n := 0; ctx.Err() == nil; n++ {
 		res := fmt.Sprintf("soft-%d-%d", booter, n)
-		o := order(res, 1, 1+dice.IntN(6))
+		o := zonetest.Order(res, 1, 1+dice.IntN(6))
 		o.Request.Class = api.Preemptible
 		o.Request.OnPreempt = []api.PreemptAction{"", api.PreemptStop, api.PreemptNotify, api.PreemptRequeue}[dice.IntN(4)]
-		o.Instances = specs(res, o.Request.Count())
+		o.Instances = zonetest.Specs(res, o.Request.Count())
 		call, end := context.WithTimeout(ctx, time.Minute)
-		_, err := r.m.lead().Boot(call, o)
+		_, err := r.m.Lead().Boot(call, o)
 		end()
 		pause := time.Duration(dice.Int64N(int64(8 * time.Second)))
 		if err != nil {
@@ -343,7 +344,7 @@ func (r *race) bootOn(ctx context.Context, booter int, seed uint64) {
 		}
 		backoff.Sleep(ctx, pause)
 		if dice.IntN(4) == 0 {
-			_ = intake.ReleaseBoot(ctx, r.m.lead().Zone, "p", api.ReservationID(res)) // it may have failed
+			_ = intake.ReleaseBoot(ctx, r.m.Lead().Zone, "p", api.ReservationID(res)) // it may have failed
 		}
 	}
 }
@@ -355,7 +356,7 @@ func (r *race) leaseOn(ctx context.Context, n int, seed uint64) {
 	call, end := context.WithTimeout(ctx, 2*time.Minute)
 	defer end()
 	backoff.Sleep(ctx, time.Duration(dice.Int64N(int64(time.Minute))))
-	z := r.m.lead()
+	z := r.m.Lead()
 	start := z.Instant()
 	if dice.IntN(3) > 0 {
 		start = start.Add(time.Duration(dice.IntN(5)) * time.Minute)
@@ -364,7 +365,7 @@ func (r *race) leaseOn(ctx context.Context, n int, seed uint64) {
 	t := api.LeaseTerms{
 		Name: fmt.Sprint("l", n), Window: api.Window{Start: start, End: start.Add(time.Duration(1+dice.IntN(3)) * time.Minute)},
 		Grace:        []time.Duration{0, 0, 10 * time.Second, 2 * time.Minute}[dice.IntN(4)],
-		Reservations: []api.Reservation{{Type: api.ReserveInstances, Min: 0, Max: 0, Resources: flavor.Resources}},
+		Reservations: []api.Reservation{{Type: api.ReserveInstances, Min: 0, Max: 0, Resources: zonetest.Flavor.Resources}},
 	}
 	t.Window.End = t.Window.End.Add(3 * time.Minute) // it begins before its end, whatever happens
 	amount := 1 + dice.IntN(5)
@@ -372,12 +373,12 @@ func (r *race) leaseOn(ctx context.Context, n int, seed uint64) {
 	if dice.IntN(8) == 0 {
 		t.Reservations[0] = api.Reservation{Type: api.ReserveHosts, Min: 1, Max: 1}
 	}
-	id, err := z.Create(call, who, t, "")
+	id, err := z.Create(call, zonetest.Caller, t, "")
 	if err != nil || dice.IntN(5) > 0 {
 		return
 	}
 	sooner := z.Instant()
-	_ = r.m.lead().Update(call, who, id, api.LeaseChange{Start: &sooner}) // it may have begun
+	_ = r.m.Lead().Update(call, zonetest.Caller, id, api.LeaseChange{Start: &sooner}) // it may have begun
 }
 
 // disturb changes the grace, makes new leaders whose clocks differ, and cuts agents off.
@@ -387,12 +388,12 @@ func (r *race) disturb(ctx context.Context, seed uint64) {
 		backoff.Sleep(ctx, time.Duration(20+dice.IntN(100))*time.Second)
 		switch dice.IntN(3) {
 		case 0:
-			config := r.m.view().Config
+			config := r.m.View().Config
 			config.Preemptibles.Grace = []time.Duration{-1, 0, 5 * time.Second, 30 * time.Second}[dice.IntN(4)]
-			_, _ = r.m.lead().Propose(ctx, command.ConfigSet{Stamp: r.m.lead().Stamp(), Config: config}) // again later
+			_, _ = r.m.Lead().Propose(ctx, command.ConfigSet{Stamp: r.m.Lead().Stamp(), Config: config}) // again later
 		case 1:
-			r.m.setSkew(time.Duration(dice.IntN(90)) * time.Second)
-			r.m.elect()
+			r.m.SetSkew(time.Duration(dice.IntN(90)) * time.Second)
+			r.m.Elect()
 		case 2:
 			a := r.agents[dice.IntN(len(r.agents))]
 			a.setMute(true)
@@ -413,25 +414,25 @@ func (a *gentle) setMute(on bool) {
 // active slot, not for a millisecond, and every lease starts.
 func TestPreemptiblesAreNeverInTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("one", nil)
+		w := zonetest.NewWorld(t)
+		m := w.Zone("one", nil)
 		r := &race{w: w, m: m, journal: &raceJournal{spans: map[string]*span{}}}
-		ctx, stop := context.WithCancel(w.ctx)
+		ctx, stop := context.WithCancel(w.Ctx)
 		defer stop()
 		for n := range raceAgents {
 			a := &gentle{m: m, name: fmt.Sprint("a", n), journal: r.journal, dice: rand.New(rand.NewPCG(3, uint64(n))), runs: map[api.InstanceID]*gentleRun{}, heard: time.Now()}
 			r.agents = append(r.agents, a)
-			w.run(func() { a.run(w.ctx) })
+			w.Go(func() { a.run(w.Ctx) })
 		}
-		m.until("hosts are there", func(v *state.State) bool { return len(v.AllHosts()) == raceAgents*raceHosts })
-		w.run(func() { r.follow(w.ctx) })
+		m.Until("hosts are there", func(v *state.State) bool { return len(v.AllHosts()) == raceAgents*raceHosts })
+		w.Go(func() { r.follow(w.Ctx) })
 		for n := range raceBooters {
-			w.run(func() { r.bootOn(ctx, n, 11) })
+			w.Go(func() { r.bootOn(ctx, n, 11) })
 		}
-		w.run(func() { r.disturb(ctx, 12) })
+		w.Go(func() { r.disturb(ctx, 12) })
 		for n := 0; r.started() < *leaseStarts; n += raceLeases {
 			for i := range raceLeases {
-				w.run(func() { r.leaseOn(w.ctx, n+i, 13) })
+				w.Go(func() { r.leaseOn(w.Ctx, n+i, 13) })
 			}
 			time.Sleep(time.Minute)
 			require.Less(t, n, 20**leaseStarts+1000, "leases do not start")
@@ -440,14 +441,14 @@ func TestPreemptiblesAreNeverInTheWay(t *testing.T) {
 		for _, a := range r.agents {
 			a.setMute(false)
 		}
-		r.m.until("every lease has ended", func(v *state.State) bool {
+		r.m.Until("every lease has ended", func(v *state.State) bool {
 			return !slices.ContainsFunc(v.Leases(""), func(l *state.Lease) bool { return l.Status != api.LeaseTerminated })
 		})
 		overlap, worst := r.journal.overlap()
 		assert.Zero(t, overlap, "%s", worst)
 		assert.Positive(t, r.evicted)
 		t.Logf("%d leases started, %d of them late, at most by %s; %d instances were evicted; overlap %s", r.starts, r.late, r.lateness, r.evicted, overlap)
-		for _, l := range m.view().Leases("") {
+		for _, l := range m.View().Leases("") {
 			assert.Empty(t, l.Reason, "lease %s", l.Terms.Name)
 		}
 	})

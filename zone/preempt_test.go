@@ -9,53 +9,32 @@ import (
 
 	"berth/api"
 	"berth/raftstore/state"
+	"berth/zone/zonetest"
 )
-
-// soft boots preemptible instances and waits until they run.
-func (m *member) soft(res string, n int) {
-	m.w.t.Helper()
-	o := order(res, n, n)
-	o.Request.Class = api.Preemptible
-	o.Instances = specs(res, n)
-	m.boot(o)
-	require.Equal(m.w.t, api.BootActive, m.outcome(res).State())
-}
-
-// evicted counts the instances of a zone that must leave or have left.
-func (m *member) evicted() (n int) {
-	for _, h := range m.view().Holds() {
-		for _, id := range h.Held() {
-			if i, ok := m.view().Instance(id); ok && i.Eviction != nil && i.Host != "" {
-				n++
-			}
-		}
-	}
-	return n
-}
 
 // A firm boot goes where nobody has to leave as long as there is room, and then to the zone whose
 // offer costs least: nobody is pushed out in two zones for one slot.
 func TestPreemptingBootTakesOneOffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		east, west := w.zone("east", root, 4), w.zone("west", root, 4)
-		east.soft("e", 4)
-		west.soft("w", 2)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		east, west := w.Zone("east", root, 4), w.Zone("west", root, 4)
+		east.Soft("e", 4)
+		west.Soft("w", 2)
 		boot := func(res string, n int, preempt bool) *state.Boot {
-			o := order(res, n, n)
+			o := zonetest.Order(res, n, n)
 			o.Request.Preempt = preempt
-			o.Instances = specs(res, n)
-			root.boot(o)
-			return root.outcome(res)
+			o.Instances = zonetest.Specs(res, n)
+			root.Boot(o)
+			return root.Outcome(res)
 		}
 		assert.Equal(t, api.BootActive, boot("a", 2, true).State())
-		assert.Zero(t, east.evicted()+west.evicted(), "west had room")
+		assert.Zero(t, east.Evicted()+west.Evicted(), "west had room")
 		assert.Equal(t, api.BootFailed, boot("b", 1, false).State(), "it did not ask that anybody leaves")
 		assert.Equal(t, api.BootActive, boot("c", 3, true).State())
-		assert.Equal(t, 3, east.evicted()+west.evicted(), "one for each slot")
-		for _, m := range []*member{east, west} {
-			m.until("nothing waits", func(v *state.State) bool {
+		assert.Equal(t, 3, east.Evicted()+west.Evicted(), "one for each slot")
+		for _, m := range []*zonetest.Member{east, west} {
+			m.Until("nothing waits", func(v *state.State) bool {
 				for _, h := range v.Holds() {
 					for _, id := range h.Held() {
 						if i, ok := v.Instance(id); ok && i.Waits {
@@ -73,16 +52,16 @@ func TestPreemptingBootTakesOneOffer(t *testing.T) {
 // only of those on hosts of the zone itself: what a zone below has is not said.
 func TestWhoMayPreemptIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 4)
-		w.zone("east", root, 2).soft("e", 2)
-		root.soft("r", 3)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 4)
+		w.Zone("east", root, 2).Soft("e", 2)
+		root.Soft("r", 3)
 		refused := func(n int, change func(*api.Request)) string {
-			o := order("", n, n)
+			o := zonetest.Order("", n, n)
 			o.Request.Reservation = api.ReservationID(api.NewUUID())
-			o.Instances = specs(string(o.Request.Reservation), n)
+			o.Instances = zonetest.Specs(string(o.Request.Reservation), n)
 			change(&o.Request)
-			b := root.run(o)
+			b := root.Run(o)
 			require.Equal(t, api.BootFailed, b.State())
 			return b.Reason
 		}

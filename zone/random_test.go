@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/zonetest"
 )
 
 // seeds is how many random lives of a federation are tried; the seed is in the
@@ -31,60 +32,60 @@ func TestRandomFaults(t *testing.T) {
 
 func randomLife(t *testing.T, dice *rand.Rand) {
 	t.Helper()
-	w := newWorld(t)
-	root := w.zone("root", nil, 2)
-	mid := w.zone("mid", root, 1, 2)
-	w.zone("leaf", mid, 3)
-	w.zone("twig", mid, 2)
-	w.zone("other", root, 4)
+	w := zonetest.NewWorld(t)
+	root := w.Zone("root", nil, 2)
+	mid := w.Zone("mid", root, 1, 2)
+	w.Zone("leaf", mid, 3)
+	w.Zone("twig", mid, 2)
+	w.Zone("other", root, 4)
 
 	callDice := rand.New(rand.NewPCG(dice.Uint64(), 2)) // calls hold w.mu, proposals that of their log
-	w.when(func(call) fault {
+	w.When(func(zonetest.Call) zonetest.Fault {
 		if callDice.IntN(5) > 0 {
 			return ""
 		}
-		return []fault{refused, vanished, silenced, cutOff, repeated, ghost}[callDice.IntN(6)]
+		return []zonetest.Fault{zonetest.Refused, zonetest.Vanished, zonetest.Silenced, zonetest.CutOff, zonetest.Repeated, zonetest.Ghost}[callDice.IntN(6)]
 	})
-	for _, m := range w.zones {
+	for _, m := range w.Zones {
 		logDice := rand.New(rand.NewPCG(dice.Uint64(), 3))
-		m.log.when(func(command.Kind, int) mishap {
+		m.Log.When(func(command.Kind, int) zonetest.Mishap {
 			if logDice.IntN(12) > 0 {
 				return ""
 			}
-			return []mishap{notLeader, unapplied, unconfirmed, doubled, delayed}[logDice.IntN(5)]
+			return []zonetest.Mishap{zonetest.NotLeader, zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Delayed}[logDice.IntN(5)]
 		})
 	}
 	var booted []string
 	for step := range 40 {
-		m := w.zones[dice.IntN(len(w.zones))]
+		m := w.Zones[dice.IntN(len(w.Zones))]
 		switch dice.IntN(8) {
 		case 0, 1, 2:
 			res := fmt.Sprint("r", step)
 			most := 1 + dice.IntN(6)
-			root.boot(order(res, 1+dice.IntN(most), most))
+			root.Boot(zonetest.Order(res, 1+dice.IntN(most), most))
 			booted = append(booted, res)
 		case 3:
-			m.boot(order(fmt.Sprint("own", step), 1, 1+dice.IntN(2)))
+			m.Boot(zonetest.Order(fmt.Sprint("own", step), 1, 1+dice.IntN(2)))
 		case 4:
-			m.elect()
+			m.Elect()
 		case 5:
-			o := w.zones[dice.IntN(len(w.zones))]
-			w.sever(m.name, o.name, dice.IntN(3) == 0)
+			o := w.Zones[dice.IntN(len(w.Zones))]
+			w.Sever(m.Name, o.Name, dice.IntN(3) == 0)
 		case 6:
 			if len(booted) > 0 {
-				root.release(booted[dice.IntN(len(booted))])
+				root.Release(booted[dice.IntN(len(booted))])
 			}
 		case 7:
-			if mine := all(root.view()); len(mine) > 0 {
-				root.delete(mine[dice.IntN(len(mine))].ID)
+			if mine := zonetest.AllInstances(root.View()); len(mine) > 0 {
+				root.Delete(mine[dice.IntN(len(mine))].ID)
 			}
 		}
 		time.Sleep(time.Duration(dice.IntN(6000)) * time.Millisecond)
 	}
-	w.calm()
-	w.settle()
+	w.Calm()
+	w.Settle()
 	for _, res := range booted {
-		b, ok := root.view().Boot("p", api.ReservationID(res))
+		b, ok := root.View().Boot("p", api.ReservationID(res))
 		require.True(t, ok)
 		assert.True(t, b.State().Outcome(), "%s: %s", res, b.State())
 	}

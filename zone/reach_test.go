@@ -11,6 +11,7 @@ import (
 	"berth/api"
 	"berth/raftstore/state"
 	"berth/zone"
+	"berth/zone/zonetest"
 )
 
 // TestReachIsToldUpward: what is on a host that is lost is out of reach in each zone
@@ -18,18 +19,18 @@ import (
 // What is elsewhere is not. A leader that comes to power in between changes nothing.
 func TestReachIsToldUpward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root, mid, leaf := three(w)
-		require.Equal(t, api.BootActive, root.run(order("all", 6, 6)).State())
-		w.settle()
-		l, _ := mid.view().LinkByName("leaf")
+		w := zonetest.NewWorld(t)
+		root, mid, leaf := zonetest.Three(w)
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("all", 6, 6)).State())
+		w.Settle()
+		l, _ := mid.View().LinkByName("leaf")
 		below := map[api.InstanceID]bool{} // what is in the leaf
-		for _, i := range mid.instances("all") {
+		for _, i := range mid.Instances("all") {
 			below[i.ID] = i.Link == l.ID
 		}
-		away := func(m *member, since api.Instant) {
+		away := func(m *zonetest.Member, since api.Instant) {
 			t.Helper()
-			m.until("it is known what is out of reach", func(v *state.State) bool {
+			m.Until("it is known what is out of reach", func(v *state.State) bool {
 				for _, i := range v.OfReservation("p", "all") {
 					want := api.Instant(0)
 					if below[i.ID] {
@@ -41,30 +42,30 @@ func TestReachIsToldUpward(t *testing.T) {
 				}
 				return true
 			})
-			for _, i := range m.instances("all") {
+			for _, i := range m.Instances("all") {
 				assert.Equal(t, api.StatusActive, i.Status, "what was last known")
 			}
 		}
-		for _, m := range []*member{root, mid, leaf} {
+		for _, m := range []*zonetest.Member{root, mid, leaf} {
 			away(m, 0)
 		}
-		leaf.silence(true)
-		leaf.until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State != api.HostUp })
-		since := leaf.view().AllHosts()[0].DownSince
-		for _, m := range []*member{leaf, mid, root} {
+		leaf.Silence(true)
+		leaf.Until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State != api.HostUp })
+		since := leaf.View().AllHosts()[0].DownSince
+		for _, m := range []*zonetest.Member{leaf, mid, root} {
 			away(m, since)
 		}
-		mid.elect()
+		mid.Elect()
 		time.Sleep(time.Minute)
 		away(root, since)
-		assert.Equal(t, 2, len(root.instances("all"))-len(mid.instances("all")))
+		assert.Equal(t, 2, len(root.Instances("all"))-len(mid.Instances("all")))
 
-		leaf.silence(false)
-		for _, m := range []*member{leaf, mid, root} {
+		leaf.Silence(false)
+		for _, m := range []*zonetest.Member{leaf, mid, root} {
 			away(m, 0)
 		}
-		root.release("all")
-		w.settle()
+		root.Release("all")
+		w.Settle()
 	})
 }
 
@@ -72,19 +73,19 @@ func TestReachIsToldUpward(t *testing.T) {
 // back, and was lost again, knows in the end what is so.
 func TestReachIsToldLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		west := w.zone("west", root, 2)
-		require.Equal(t, api.BootActive, root.run(order("all", 2, 2)).State())
-		w.settle()
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		west := w.Zone("west", root, 2)
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("all", 2, 2)).State())
+		w.Settle()
 		host := func(mute bool) {
-			west.silence(mute)
-			west.until("the host is where it should be", func(v *state.State) bool { return (v.AllHosts()[0].State == api.HostUp) != mute })
+			west.Silence(mute)
+			west.Until("the host is where it should be", func(v *state.State) bool { return (v.AllHosts()[0].State == api.HostUp) != mute })
 		}
-		cut := func(on bool) { w.sever("root", "west", on) }
+		cut := func(on bool) { w.Sever("root", "west", on) }
 		away := func() (out []api.Instant) {
-			for _, i := range root.instances("all") {
-				out = append(out, root.view().UnreachableSince(i))
+			for _, i := range root.Instances("all") {
+				out = append(out, root.View().UnreachableSince(i))
 			}
 			return out
 		}
@@ -95,7 +96,7 @@ func TestReachIsToldLate(t *testing.T) {
 		assert.Equal(t, []api.Instant{0, 0}, away())
 		cut(false)
 		time.Sleep(time.Minute)
-		since := west.view().AllHosts()[0].DownSince
+		since := west.View().AllHosts()[0].DownSince
 		assert.Equal(t, []api.Instant{since, since}, away())
 		cut(true)
 		host(false)
@@ -110,16 +111,16 @@ func TestReachIsToldLate(t *testing.T) {
 // is nobody's news, and one that comes and goes is told of once.
 func TestSilenceIsToldUpward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root, mid, leaf := three(w)
-		require.Equal(t, api.BootActive, root.run(order("all", 6, 6)).State())
-		w.settle()
-		l, _ := mid.view().LinkByName("leaf")
-		hears := func(age time.Duration) { w.tell(leaf.name, api.Digest{}, age) }
-		silent := func(m *member) (out int) {
-			for _, i := range m.instances("all") {
+		w := zonetest.NewWorld(t)
+		root, mid, leaf := zonetest.Three(w)
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("all", 6, 6)).State())
+		w.Settle()
+		l, _ := mid.View().LinkByName("leaf")
+		hears := func(age time.Duration) { w.Tell(leaf.Name, api.Digest{}, age) }
+		silent := func(m *zonetest.Member) (out int) {
+			for _, i := range m.Instances("all") {
 				assert.Equal(t, api.StatusActive, i.Status)
-				if m.view().UnreachableSince(i) != 0 {
+				if m.View().UnreachableSince(i) != 0 {
 					out++
 				}
 			}
@@ -130,11 +131,11 @@ func TestSilenceIsToldUpward(t *testing.T) {
 
 		for range 2 {
 			hears(zone.LinkFresh + time.Second)
-			mid.until("the child is silent", func(v *state.State) bool {
+			mid.Until("the child is silent", func(v *state.State) bool {
 				now, _ := v.Link(l.ID)
 				return now.SilentSince != 0
 			})
-			now, _ := mid.view().Link(l.ID)
+			now, _ := mid.View().Link(l.ID)
 			assert.Equal(t, api.InstantOf(time.Now().Add(-zone.LinkFresh-time.Second)), now.SilentSince)
 			time.Sleep(time.Minute)
 			assert.Equal(t, 2, silent(mid))
@@ -142,7 +143,7 @@ func TestSilenceIsToldUpward(t *testing.T) {
 			hears(zone.LinkFresh - time.Second) // neither here nor there
 			time.Sleep(time.Minute)
 			assert.Equal(t, 2, silent(root))
-			later, _ := mid.view().Link(l.ID)
+			later, _ := mid.View().Link(l.ID)
 			assert.Equal(t, now.Updated, later.Updated, "it is told once")
 
 			hears(time.Second)
@@ -150,7 +151,7 @@ func TestSilenceIsToldUpward(t *testing.T) {
 			assert.Zero(t, silent(mid))
 			assert.Zero(t, silent(root))
 		}
-		root.release("all")
-		w.settle()
+		root.Release("all")
+		w.Settle()
 	})
 }

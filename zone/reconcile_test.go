@@ -1,7 +1,6 @@
 package zone_test
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -14,54 +13,22 @@ import (
 	"berth/api"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/zonetest"
 )
 
-// saved returns a backup of a zone.
-func (m *member) saved() []byte {
-	m.log.mu.Lock()
-	defer m.log.mu.Unlock()
-	var backup bytes.Buffer
-	require.NoError(m.w.t, m.log.state.Save(&backup))
-	return backup.Bytes()
-}
-
-// bringBack begins a new life of a zone with the state of a backup, which the zone at the other end of a
-// link accepts.
-func (m *member) bringBack(backup []byte, other *member, link api.LinkID) {
-	m.w.t.Helper()
-	m.depose()
-	life := api.Incarnation(time.Now().Unix())
-	s, err := state.Load(bytes.NewReader(backup), api.FormNewest)
-	require.NoError(m.w.t, err)
-	require.NoError(m.w.t, s.BringBack(state.Return{
-		Incarnation: life, At: api.InstantOf(time.Now()),
-		Admin: api.Token{ID: "a", Hash: []byte{1}, Roles: []api.UserRole{api.RoleAdmin}, Expires: api.Forever},
-	}))
-	l := m.log
-	l.mu.Lock()
-	l.state, l.view = s, s.Clone()
-	close(l.next)
-	l.next = make(chan struct{})
-	l.mu.Unlock()
-	m.elect()
-	other.propose(func(at command.Stamp) command.Command {
-		return command.LinkRelink{Stamp: at, ID: link, Incarnation: life}
-	})
-}
-
-// reconciled waits until a zone has compared a child.
-func (m *member) reconciled(link api.LinkID) {
-	m.w.t.Helper()
-	m.until("the child is compared", func(v *state.State) bool {
+// untilReconciled waits until a zone has compared a child.
+func untilReconciled(m *zonetest.Member, link api.LinkID) {
+	m.World.T.Helper()
+	m.Until("the child is compared", func(v *state.State) bool {
 		l, ok := v.Link(link)
 		return ok && l.Reconcile == 0
 	})
 }
 
-// statuses returns the live instances of a reservation in a zone, with their statuses.
-func (m *member) statuses(res string) map[api.InstanceID]api.Status {
+// statusesOf returns the live instances of a reservation in a zone, with their statuses.
+func statusesOf(m *zonetest.Member, res string) map[api.InstanceID]api.Status {
 	out := map[api.InstanceID]api.Status{}
-	for _, i := range m.instances(res) {
+	for _, i := range m.Instances(res) {
 		out[i.ID] = i.Status
 	}
 	return out
@@ -83,14 +50,14 @@ var afterABackup = []struct {
 }
 
 // mishapsOfReconciling are what goes wrong once while a parent and a child are compared.
-func mishapsOfReconciling() map[string]func(w *world, root *member) {
-	out := map[string]func(w *world, root *member){"nothing": func(*world, *member) {}}
+func mishapsOfReconciling() map[string]func(w *zonetest.World, root *zonetest.Member) {
+	out := map[string]func(w *zonetest.World, root *zonetest.Member){"nothing": func(*zonetest.World, *zonetest.Member) {}}
 	for _, op := range []string{"changes", "end", string(api.DecisionCommit), "decisions"} {
-		for _, f := range []fault{vanished, cutOff, repeated} {
-			out[op+": "+string(f)] = func(w *world, _ *member) {
+		for _, f := range []zonetest.Fault{zonetest.Vanished, zonetest.CutOff, zonetest.Repeated} {
+			out[op+": "+string(f)] = func(w *zonetest.World, _ *zonetest.Member) {
 				done := false
-				w.when(func(c call) fault {
-					if done || c.from != "root" || c.op != op {
+				w.When(func(c zonetest.Call) zonetest.Fault {
+					if done || c.From != "root" || c.Op != op {
 						return ""
 					}
 					done = true
@@ -100,8 +67,8 @@ func mishapsOfReconciling() map[string]func(w *world, root *member) {
 		}
 	}
 	for _, k := range []command.Kind{command.KindLinkReconciled, command.KindPartAck} {
-		for _, what := range []mishap{unapplied, unconfirmed, doubled, deposed, delayed} {
-			out[fmt.Sprintf("kind %d: %s", k, what)] = func(w *world, root *member) { w.entryGoesWrong(root, k, 1, what) }
+		for _, what := range []zonetest.Mishap{zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Deposed, zonetest.Delayed} {
+			out[fmt.Sprintf("kind %d: %s", k, what)] = func(w *zonetest.World, root *zonetest.Member) { w.EntryGoesWrong(root, k, 1, what) }
 		}
 	}
 	return out
@@ -114,32 +81,32 @@ func TestReconcile(t *testing.T) {
 		for name, goWrong := range mishapsOfReconciling() {
 			t.Run(c.name+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
-					root := w.zone("root", nil)
-					kid := w.zone("kid", root, 6)
-					require.Equal(t, api.BootActive, root.run(order("a", 2, 2)).State())
+					w := zonetest.NewWorld(t)
+					root := w.Zone("root", nil)
+					kid := w.Zone("kid", root, 6)
+					require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
 					time.Sleep(time.Minute)
-					backup := map[string][]byte{"root": root.saved(), "kid": kid.saved()}[c.back]
+					backup := map[string][]byte{"root": root.Saved(), "kid": kid.Saved()}[c.back]
 					time.Sleep(time.Minute)
 					if c.b {
-						require.Equal(t, api.BootActive, root.run(order("b", 3, 3)).State())
+						require.Equal(t, api.BootActive, root.Run(zonetest.Order("b", 3, 3)).State())
 					}
-					before := root.statuses("a")
+					before := statusesOf(root, "a")
 					require.Len(t, before, 2)
 					goWrong(w, root)
 					if c.back == "kid" {
-						kid.bringBack(backup, root, kidLink)
+						kid.BringBack(backup, root, kidLink)
 					} else {
-						root.bringBack(backup, kid, kidLink)
+						root.BringBack(backup, kid, kidLink)
 					}
-					root.reconciled(kidLink)
-					kid.until("what the parent does not know has ended", func(*state.State) bool { return len(kid.instances("b")) == 0 })
+					untilReconciled(root, kidLink)
+					kid.Until("what the parent does not know has ended", func(*state.State) bool { return len(kid.Instances("b")) == 0 })
 					time.Sleep(time.Minute)
-					assert.Equal(t, before, root.statuses("a"))
-					assert.Equal(t, before, kid.statuses("a"))
-					assert.Empty(t, root.statuses("b"))
-					require.Equal(t, api.BootActive, root.run(order("c", 4, 4)).State(), "the room of b is free")
-					w.settle()
+					assert.Equal(t, before, statusesOf(root, "a"))
+					assert.Equal(t, before, statusesOf(kid, "a"))
+					assert.Empty(t, statusesOf(root, "b"))
+					require.Equal(t, api.BootActive, root.Run(zonetest.Order("c", 4, 4)).State(), "the room of b is free")
+					w.Settle()
 				})
 			})
 		}
@@ -150,19 +117,19 @@ func TestReconcile(t *testing.T) {
 // none any more, and may not know what its successor has confirmed, does not answer.
 func TestALeaderOfBeforeConfirmsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		kid := w.zone("kid", root, 6)
-		require.Equal(t, api.BootActive, root.run(order("a", 2, 2)).State())
-		back, _ := kid.view().Link(kidLink)
-		first := kid.lead()
-		ch, err := first.ConfirmedChanges(w.ctx, back, 0)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		kid := w.Zone("kid", root, 6)
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
+		back, _ := kid.View().Link(kidLink)
+		first := kid.Lead()
+		ch, err := first.ConfirmedChanges(w.Ctx, back, 0)
 		require.NoError(t, err)
 		require.Len(t, ch.Items, 2)
-		kid.elect()
-		_, err = first.ConfirmedChanges(w.ctx, back, 0)
+		kid.Elect()
+		_, err = first.ConfirmedChanges(w.Ctx, back, 0)
 		require.Error(t, err)
-		again, err := kid.lead().ConfirmedChanges(w.ctx, back, 0)
+		again, err := kid.Lead().ConfirmedChanges(w.Ctx, back, 0)
 		require.NoError(t, err)
 		require.Equal(t, ch.Items, again.Items)
 	})
@@ -192,27 +159,27 @@ func TestReconcileWithAChildThatLies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil)
-				kid := w.zone("kid", root, 6)
-				require.Equal(t, api.BootActive, root.run(order("a", 2, 2)).State())
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				kid := w.Zone("kid", root, 6)
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
 				time.Sleep(time.Minute)
-				back, _ := kid.view().Link(kidLink)
-				w.setLie(kidLink, func(after uint64) *api.Changes {
-					now := kid.lead().Changes(w.ctx, back, after, 0)
+				back, _ := kid.View().Link(kidLink)
+				w.Lie(kidLink, func(after uint64) *api.Changes {
+					now := kid.Lead().Changes(w.Ctx, back, after, 0)
 					return c.lie(&now, after)
 				})
-				kid.bringBack(kid.saved(), root, kidLink)
+				kid.BringBack(kid.Saved(), root, kidLink)
 				time.Sleep(10 * time.Minute)
-				l, _ := root.view().Link(kidLink)
+				l, _ := root.View().Link(kidLink)
 				assert.Equal(t, c.settles, l.Reconcile == 0)
 				if !c.settles {
-					assert.Len(t, root.instances("a"), c.stay, "nothing is settled")
+					assert.Len(t, root.Instances("a"), c.stay, "nothing is settled")
 				}
-				w.setLie(kidLink, nil)
-				root.reconciled(kidLink)
-				assert.Len(t, root.instances("a"), c.stay)
-				assert.Len(t, kid.instances("a"), 2, "a parent ends nothing there that it has")
+				w.Lie(kidLink, nil)
+				untilReconciled(root, kidLink)
+				assert.Len(t, root.Instances("a"), c.stay)
+				assert.Len(t, kid.Instances("a"), 2, "a parent ends nothing there that it has")
 			})
 		})
 	}

@@ -18,67 +18,45 @@ import (
 	"berth/raftstore/command"
 	"berth/zone"
 	"berth/zone/intake"
+	"berth/zone/zonetest"
 )
 
-// groups asks for several kinds of instances at once.
-func groups(res string, gs ...api.Group) *intake.BootOrder {
-	o := order(res, 1, 1)
-	o.Request.Groups = gs
-	return o
-}
-
-// spread returns how many live instances of a reservation lie where, by direct
-// child or "" for the zone itself, of one group or "" for all.
-func (m *member) spread(res, group string) map[api.LinkID]int {
-	out := map[api.LinkID]int{}
-	for _, i := range m.instances(res) {
-		if group == "" || i.Group == group {
-			out[i.Link]++
-		}
-	}
-	return out
-}
-
-// onHosts counts the live instances of a reservation by own host.
-func (m *member) onHosts(res string) map[api.HostID]int {
-	out := map[api.HostID]int{}
-	for _, i := range m.instances(res) {
-		if i.Host != "" {
-			out[i.Host]++
-		}
-	}
-	return out
-}
+// Limits of estimates that these tests wait for.
+const (
+	failuresToPause = 3                // selects or holds in a row
+	probeEvery      = 2 * time.Second  // how long a failing child is left alone at first
+	digestAgeMax    = 30 * time.Second // how old a digest may be and still rule a child out
+)
 
 // TestGroupsAreHadTogether boots 3 and 2 over two zones, and then 3 and 4 where
 // there is room for 3 and 3: nothing is made.
 func TestGroupsAreHadTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 3)
-		w.zone("kid", root, 3)
-		b := root.run(groups("five", group("web", 3, 3), group("db", 2, 2)))
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 3)
+		w.Zone("kid", root, 3)
+		b := root.Run(zonetest.Groups("five", zonetest.Group("web", 3, 3), zonetest.Group("db", 2, 2)))
 		require.Equal(t, api.BootActive, b.State(), b.Reason)
 		names := map[string]bool{}
-		for _, i := range root.instances("five") {
+		for _, i := range root.Instances("five") {
 			names[i.Name] = true
 		}
 		assert.Equal(t, map[string]bool{"five-web-1": true, "five-web-2": true, "five-web-3": true, "five-db-1": true, "five-db-2": true}, names)
-		root.release("five")
-		root.outcome("five")
-		w.settle()
+		root.Release("five")
+		root.Outcome("five")
+		w.Settle()
 
-		b = root.run(groups("seven", group("web", 3, 3), group("db", 4, 4)))
+		b = root.Run(zonetest.Groups("seven", zonetest.Group("web", 3, 3), zonetest.Group("db", 4, 4)))
 		assert.Equal(t, api.BootFailed, b.State())
 		assert.Equal(t, api.CodeNoCapacity, b.Code)
 		assert.Equal(t, "3 of 4 of group db could be had, 4 are needed", b.Reason)
-		assert.Empty(t, root.instances("seven"))
+		assert.Empty(t, root.Instances("seven"))
 		assert.Equal(t, []api.Offer{{Wanted: 3, Offered: 3}, {Wanted: 4, Offered: 3}}, b.Attempts[0].Offered)
 
-		b = root.run(groups("six", group("web", 3, 3), group("db", 2, 4)))
+		b = root.Run(zonetest.Groups("six", zonetest.Group("web", 3, 3), zonetest.Group("db", 2, 4)))
 		require.Equal(t, api.BootActive, b.State(), b.Reason)
-		assert.Len(t, root.instances("six"), 6, "each group has its minimum, and what there is beyond it")
-		w.settle()
+		assert.Len(t, root.Instances("six"), 6, "each group has its minimum, and what there is beyond it")
+		w.Settle()
 	})
 }
 
@@ -86,17 +64,17 @@ func TestGroupsAreHadTogether(t *testing.T) {
 // four groups: each zone offers all of its room for the first group at first.
 func TestGroupsShareManyZones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 1)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 1)
 		for i, cpus := range []int64{2, 3, 4} {
-			w.zone(fmt.Sprint("kid", i), root, cpus)
+			w.Zone(fmt.Sprint("kid", i), root, cpus)
 		}
-		b := root.run(groups("b", group("a", 4, 4), group("b", 3, 3), group("c", 2, 2), group("d", 1, 1)))
+		b := root.Run(zonetest.Groups("b", zonetest.Group("a", 4, 4), zonetest.Group("b", 3, 3), zonetest.Group("c", 2, 2), zonetest.Group("d", 1, 1)))
 		require.Equal(t, api.BootActive, b.State(), b.Reason)
-		assert.Len(t, root.instances("b"), 10)
+		assert.Len(t, root.Instances("b"), 10)
 		assert.Len(t, b.Attempts, 1, "the plan was right at once")
 		assert.Zero(t, b.Attempts[0].Refused)
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -104,23 +82,23 @@ func TestGroupsShareManyZones(t *testing.T) {
 // two zones.
 func TestRulesAcrossGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 8, 8)
-		kid := w.zone("kid", root, 8, 8)
-		o := groups("b", group("web", 2, 2), group("db", 2, 2))
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 8, 8)
+		kid := w.Zone("kid", root, 8, 8)
+		o := zonetest.Groups("b", zonetest.Group("web", 2, 2), zonetest.Group("db", 2, 2))
 		o.Request.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0, 1}}}
-		b := root.run(o)
+		b := root.Run(o)
 		require.Equal(t, api.BootActive, b.State(), b.Reason)
-		for _, m := range []*member{root, kid} {
-			assert.Len(t, m.onHosts("b"), 2, m.name)
-			for h, n := range m.onHosts("b") {
-				assert.Equal(t, 1, n, "%s %s", m.name, h)
+		for _, m := range []*zonetest.Member{root, kid} {
+			assert.Len(t, m.OnHosts("b"), 2, m.Name)
+			for h, n := range m.OnHosts("b") {
+				assert.Equal(t, 1, n, "%s %s", m.Name, h)
 			}
 		}
-		o = groups("five", group("web", 3, 3), group("db", 2, 2))
+		o = zonetest.Groups("five", zonetest.Group("web", 3, 3), zonetest.Group("db", 2, 2))
 		o.Request.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0, 1}}}
-		assert.Equal(t, api.BootFailed, root.run(o).State(), "five hosts are not there")
-		w.settle()
+		assert.Equal(t, api.BootFailed, root.Run(o).State(), "five hosts are not there")
+		w.Settle()
 	})
 }
 
@@ -129,26 +107,26 @@ func TestRulesAcrossGroups(t *testing.T) {
 // beside it is refused.
 func TestAffinityStaysTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		kid := w.zone("kid", root, 2, 6)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 2)
+		kid := w.Zone("kid", root, 2, 6)
 		bound := func(res string, n int) *intake.BootOrder {
-			o := order(res, n, n)
+			o := zonetest.Order(res, n, n)
 			o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
 			return o
 		}
 		for _, res := range []string{"first", "second"} {
-			b := root.run(bound(res, 3))
+			b := root.Run(bound(res, 3))
 			require.Equal(t, api.BootActive, b.State(), b.Reason)
-			assert.Equal(t, map[api.LinkID]int{"link-kid": 3}, root.spread(res, ""))
+			assert.Equal(t, map[api.LinkID]int{"link-kid": 3}, root.Spread(res, ""))
 		}
-		hosts := kid.onHosts("first")
+		hosts := kid.OnHosts("first")
 		require.Len(t, hosts, 1)
 		for h := range hosts {
-			assert.Equal(t, map[api.HostID]int{h: 3}, kid.onHosts("second"))
+			assert.Equal(t, map[api.HostID]int{h: 3}, kid.OnHosts("second"))
 		}
-		assert.Equal(t, api.BootFailed, root.run(bound("third", 1)).State())
-		w.settle()
+		assert.Equal(t, api.BootFailed, root.Run(bound("third", 1)).State())
+		w.Settle()
 	})
 }
 
@@ -156,29 +134,29 @@ func TestAffinityStaysTogether(t *testing.T) {
 // not wanted of a child, however cheap it is there, and the others are.
 func TestAChildIsAskedForWhatMayLieThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 4)
-		w.zone("west", root, 4)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 4)
+		w.Zone("west", root, 4)
 		together := func(res string) *intake.BootOrder {
-			o := order(res, 1, 1)
+			o := zonetest.Order(res, 1, 1)
 			o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
 			return o
 		}
 		first := together("first")
 		first.Request.Zones.Allowed = []string{"root"}
-		require.Equal(t, api.BootActive, root.run(first).State())
-		l, _ := root.view().LinkByName("west")
+		require.Equal(t, api.BootActive, root.Run(first).State())
+		l, _ := root.View().LinkByName("west")
 		cheap := -int64(1) << 50
-		root.do(command.LinkSet{ID: l.ID, Offset: &cheap})
+		root.Do(command.LinkSet{ID: l.ID, Offset: &cheap})
 		next := together("next")
 		next.Request.Groups = append(next.Request.Groups, next.Request.Groups[0])
-		b := root.run(next)
+		b := root.Run(next)
 		require.Equal(t, api.BootActive, b.State(), b.Reason)
 		assert.Len(t, b.Attempts, 1)
-		for _, i := range root.instances("next") {
+		for _, i := range root.Instances("next") {
 			assert.Equal(t, len(i.Rules) > 0, i.Host != "", "one here, one in the child")
 		}
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -209,23 +187,23 @@ func TestZoneRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil, 4)
-				east := w.zone("east", root, 4)
-				west := w.zone("west", root, 4)
-				w.zone("leaf", west, 4)
-				east.do(command.ConfigSet{Config: api.ZoneConfig{Tags: []string{"cold"}}})
-				o := order("b", c.n, c.n)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, 4)
+				east := w.Zone("east", root, 4)
+				west := w.Zone("west", root, 4)
+				w.Zone("leaf", west, 4)
+				east.Do(command.ConfigSet{Config: api.ZoneConfig{Tags: []string{"cold"}}})
+				o := zonetest.Order("b", c.n, c.n)
 				o.Request.Zones = c.rule
-				b := root.run(o)
+				b := root.Run(o)
 				if c.want == nil {
 					assert.Equal(t, api.BootFailed, b.State())
-					assert.Empty(t, root.instances("b"))
+					assert.Empty(t, root.Instances("b"))
 				} else {
 					require.Equal(t, api.BootActive, b.State(), b.Reason)
-					assert.Equal(t, c.want, root.spread("b", ""))
+					assert.Equal(t, c.want, root.Spread("b", ""))
 				}
-				w.settle()
+				w.Settle()
 			})
 		})
 	}
@@ -235,24 +213,24 @@ func TestZoneRules(t *testing.T) {
 // for any other.
 func TestBesideAnInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 8)
-		kid := w.zone("kid", root, 8, 8)
-		o := order("first", 1, 1)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 8)
+		kid := w.Zone("kid", root, 8, 8)
+		o := zonetest.Order("first", 1, 1)
 		o.Request.Zones.Allowed = []string{"kid"}
-		require.Equal(t, api.BootActive, root.run(o).State())
-		first := root.instances("first")[0].ID
-		o = order("same", 3, 3)
+		require.Equal(t, api.BootActive, root.Run(o).State())
+		first := root.Instances("first")[0].ID
+		o = zonetest.Order("same", 3, 3)
 		o.Request.Groups[0].Hints.SameHost = []api.InstanceID{first}
-		require.Equal(t, api.BootActive, root.run(o).State())
-		o = order("other", 3, 3)
+		require.Equal(t, api.BootActive, root.Run(o).State())
+		o = zonetest.Order("other", 3, 3)
 		o.Request.Groups[0].Hints.DifferentHost = []api.InstanceID{first}
 		o.Request.Zones.Excluded = []string{"root"}
-		require.Equal(t, api.BootActive, root.run(o).State())
-		at := slices.Collect(maps.Keys(kid.onHosts("first")))
-		assert.Equal(t, at, slices.Collect(maps.Keys(kid.onHosts("same"))))
-		assert.NotContains(t, kid.onHosts("other"), at[0])
-		w.settle()
+		require.Equal(t, api.BootActive, root.Run(o).State())
+		at := slices.Collect(maps.Keys(kid.OnHosts("first")))
+		assert.Equal(t, at, slices.Collect(maps.Keys(kid.OnHosts("same"))))
+		assert.NotContains(t, kid.OnHosts("other"), at[0])
+		w.Settle()
 	})
 }
 
@@ -260,32 +238,32 @@ func TestBesideAnInstance(t *testing.T) {
 // and a parent that asks is refused.
 func TestNamesAndAddressesStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 2)
-		kid := w.zone("kid", root, 2)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 2)
+		kid := w.Zone("kid", root, 2)
 		for name, hint := range map[string]api.Hints{
 			"force":  {ForceHosts: []string{"kid-host-1"}},
 			"ignore": {IgnoreHosts: []string{"kid-host-1"}},
 			"near":   {Near: "192.0.2.0/24"},
 		} {
-			o := order("b", 1, 1)
+			o := zonetest.Order("b", 1, 1)
 			o.Request.Groups[0].Hints = hint
 			req := o.Request
-			asked := w.made("select", "root", "kid")
-			a, err := root.lead().Select(w.ctx, "", &req)
+			asked := w.Made("select", "root", "kid")
+			a, err := root.Lead().Select(w.Ctx, "", &req)
 			require.NoError(t, err)
 			if name == "ignore" { // of this zone's own
 				assert.Len(t, a.Weights[0], 1)
 			} else {
 				assert.Empty(t, a.Weights[0], name)
-				got, _ := told(a)
+				got, _ := zonetest.OutcomesOf(a)
 				assert.Equal(t, api.OutcomeSkipped, got["kid"], name)
-				assert.Equal(t, asked+1, w.made("select", "root", "kid"), "%s: only for what works without it", name)
+				assert.Equal(t, asked+1, w.Made("select", "root", "kid"), "%s: only for what works without it", name)
 			}
-			_, err = kid.lead().Select(w.ctx, root.id, &req)
+			_, err = kid.Lead().Select(w.Ctx, root.ID, &req)
 			assert.Equal(t, api.CodeForbidden, api.CodeOf(err), name)
 		}
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -293,37 +271,37 @@ func TestNamesAndAddressesStay(t *testing.T) {
 // now and then, and has it back after one success.
 func TestFailingChildrenAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 1)
-		w.zone("kid", root, 2)
-		broken := func(now call) fault {
-			if now.op == "select" {
-				return refused
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 1)
+		w.Zone("kid", root, 2)
+		broken := func(now zonetest.Call) zonetest.Fault {
+			if now.Op == "select" {
+				return zonetest.Refused
 			}
 			return ""
 		}
-		w.when(broken)
+		w.When(broken)
 		outcome := func() string {
-			got, _ := told(root.pick(3, time.Second))
+			got, _ := zonetest.OutcomesOf(root.Pick(3, time.Second))
 			return got["kid"]
 		}
 		for range failuresToPause {
 			assert.Equal(t, api.OutcomeFailed, outcome())
 		}
 		for range 5 { // selects that were under way
-			root.lead().NoteFailure("link-kid")
+			root.Lead().NoteFailure("link-kid")
 		}
 		assert.Equal(t, api.OutcomePaused, outcome())
 		time.Sleep(probeEvery)
 		assert.Equal(t, api.OutcomeFailed, outcome(), "one try")
 		assert.Equal(t, api.OutcomePaused, outcome())
-		w.when(nil)
+		w.When(nil)
 		time.Sleep(2*probeEvery - time.Millisecond)
 		assert.Equal(t, api.OutcomePaused, outcome())
 		time.Sleep(time.Millisecond)
 		assert.Equal(t, api.OutcomeAnswered, outcome())
 		assert.Equal(t, api.OutcomeAnswered, outcome())
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -331,16 +309,16 @@ func TestFailingChildrenAreLeftAlone(t *testing.T) {
 // working on it; a hedge comes at the same depth.
 func TestRequestThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 1)
-		w.zone("kid", root, 1)
-		z := root.lead()
-		req := order("b", 2, 2).Request
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 1)
+		w.Zone("kid", root, 1)
+		z := root.Lead()
+		req := zonetest.Order("b", 2, 2).Request
 		at := func(depth int) error {
-			_, err := z.Select(zone.WithDepth(requestid.With(w.ctx, "req-1"), depth), "", &req)
+			_, err := z.Select(zone.WithDepth(requestid.With(w.Ctx, "req-1"), depth), "", &req)
 			return err
 		}
-		w.delay(func(call) time.Duration { return 200 * time.Millisecond }) // to kid, and back
+		w.Delay(func(zonetest.Call) time.Duration { return 200 * time.Millisecond }) // to kid, and back
 		var first, again sync.WaitGroup
 		first.Go(func() { assert.NoError(t, at(0)) })
 		time.Sleep(100 * time.Millisecond)
@@ -349,9 +327,9 @@ func TestRequestThatComesBack(t *testing.T) {
 		first.Wait()
 		assert.Equal(t, api.CodeConflict, api.CodeOf(at(2)), "one is under way still")
 		again.Wait()
-		w.delay(nil)
+		w.Delay(nil)
 		require.NoError(t, at(2), "after the answer the id is free again")
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -359,13 +337,13 @@ func TestRequestThatComesBack(t *testing.T) {
 // and it says why.
 func TestPlanBreaksNoZoneRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 4)
-		w.zone("kid", root, 4)
-		o := order("b", 4, 4)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 4)
+		w.Zone("kid", root, 4)
+		o := zonetest.Order("b", 4, 4)
 		o.Request.Zones.MinZones = 3
 		req := o.Request
-		a, err := root.lead().Select(w.ctx, "", &req)
+		a, err := root.Lead().Select(w.Ctx, "", &req)
 		require.NoError(t, err)
 		assert.Empty(t, a.Weights[0])
 		for _, z := range a.Zones {
@@ -373,15 +351,15 @@ func TestPlanBreaksNoZoneRule(t *testing.T) {
 			assert.Equal(t, 4, z.Offered, z.Zone)
 		}
 		assert.Equal(t, []api.Advice{{Change: api.AdviceDrop, Name: "min_zones"}}, a.Refusals[0].Advice)
-		b := root.run(o)
+		b := root.Run(o)
 		assert.Equal(t, api.CodeNoCapacity, b.Code)
 		assert.Equal(t, "zones with slots for it: 2; 3 are needed", b.Reason)
-		o = order("c", 4, 4)
+		o = zonetest.Order("c", 4, 4)
 		o.Request.Zones.Allowed = []string{"kid"}
 		o.Request.Groups[0].Count, o.Request.Groups[0].Min = 5, 5
-		b = root.run(o)
+		b = root.Run(o)
 		assert.Contains(t, b.Attempts[0].Refusals[0].Advice, api.Advice{Change: api.AdviceZone, Name: "root"})
-		w.settle()
+		w.Settle()
 	})
 }
 
@@ -389,11 +367,11 @@ func TestPlanBreaksNoZoneRule(t *testing.T) {
 // of a zone that was told none.
 func TestNoSchedulerIsTheDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("root", nil, 2)
-		m.do(command.SchedulerSet{})
-		assert.Equal(t, []int64{costs.ScaleMax - 2048}, m.pick(1, time.Second).Weights[0], "the emptier the cheaper")
-		assert.Len(t, m.pick(3, time.Second).Weights[0], 2, "and no more than fit")
+		w := zonetest.NewWorld(t)
+		m := w.Zone("root", nil, 2)
+		m.Do(command.SchedulerSet{})
+		assert.Equal(t, []int64{costs.ScaleMax - 2048}, m.Pick(1, time.Second).Weights[0], "the emptier the cheaper")
+		assert.Len(t, m.Pick(3, time.Second).Weights[0], 2, "and no more than fit")
 	})
 }
 
@@ -409,14 +387,14 @@ func namesIn(r *api.Refusals) []string {
 // a boot by either id, also after the node's memory is gone.
 func TestExplanations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 1)
-		w.zone("kid", root, 2)
-		root.drain(root.host("root-host-1"), api.DrainWait)
-		req := order("est", 5, 5).Request
-		_, err := root.lead().Select(requestid.With(w.ctx, "req-1"), "", &req)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 1)
+		w.Zone("kid", root, 2)
+		root.Drain(root.Host("root-host-1"), api.DrainWait)
+		req := zonetest.Order("est", 5, 5).Request
+		_, err := root.Lead().Select(requestid.With(w.Ctx, "req-1"), "", &req)
 		require.NoError(t, err)
-		e, ok := root.lead().Explanation("p", "req-1")
+		e, ok := root.Lead().Explanation("p", "req-1")
 		require.True(t, ok)
 		assert.Equal(t, 5, e.Groups[0].Wanted)
 		assert.Equal(t, 2, e.Groups[0].Offered)
@@ -434,31 +412,31 @@ func TestExplanations(t *testing.T) {
 		require.Len(t, e.Zones, 2)
 		assert.Empty(t, namesIn(&e.Zones[1].Refusals[0]), "and no other's")
 		assert.Equal(t, 1, e.Zones[1].Refusals[0].Considered, "what the child says of its hosts")
-		_, ok = root.lead().Explanation("q", "req-1")
+		_, ok = root.Lead().Explanation("q", "req-1")
 		assert.False(t, ok, "another project's")
-		_, err = root.lead().Select(requestid.With(w.ctx, "req-3"), "zone-parent", &req)
+		_, err = root.Lead().Select(requestid.With(w.Ctx, "req-3"), "zone-parent", &req)
 		require.NoError(t, err)
-		_, ok = root.lead().Explanation("p", "req-3")
+		_, ok = root.Lead().Explanation("p", "req-3")
 		assert.False(t, ok, "a project of the parent, whatever its name")
-		_, ok = root.lead().Explanation("", "req-3")
+		_, ok = root.Lead().Explanation("", "req-3")
 		assert.True(t, ok)
 
-		o := order("boot", 5, 5)
+		o := zonetest.Order("boot", 5, 5)
 		o.Call = "req-2"
-		require.Equal(t, api.BootFailed, root.run(o).State())
+		require.Equal(t, api.BootFailed, root.Run(o).State())
 		for _, id := range []string{"req-2", "boot"} {
-			e, ok := root.lead().Explanation("p", id)
+			e, ok := root.Lead().Explanation("p", id)
 			require.True(t, ok, id)
 			assert.Equal(t, api.BootFailed, e.State)
 			assert.Equal(t, 2, e.Groups[0].Offered)
 		}
 		time.Sleep(api.ExplainKept + time.Second)
-		_, ok = root.lead().Explanation("p", "req-1")
+		_, ok = root.Lead().Explanation("p", "req-1")
 		assert.False(t, ok, "it was kept for its time")
-		root.elect()
-		e, ok = root.lead().Explanation("p", "req-2")
+		root.Elect()
+		e, ok = root.Lead().Explanation("p", "req-2")
 		require.True(t, ok)
 		assert.Equal(t, 2, e.Groups[0].Offered, "a boot's is on record")
-		w.settle()
+		w.Settle()
 	})
 }

@@ -10,63 +10,43 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/zonetest"
 )
-
-// told returns the outcome of each zone by its name, and how many it offered.
-func told(a *api.SelectAnswer) (outcomes map[string]string, offered int) {
-	outcomes = map[string]string{}
-	for _, z := range a.Zones {
-		outcomes[z.Zone] = z.Outcome
-		offered += z.Offered
-	}
-	return outcomes, offered
-}
-
-// pick selects n slots at a zone for a caller of its own.
-func (m *member) pick(n int, budget time.Duration) *api.SelectAnswer {
-	m.w.t.Helper()
-	req := order("b", n, n).Request
-	ctx, cancel := m.within(budget)
-	defer cancel()
-	a, err := m.lead().Select(ctx, "", &req)
-	require.NoError(m.w.t, err)
-	return a
-}
 
 // TestSelectWithBadChildren has one child answer, and others be late, fail, be
 // paused or give nonsense (case 63): the answer comes within the deadline, with
 // the slots of the good one, and tells of each of the others.
 func TestSelectWithBadChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 1)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 1)
 		for _, n := range []string{"good", "late", "broken", "paused", "shut"} {
-			w.zone(n, root, 2)
+			w.Zone(n, root, 2)
 		}
 		paused := api.LinkPaused
-		root.do(command.LinkSet{ID: "link-paused", State: &paused})
-		w.zones[5].do(command.LinkSet{ID: "link-shut", State: &paused}) // by its own operator
-		w.when(func(now call) fault {
-			switch now.to {
+		root.Do(command.LinkSet{ID: "link-paused", State: &paused})
+		w.Zones[5].Do(command.LinkSet{ID: "link-shut", State: &paused}) // by its own operator
+		w.When(func(now zonetest.Call) zonetest.Fault {
+			switch now.To {
 			case "late":
-				return silenced
+				return zonetest.Silenced
 			case "broken":
-				return refused
+				return zonetest.Refused
 			}
 			return ""
 		})
 		began := time.Now()
 		const budget = 2 * time.Second
-		a := root.pick(11, budget)
+		a := root.Pick(11, budget)
 		assert.LessOrEqual(t, time.Since(began), budget-api.HopReserve, "a part of the budget is kept to answer with")
-		got, offered := told(a)
+		got, offered := zonetest.OutcomesOf(a)
 		assert.Equal(t, map[string]string{
 			"root": api.OutcomeAnswered, "good": api.OutcomeAnswered, "late": api.OutcomeLate,
 			"broken": api.OutcomeFailed, "paused": api.OutcomePaused, "shut": api.OutcomePaused,
 		}, got)
 		assert.Equal(t, 3, offered)
 		assert.Len(t, a.Weights[0], 3)
-		assert.Zero(t, w.made("select", "root", "paused"))
+		assert.Zero(t, w.Made("select", "root", "paused"))
 	})
 }
 
@@ -74,16 +54,16 @@ func TestSelectWithBadChildren(t *testing.T) {
 // so the child between still answers in time.
 func TestSelectBelowABadChild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root, _, _ := three(w)
-		w.when(func(now call) fault {
-			if now.to == "leaf" {
-				return vanished
+		w := zonetest.NewWorld(t)
+		root, _, _ := zonetest.Three(w)
+		w.When(func(now zonetest.Call) zonetest.Fault {
+			if now.To == "leaf" {
+				return zonetest.Vanished
 			}
 			return ""
 		})
 		began := time.Now()
-		got, offered := told(root.pick(6, api.SelectTimeout))
+		got, offered := zonetest.OutcomesOf(root.Pick(6, api.SelectTimeout))
 		assert.Equal(t, map[string]string{"root": api.OutcomeAnswered, "mid": api.OutcomeAnswered}, got)
 		assert.Equal(t, 4, offered)
 		assert.LessOrEqual(t, time.Since(began), api.SelectTimeout-2*api.HopReserve)
@@ -101,7 +81,7 @@ func TestDigestsPrune(t *testing.T) {
 	partial := room(0, 0)
 	partial.Partial = true
 	sketched := room(8, 8)
-	sketched.Sketches = []api.FitSketch{{Flavor: flavor.ID, Resources: flavor.Resources}}
+	sketched.Sketches = []api.FitSketch{{Flavor: zonetest.Flavor.ID, Resources: zonetest.Flavor.Resources}}
 	own := room(8, 8)
 	own.Paused = true
 	for _, c := range []struct {
@@ -127,17 +107,17 @@ func TestDigestsPrune(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil, 1)
-				kid := w.zone("kid", root, 2)
-				w.tell(kid.name, c.digest, c.age)
-				got, _ := told(root.pick(c.want, api.SelectTimeout))
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, 1)
+				kid := w.Zone("kid", root, 2)
+				w.Tell(kid.Name, c.digest, c.age)
+				got, _ := zonetest.OutcomesOf(root.Pick(c.want, api.SelectTimeout))
 				assert.Equal(t, c.outcome, got["kid"])
 				asked := 0
 				if c.outcome == api.OutcomeAnswered {
 					asked = 1
 				}
-				assert.Equal(t, asked, w.made("select", "root", "kid"))
+				assert.Equal(t, asked, w.Made("select", "root", "kid"))
 			})
 		})
 	}
@@ -146,22 +126,15 @@ func TestDigestsPrune(t *testing.T) {
 // TestStaleDigestCostsNoBoot boots into a child whose digest says that it is full.
 func TestStaleDigestCostsNoBoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil, 1)
-		kid := w.zone("kid", root, 2)
-		w.tell(kid.name, api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 1)
+		kid := w.Zone("kid", root, 2)
+		w.Tell(kid.Name, api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{
 			api.VCPU: {Total: 2, SlotMax: 2}, api.MemoryMB: {Total: 2048, SlotMax: 2048},
 		}}, 0)
-		assert.Equal(t, api.BootActive, root.run(order("b", 3, 3)).State())
-		w.settle()
+		assert.Equal(t, api.BootActive, root.Run(zonetest.Order("b", 3, 3)).State())
+		w.Settle()
 	})
-}
-
-// config changes the configuration of the zone.
-func (m *member) config(edit func(*api.ZoneConfig)) {
-	c := m.view().Config
-	edit(&c)
-	m.do(command.ConfigSet{Stamp: m.lead().Stamp(), Config: c})
 }
 
 // TestStaleDigestNeverRefuses boots into a grandchild that has just got what the
@@ -178,29 +151,29 @@ func TestStaleDigestNeverRefuses(t *testing.T) {
 	for name, edit := range map[string]func(*api.Request){
 		"a trait":       func(r *api.Request) { r.Groups[0].Traits.Required = []string{"CUSTOM_NEW"} },
 		"a zone":        func(r *api.Request) { r.Groups[0].AZ = "leaf" },
-		"a larger host": func(r *api.Request) { r.Groups[0] = ofFlavor(r.Groups[0], large) },
+		"a larger host": func(r *api.Request) { r.Groups[0] = zonetest.OfFlavor(r.Groups[0], large) },
 		"a tag":         func(r *api.Request) { r.Zones.AllowedTags = []string{"new"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root, mid, leaf := three(w)
-				other := w.zone("other", root, 2)
-				h := leaf.idleAgent("", 4).hosts()[0]
+				w := zonetest.NewWorld(t)
+				root, mid, leaf := zonetest.Three(w)
+				other := w.Zone("other", root, 2)
+				h := leaf.IdleAgent("", 4).Hosts()[0]
 				h.Traits = []string{"CUSTOM_NEW"}
-				leaf.do(command.HostsPut{Agent: "agent-leaf", Hosts: []command.HostEntry{{Host: h}}})
-				leaf.config(func(c *api.ZoneConfig) { c.Tags = []string{"new"} })
-				for _, m := range []*member{mid, leaf, other} {
-					w.tell(m.name, small, 0)
+				leaf.Do(command.HostsPut{Agent: "agent-leaf", Hosts: []command.HostEntry{{Host: h}}})
+				leaf.Configure(func(c *api.ZoneConfig) { c.Tags = []string{"new"} })
+				for _, m := range []*zonetest.Member{mid, leaf, other} {
+					w.Tell(m.Name, small, 0)
 				}
-				o := order("b", 1, 1)
+				o := zonetest.Order("b", 1, 1)
 				o.Request.Zones.Excluded = []string{"other"}
 				edit(&o.Request)
-				b := root.run(o)
+				b := root.Run(o)
 				assert.Equal(t, api.BootActive, b.State(), b.Reason)
 				assert.Len(t, b.Attempts, 1)
-				assert.Zero(t, w.made("select", "root", "other"))
-				w.settle()
+				assert.Zero(t, w.Made("select", "root", "other"))
+				w.Settle()
 			})
 		})
 	}
@@ -210,22 +183,22 @@ func TestStaleDigestNeverRefuses(t *testing.T) {
 // their multiple of estimate.WeightQuantum; links then adjust them.
 func TestWeightsAreQuantised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		kid := w.zone("kid", root, 1, 2, 3)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		kid := w.Zone("kid", root, 1, 2, 3)
 		offset, scale := int64(-1000), int64(3)
-		root.do(command.LinkSet{ID: "link-kid", Offset: &offset, Scale: &scale})
-		odd := kid.idleAgent("", 1)
-		h := odd.hosts()[0]
+		root.Do(command.LinkSet{ID: "link-kid", Offset: &offset, Scale: &scale})
+		odd := kid.IdleAgent("", 1)
+		h := odd.Hosts()[0]
 		h.Inventory[api.MemoryMB] = api.Inventory{Total: 1001}
-		kid.do(command.HostsPut{Agent: odd.id(), Hosts: []command.HostEntry{{Host: h}}})
+		kid.Do(command.HostsPut{Agent: odd.ID(), Hosts: []command.HostEntry{{Host: h}}})
 
-		link, _ := kid.view().Parent()
-		req := order("b", 6, 6).Request
-		a, err := kid.lead().Select(t.Context(), link.Zone, &req)
+		link, _ := kid.View().Parent()
+		req := zonetest.Order("b", 6, 6).Request
+		a, err := kid.Lead().Select(t.Context(), link.Zone, &req)
 		require.NoError(t, err)
 		assert.Equal(t, []int64{960, 2048, 1792, 3072, 2816, 2560}, a.Weights[0])
-		assert.Equal(t, []int64{1856, 5120, 4352, 8192, 7424, 6656}, root.pick(6, api.SelectTimeout).Weights[0])
+		assert.Equal(t, []int64{1856, 5120, 4352, 8192, 7424, 6656}, root.Pick(6, api.SelectTimeout).Weights[0])
 	})
 }
 
@@ -247,19 +220,19 @@ func TestSealedPlanIsBound(t *testing.T) {
 		{"peer", func(_ *api.HoldRequest, l *api.Link) { l.Zone = "zone-other" }},
 		{"no blob", func(r *api.HoldRequest, _ *api.Link) { r.Blob = nil }},
 		{"a byte", func(r *api.HoldRequest, _ *api.Link) { r.Blob[len(r.Blob)/2] ^= 1 }},
-		{"more than offered", func(r *api.HoldRequest, _ *api.Link) { r.Instances[0] = specs("b", 3) }},
+		{"more than offered", func(r *api.HoldRequest, _ *api.Link) { r.Instances[0] = zonetest.Specs("b", 3) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				kid, link, r := selected(w, 2)
-				r, l := spelt(r), *link
+				w := zonetest.NewWorld(t)
+				kid, link, r := zonetest.SelectedHold(w, 2)
+				r, l := zonetest.Spelt(r), *link
 				c.twist(r, &l)
-				_, err := kid.lead().Hold(t.Context(), &l, r)
+				_, err := kid.Lead().Hold(t.Context(), &l, r)
 				assert.Equal(t, api.CodePlanRefused, api.CodeOf(err))
 				assert.Equal(t, api.PlanRefusedMessage, api.MessageOf(err))
-				assert.Zero(t, kid.used())
-				assert.Empty(t, kid.view().Holds(), "a refused call changes nothing")
+				assert.Zero(t, kid.Used())
+				assert.Empty(t, kid.View().Holds(), "a refused call changes nothing")
 			})
 		})
 	}
@@ -269,15 +242,15 @@ func TestSealedPlanIsBound(t *testing.T) {
 // caller's own plan to the parent's door.
 func TestSealedPlanOfAnotherZone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		kid, link, r := selected(w, 2)
-		other := w.zone("other", w.zones[0], 2)
-		back, _ := other.view().Parent()
-		_, err := other.lead().Hold(t.Context(), back, r)
+		w := zonetest.NewWorld(t)
+		kid, link, r := zonetest.SelectedHold(w, 2)
+		other := w.Zone("other", w.Zones[0], 2)
+		back, _ := other.View().Parent()
+		_, err := other.Lead().Hold(t.Context(), back, r)
 		assert.Equal(t, api.CodePlanRefused, api.CodeOf(err))
 
-		r.Blob = kid.pick(2, api.SelectTimeout).Blob
-		_, err = kid.lead().Hold(t.Context(), link, r)
+		r.Blob = kid.Pick(2, api.SelectTimeout).Blob
+		_, err = kid.Lead().Hold(t.Context(), link, r)
 		assert.Equal(t, api.CodePlanRefused, api.CodeOf(err))
 	})
 }
@@ -286,19 +259,19 @@ func TestSealedPlanOfAnotherZone(t *testing.T) {
 func TestSealedPlanExpires(t *testing.T) {
 	for _, late := range []time.Duration{-time.Millisecond, 0} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			kid, link, r := selected(w, 2)
+			w := zonetest.NewWorld(t)
+			kid, link, r := zonetest.SelectedHold(w, 2)
 			time.Sleep(api.PlanTTLDefault + late)
-			_, err := kid.lead().Hold(t.Context(), link, r)
+			_, err := kid.Lead().Hold(t.Context(), link, r)
 			if late < 0 {
 				require.NoError(t, err)
 				time.Sleep(time.Hour)
-				_, err = kid.lead().Hold(t.Context(), link, r)
+				_, err = kid.Lead().Hold(t.Context(), link, r)
 				assert.NoError(t, err, "a repeat of what was taken up is not late")
 				return
 			}
 			assert.Equal(t, api.CodePlanRefused, api.CodeOf(err))
-			assert.Zero(t, kid.used())
+			assert.Zero(t, kid.Used())
 		})
 	}
 }

@@ -11,17 +11,18 @@ import (
 
 	"berth/api"
 	"berth/zone"
+	"berth/zone/zonetest"
 )
 
 // silencePatience is for how long a boot waits for a zone that was heard lately.
 const silencePatience = 10 * time.Second
 
 // awayFor has nobody listen at a zone for a time from now on.
-func (w *world) awayFor(name string, d time.Duration) {
+func awayFor(w *zonetest.World, name string, d time.Duration) {
 	began := time.Now()
-	w.when(func(c call) fault {
-		if c.to == name && time.Since(began) < d {
-			return refused
+	w.When(func(c zonetest.Call) zonetest.Fault {
+		if c.To == name && time.Since(began) < d {
+			return zonetest.Refused
 		}
 		return ""
 	})
@@ -49,25 +50,25 @@ func TestBootWaitsForAZoneThatRestarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil)
-				west := w.zone("west", root, 2)
-				east := w.zone("east", root, 2)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				west := w.Zone("west", root, 2)
+				east := w.Zone("east", root, 2)
 				if c.late {
 					time.Sleep(zone.LinkFresh + 1)
 				}
 				if c.age >= 0 {
-					w.hear(west, c.age)
-					w.hear(east, 0)
+					w.Hear(west, c.age)
+					w.Hear(east, 0)
 				}
-				w.awayFor("west", c.away)
+				awayFor(w, "west", c.away)
 				began := time.Now()
-				o := order("b", 4, 4)
+				o := zonetest.Order("b", 4, 4)
 				o.Timeout = c.timeout
-				root.boot(o)
-				b := root.decided("b")
+				root.Boot(o)
+				b := untilDecided(root, "b")
 				took := time.Since(began)
-				root.outcome("b")
+				root.Outcome("b")
 				assert.Equal(t, c.want == api.BootActive, b.Decision == api.DecisionCommit, b.Reason)
 				assert.LessOrEqual(t, took, c.took+time.Millisecond) // what calls and entries take
 				if c.want == api.BootFailed {
@@ -75,7 +76,7 @@ func TestBootWaitsForAZoneThatRestarts(t *testing.T) {
 				} else {
 					assert.GreaterOrEqual(t, took, c.away)
 				}
-				w.settle()
+				w.Settle()
 			})
 		})
 	}
@@ -86,23 +87,23 @@ func TestBootWaitsForAZoneThatRestarts(t *testing.T) {
 func TestWaitingBootsDoNotStopOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bootsAtOnce = 64
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		w.hear(w.zone("west", root, 2), 0)
-		w.hear(w.zone("east", root, 2), 0)
-		w.awayFor("west", time.Hour)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		w.Hear(w.Zone("west", root, 2), 0)
+		w.Hear(w.Zone("east", root, 2), 0)
+		awayFor(w, "west", time.Hour)
 		for i := range bootsAtOnce {
-			root.boot(order(fmt.Sprint("b", i), 4, 4))
+			root.Boot(zonetest.Order(fmt.Sprint("b", i), 4, 4))
 		}
 		time.Sleep(time.Second) // all of them wait
 		began := time.Now()
-		assert.Equal(t, api.BootActive, root.run(order("other", 2, 2)).State())
+		assert.Equal(t, api.BootActive, root.Run(zonetest.Order("other", 2, 2)).State())
 		assert.Less(t, time.Since(began), 2*time.Second)
 		for i := range bootsAtOnce {
-			assert.Equal(t, api.CodeUnreached, root.outcome(fmt.Sprint("b", i)).Code)
+			assert.Equal(t, api.CodeUnreached, root.Outcome(fmt.Sprint("b", i)).Code)
 		}
-		w.when(nil)
-		w.settle()
+		w.When(nil)
+		w.Settle()
 	})
 }
 
@@ -111,28 +112,28 @@ func TestWaitingBootsDoNotStopOthers(t *testing.T) {
 func TestSlowZonesDoNotStopOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bootsAtOnce = 64
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		w.hear(w.zone("west", root, bootsAtOnce), 0)
-		w.hear(w.zone("east", root, 4), 0)
-		w.lateHolds("west", 4*time.Second)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		w.Hear(w.Zone("west", root, bootsAtOnce), 0)
+		w.Hear(w.Zone("east", root, 4), 0)
+		delayHolds(w, "west", 4*time.Second)
 		for i := range bootsAtOnce {
-			o := order(fmt.Sprint("b", i), 1, 1)
+			o := zonetest.Order(fmt.Sprint("b", i), 1, 1)
 			o.Request.Zones.Allowed = []string{"west"}
-			root.boot(o)
+			root.Boot(o)
 		}
 		time.Sleep(10 * time.Millisecond) // all of them ask
 		began := time.Now()
-		o := order("other", 2, 2)
+		o := zonetest.Order("other", 2, 2)
 		o.Request.Zones.Allowed = []string{"east"}
-		assert.Equal(t, api.BootActive, root.run(o).State())
+		assert.Equal(t, api.BootActive, root.Run(o).State())
 		assert.Less(t, time.Since(began), time.Second)
 		for i := range bootsAtOnce {
-			assert.Equal(t, api.BootActive, root.outcome(fmt.Sprint("b", i)).State())
+			assert.Equal(t, api.BootActive, root.Outcome(fmt.Sprint("b", i)).State())
 		}
 		assert.GreaterOrEqual(t, time.Since(began), 2*time.Second, "they had to wait")
-		w.delay(nil)
-		w.settle()
+		w.Delay(nil)
+		w.Settle()
 	})
 }
 
@@ -140,23 +141,23 @@ func TestSlowZonesDoNotStopOthers(t *testing.T) {
 func TestBootWaitsForAZoneBelowAChild(t *testing.T) {
 	for _, heard := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			root, _, leaf := three(w)
+			w := zonetest.NewWorld(t)
+			root, _, leaf := zonetest.Three(w)
 			time.Sleep(zone.LinkFresh + 1)
-			w.hearAll()
+			w.HearAll()
 			if !heard {
-				w.hear(leaf, zone.LinkFresh+1)
+				w.Hear(leaf, zone.LinkFresh+1)
 			}
-			w.awayFor("leaf", 5*time.Second)
+			awayFor(w, "leaf", 5*time.Second)
 			began := time.Now()
-			b := root.run(order("b", 6, 6))
+			b := root.Run(zonetest.Order("b", 6, 6))
 			if heard {
 				assert.Equal(t, api.BootActive, b.State(), b.Reason)
 			} else {
 				assert.Equal(t, api.CodeUnreached, b.Code, b.Reason)
 				assert.Less(t, time.Since(began), time.Second)
 			}
-			w.settle()
+			w.Settle()
 		})
 	}
 }
@@ -164,30 +165,30 @@ func TestBootWaitsForAZoneBelowAChild(t *testing.T) {
 // TestWaitingForASilentZoneHoldsNothing: others get the room of a boot that waits for a zone.
 func TestWaitingForASilentZoneHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		west := w.zone("west", root, 2)
-		east := w.zone("east", root, 2)
-		w.hear(west, 0)
-		w.hear(east, 0)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		west := w.Zone("west", root, 2)
+		east := w.Zone("east", root, 2)
+		w.Hear(west, 0)
+		w.Hear(east, 0)
 		held := false
-		w.when(func(c call) fault {
-			held = held || c == call{op: "hold", from: "root", to: "west", n: 1}
-			if c.to == "west" && held {
-				return vanished // its hold, and everything after it
+		w.When(func(c zonetest.Call) zonetest.Fault {
+			held = held || c == zonetest.Call{Op: "hold", From: "root", To: "west", N: 1}
+			if c.To == "west" && held {
+				return zonetest.Vanished // its hold, and everything after it
 			}
 			return ""
 		})
-		root.boot(order("b", 4, 4))
+		root.Boot(zonetest.Order("b", 4, 4))
 		time.Sleep(holdTimeout + 2*api.SelectTimeout - 1)
-		require.Equal(t, int64(2), east.used())
+		require.Equal(t, int64(2), east.Used())
 		time.Sleep(api.SelectTimeout)
-		require.Zero(t, east.used())
+		require.Zero(t, east.Used())
 		began := time.Now()
-		assert.Equal(t, api.BootActive, root.run(order("other", 2, 2)).State())
+		assert.Equal(t, api.BootActive, root.Run(zonetest.Order("other", 2, 2)).State())
 		assert.Less(t, time.Since(began), api.SelectTimeout, "it asks the silent zone, and waits for nothing else")
-		assert.Equal(t, api.BootFailed, root.outcome("b").State())
-		w.when(nil)
-		w.settle()
+		assert.Equal(t, api.BootFailed, root.Outcome("b").State())
+		w.When(nil)
+		w.Settle()
 	})
 }

@@ -12,29 +12,30 @@ import (
 	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/zone"
+	"berth/zone/zonetest"
 )
 
 // TestAStateThatIsTooLargeTakesNothingNew, neither of its own callers nor of a parent, and what it refuses
 // is not logged.
 func TestAStateThatIsTooLargeTakesNothingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.full = map[string]bool{"mid": true}
-		root := w.zone("root", nil, 2)
-		mid := w.zone("mid", root, 4)
-		w.settle()
-		before := mid.view().Index()
-		_, err := mid.lead().Boot(w.ctx, order("own", 1, 1))
+		w := zonetest.NewWorld(t)
+		w.Full = map[string]bool{"mid": true}
+		root := w.Zone("root", nil, 2)
+		mid := w.Zone("mid", root, 4)
+		w.Settle()
+		before := mid.View().Index()
+		_, err := mid.Lead().Boot(w.Ctx, zonetest.Order("own", 1, 1))
 		require.Equal(t, api.CodeOverloaded, api.CodeOf(err))
 		assert.Contains(t, api.MessageOf(err), "takes nothing new")
-		assert.Equal(t, before, mid.view().Index())
+		assert.Equal(t, before, mid.View().Index())
 
-		assert.Equal(t, api.BootActive, root.run(order("some", 1, 4)).State(), "the parent has what it has itself")
-		assert.Len(t, root.instances("some"), 2)
-		for _, h := range mid.view().Holds() { // the parent says that it does not want it any more
+		assert.Equal(t, api.BootActive, root.Run(zonetest.Order("some", 1, 4)).State(), "the parent has what it has itself")
+		assert.Len(t, root.Instances("some"), 2)
+		for _, h := range mid.View().Holds() { // the parent says that it does not want it any more
 			assert.Empty(t, h.Slots)
 		}
-		w.settle()
+		w.Settle()
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/zone/intake"
+	"berth/zone/zonetest"
 )
 
 // kind is a group of instances with so many processors.
@@ -23,7 +24,7 @@ type kind struct {
 
 // kindsOf asks for instances of several kinds.
 func kindsOf(res string, kinds ...kind) *intake.BootOrder {
-	o := order(res, 1, 1)
+	o := zonetest.Order(res, 1, 1)
 	o.Request.Groups = nil
 	for i, k := range kinds {
 		name := fmt.Sprint("k", i)
@@ -57,28 +58,28 @@ func TestGroupsHaveTheirMinima(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				root := w.zone("root", nil, c.root...)
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, c.root...)
 				for i, hosts := range c.below {
-					kid := w.zone(fmt.Sprint("kid", i), root, hosts...)
+					kid := w.Zone(fmt.Sprint("kid", i), root, hosts...)
 					if i == 0 && c.leaf != nil {
-						w.zone("leaf", kid, c.leaf...)
+						w.Zone("leaf", kid, c.leaf...)
 					}
 				}
-				for _, m := range w.zones {
-					m.spreads()
+				for _, m := range w.Zones {
+					spreadEvenly(m)
 				}
 				o := kindsOf("b", c.kinds...)
 				o.Request.Zones.Pack = c.pack
-				b := root.run(o)
+				b := root.Run(o)
 				if c.want == nil {
 					assert.Equal(t, api.BootFailed, b.State())
 					return
 				}
 				require.NotEqual(t, api.BootFailed, b.State(), b.Reason)
-				w.settle()
+				w.Settle()
 				got := make([]int, len(c.kinds))
-				for _, i := range root.instances("b") {
+				for _, i := range root.Instances("b") {
 					got[slices.IndexFunc(o.Request.Groups, func(g api.Group) bool { return g.Flavor == i.Flavor })]++
 				}
 				assert.Equal(t, c.want, got)
@@ -87,9 +88,9 @@ func TestGroupsHaveTheirMinima(t *testing.T) {
 	}
 }
 
-// spreads has a zone spread what it takes over its hosts, as zones do by default.
-func (m *member) spreads() {
-	m.config(func(c *api.ZoneConfig) { c.Costs = []api.CostWeight{{Name: "spread", Weight: 1}} })
+// spreadEvenly has a zone spread what it takes over its hosts, as zones do by default.
+func spreadEvenly(m *zonetest.Member) {
+	m.Configure(func(c *api.ZoneConfig) { c.Costs = []api.CostWeight{{Name: "spread", Weight: 1}} })
 }
 
 // fitsOn reports whether so many instances of each kind fit on hosts with so many
@@ -124,7 +125,7 @@ func TestWhatFitsOverZonesIsHad(t *testing.T) {
 	had, refused := 0, 0
 	for n := range *federations {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+			w := zonetest.NewWorld(t)
 			var all []int64
 			draw := func() []int64 {
 				out := make([]int64, 1+dice.IntN(3))
@@ -134,17 +135,17 @@ func TestWhatFitsOverZonesIsHad(t *testing.T) {
 				all = append(all, out...)
 				return out
 			}
-			root := w.zone("root", nil, draw()...)
-			kid := w.zone("kid", root, draw()...)
+			root := w.Zone("root", nil, draw()...)
+			kid := w.Zone("kid", root, draw()...)
 			switch dice.IntN(3) {
 			case 0:
-				w.zone("other", root, draw()...)
+				w.Zone("other", root, draw()...)
 			case 1:
-				w.zone("leaf", kid, draw()...)
+				w.Zone("leaf", kid, draw()...)
 			}
-			for _, m := range w.zones {
+			for _, m := range w.Zones {
 				if dice.IntN(2) == 0 {
-					m.spreads()
+					spreadEvenly(m)
 				}
 			}
 			room := int64(0)
@@ -162,9 +163,9 @@ func TestWhatFitsOverZonesIsHad(t *testing.T) {
 				kinds = append(kinds, kind{cpus, least, least + dice.IntN(3)})
 			}
 			req := kindsOf(fmt.Sprint("b", n), kinds...).Request
-			ctx, cancel := root.within(api.SelectTimeout)
+			ctx, cancel := root.Within(api.SelectTimeout)
 			defer cancel()
-			a, err := root.lead().Select(ctx, "", &req)
+			a, err := root.Lead().Select(ctx, "", &req)
 			require.NoError(t, err)
 			got := true
 			for k := range kinds {
@@ -172,8 +173,8 @@ func TestWhatFitsOverZonesIsHad(t *testing.T) {
 			}
 			fits := fitsOn(slices.Clone(all), kinds, 0, 0, 0)
 			shape := ""
-			for _, m := range w.zones {
-				shape += fmt.Sprint(m.name, len(m.view().AllHosts()), " ")
+			for _, m := range w.Zones {
+				shape += fmt.Sprint(m.Name, len(m.View().AllHosts()), " ")
 			}
 			assert.Equal(t, fits, got, "case %d: %s hosts of all zones %v, kinds %v; %v %v", n, shape, all, kinds, a.Weights, a.Zones)
 			if fits {

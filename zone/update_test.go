@@ -11,43 +11,44 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/zone/zonetest"
 )
 
 // wholeUpdate prolongs a lease that one child has, with a zone below it, while instances run in it. It
 // is as it was then, or as it was to be, has all of its slots, and what runs in it goes on.
-func wholeUpdate(w *world) {
+func wholeUpdate(w *zonetest.World) {
 	const slots = 4
-	root, mid := w.zones[0], w.zones[1]
-	root.run(order("own", 2, 2)) // all that root has
-	w.settle()
+	root, mid := w.Zones[0], w.Zones[1]
+	root.Run(zonetest.Order("own", 2, 2)) // all that root has
+	w.Settle()
 	var id api.LeaseID
-	require.NoError(w.t, w.retry(func() (err error) {
-		ctx, cancel := root.within(2 * time.Minute)
+	require.NoError(w.T, w.Retry(func() (err error) {
+		ctx, cancel := root.Within(2 * time.Minute)
 		defer cancel()
-		id, err = root.lead().Create(ctx, who, leaseOf("l", 0, 20*time.Minute, slots), "l")
+		id, err = root.Lead().Create(ctx, zonetest.Caller, zonetest.LeaseOf("l", 0, 20*time.Minute, slots), "l")
 		return err
 	}))
-	l := root.untilLease(id, api.LeaseActive)
-	boot := order("in", slots, slots)
+	l := root.UntilLease(id, api.LeaseActive)
+	boot := zonetest.Order("in", slots, slots)
 	boot.Request.Within = l.Terms.Reservations[0].ID
-	root.run(boot)
-	w.settle()
-	in := len(root.instances("in"))
+	root.Run(boot)
+	w.Settle()
+	in := len(root.Instances("in"))
 	was := l.Terms.Window.End
 	later := was.Add(time.Hour)
-	ctx, cancel := root.within(2 * time.Minute)
-	err := root.lead().Update(ctx, who, id, api.LeaseChange{End: &later})
+	ctx, cancel := root.Within(2 * time.Minute)
+	err := root.Lead().Update(ctx, zonetest.Caller, id, api.LeaseChange{End: &later})
 	cancel()
-	w.settle()
-	l = root.untilLease(id, api.LeaseActive)
+	w.Settle()
+	l = root.UntilLease(id, api.LeaseActive)
 	if err == nil && l.Reason == "" {
-		assert.Equal(w.t, later, l.Terms.Window.End)
+		assert.Equal(w.T, later, l.Terms.Window.End)
 	} else {
-		assert.Contains(w.t, []api.Instant{was, later}, l.Terms.Window.End, "%v, %s", err, l.Reason)
+		assert.Contains(w.T, []api.Instant{was, later}, l.Terms.Window.End, "%v, %s", err, l.Reason)
 	}
-	assert.Len(w.t, root.view().LeaseSlots(l), slots, "as its zone knows")
-	assert.Equal(w.t, slots, mid.slots(), "as the zones below know")
-	assert.Equal(w.t, []int{in, in}, []int{len(root.instances("in")), len(mid.instances("in"))}, "what runs in it")
+	assert.Len(w.T, root.View().LeaseSlots(l), slots, "as its zone knows")
+	assert.Equal(w.T, slots, countSlots(mid), "as the zones below know")
+	assert.Equal(w.T, []int{in, in}, []int{len(root.Instances("in")), len(mid.Instances("in"))}, "what runs in it")
 }
 
 // updateSteps are the entries of an update.
@@ -60,29 +61,29 @@ var updateSteps = []command.Kind{
 // entry of it, and every way in which these can go wrong; a new leader is among them. Whatever
 // becomes of the update, the lease keeps all of its slots.
 func TestEveryStepOfAnUpdateGoesWrongOnce(t *testing.T) {
-	var made []call
+	var made []zonetest.Call
 	var counts []map[command.Kind]int
-	run := func(name string, prepare func(*world)) {
+	run := func(name string, prepare func(*zonetest.World)) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				three(w)
+				w := zonetest.NewWorld(t)
+				zonetest.Three(w)
 				prepare(w)
 				wholeUpdate(w)
 				if name == "nothing" {
-					made = tries(w.allMade())
-					for _, m := range w.zones {
-						counts = append(counts, m.log.counts())
+					made = zonetest.Tries(w.AllMade())
+					for _, m := range w.Zones {
+						counts = append(counts, m.Log.Counts())
 					}
 				}
 			})
 		})
 	}
-	run("nothing", func(*world) {})
+	run("nothing", func(*zonetest.World) {})
 	for _, c := range made {
-		for _, f := range []fault{refused, vanished, silenced, cutOff, repeated, ghost} {
-			run(fmt.Sprintf("%s %s to %s %d %s", c.op, c.from, c.to, c.n, f), func(w *world) {
-				w.when(func(now call) fault {
+		for _, f := range []zonetest.Fault{zonetest.Refused, zonetest.Vanished, zonetest.Silenced, zonetest.CutOff, zonetest.Repeated, zonetest.Ghost} {
+			run(fmt.Sprintf("%s %s to %s %d %s", c.Op, c.From, c.To, c.N, f), func(w *zonetest.World) {
+				w.When(func(now zonetest.Call) zonetest.Fault {
 					if now == c {
 						return f
 					}
@@ -93,9 +94,9 @@ func TestEveryStepOfAnUpdateGoesWrongOnce(t *testing.T) {
 	}
 	for i, kinds := range counts {
 		for _, k := range updateSteps {
-			for n := 1; n <= min(kinds[k], callsTried); n++ {
-				for _, what := range []mishap{notLeader, unapplied, unconfirmed, doubled, deposed, delayed} {
-					run(fmt.Sprintf("zone %d kind %d entry %d %s", i, k, n, what), func(w *world) { w.entryGoesWrong(w.zones[i], k, n, what) })
+			for n := 1; n <= min(kinds[k], zonetest.CallsTried); n++ {
+				for _, what := range []zonetest.Mishap{zonetest.NotLeader, zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Deposed, zonetest.Delayed} {
+					run(fmt.Sprintf("zone %d kind %d entry %d %s", i, k, n, what), func(w *zonetest.World) { w.EntryGoesWrong(w.Zones[i], k, n, what) })
 				}
 			}
 		}

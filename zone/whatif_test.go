@@ -15,18 +15,19 @@ import (
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/fleet"
+	"berth/zone/zonetest"
 )
 
 // whatIf asks what a drain of hosts would do.
-func (m *member) whatIf(at api.Instant, hosts ...string) *fleet.WhatIf {
-	m.w.t.Helper()
-	ctx, cancel := m.within(time.Minute)
+func whatIf(m *zonetest.Member, at api.Instant, hosts ...string) *fleet.WhatIf {
+	m.World.T.Helper()
+	ctx, cancel := m.Within(time.Minute)
 	defer cancel()
 	var out *fleet.WhatIf
-	m.w.unchanged(func() {
+	m.World.Unchanged(func() {
 		var err error
-		out, err = m.lead().WhatIf(ctx, hosts, at)
-		require.NoError(m.w.t, err)
+		out, err = m.Lead().WhatIf(ctx, hosts, at)
+		require.NoError(m.World.T, err)
 	})
 	return out
 }
@@ -62,32 +63,32 @@ func spell(v *state.State, a *fleet.WhatIf) []string {
 // is there, hosts that are drained too take nothing, and what runs in a lease stays.
 func TestWhatIf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		root := w.zone("root", nil)
-		m := w.zone("m", root, 4, 2, 9)
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		m := w.Zone("m", root, 4, 2, 9)
 		off := false
-		m.do(command.HostSet{ID: m.host("m-host-3"), Enabled: &off}) // the last host takes nothing yet
-		_, err := m.lease(leaseOf("soon", time.Hour, 2*time.Hour, 2))
+		m.Do(command.HostSet{ID: m.Host("m-host-3"), Enabled: &off}) // the last host takes nothing yet
+		_, err := m.Lease(zonetest.LeaseOf("soon", time.Hour, 2*time.Hour, 2))
 		require.NoError(t, err)
-		_, err = m.lease(leaseOf("later", 90*time.Minute, 2*time.Hour, 2))
+		_, err = m.Lease(zonetest.LeaseOf("later", 90*time.Minute, 2*time.Hour, 2))
 		require.NoError(t, err)
-		w.settle()
-		_, err = root.lease(leaseOf("above", 2*time.Hour, time.Hour, 1))
+		w.Settle()
+		_, err = root.Lease(zonetest.LeaseOf("above", 2*time.Hour, time.Hour, 1))
 		require.NoError(t, err)
-		w.settle()
+		w.Settle()
 		on := map[api.HostID]int{}
-		for _, h := range m.view().AllHosts() {
-			on[h.ID] = len(m.view().SlotsOn(h.ID))
+		for _, h := range m.View().AllHosts() {
+			on[h.ID] = len(m.View().SlotsOn(h.ID))
 		}
-		require.Equal(t, map[api.HostID]int{m.host("m-host-1"): 3, m.host("m-host-2"): 2, m.host("m-host-3"): 0}, on)
+		require.Equal(t, map[api.HostID]int{m.Host("m-host-1"): 3, m.Host("m-host-2"): 2, m.Host("m-host-3"): 0}, on)
 
-		assert.Equal(t, []string{"soon"}, namesOf(m.whatIf(0, "m-host-2"), fleet.OutcomeBreaks))
-		both := m.whatIf(0, "m-host-1", string(m.host("m-host-2")), "m-host-1")
+		assert.Equal(t, []string{"soon"}, namesOf(whatIf(m, 0, "m-host-2"), fleet.OutcomeBreaks))
+		both := whatIf(m, 0, "m-host-1", string(m.Host("m-host-2")), "m-host-1")
 		assert.Len(t, both.Hosts, 2)
 		assert.Equal(t, []string{"soon", "later", ""}, namesOf(both, fleet.OutcomeBreaks), "neither may go to the other host")
 		assert.Contains(t, both.Owners[0].Parts[0].Reason, "no other host of the zone takes it (hosts turned away: ")
 		end := both.Owners[2].Parts[0].Instance.Window.End
-		assert.Empty(t, m.whatIf(end.Add(time.Hour), "m-host-1", "m-host-2").Owners, "all of it has ended by then")
+		assert.Empty(t, whatIf(m, end.Add(time.Hour), "m-host-1", "m-host-2").Owners, "all of it has ended by then")
 	})
 }
 
@@ -109,16 +110,16 @@ func namesOf(a *fleet.WhatIf, o fleet.Outcome) []string {
 }
 
 // drainAll drains hosts by moving, in one entry.
-func (m *member) drainAll(hosts []api.HostID) {
-	m.w.t.Helper()
+func drainAll(m *zonetest.Member, hosts []api.HostID) {
+	m.World.T.Helper()
 	why, policy := "new disks", api.DrainMove
-	z := m.lead()
+	z := m.Lead()
 	var all []command.Command
 	for _, id := range hosts {
 		all = append(all, command.HostSet{Stamp: z.Stamp(), ID: id, Maintenance: &why, Drain: &policy})
 	}
-	_, err := z.Store().Propose(m.w.ctx, all...)
-	require.NoError(m.w.t, err)
+	_, err := z.Store().Propose(m.World.Ctx, all...)
+	require.NoError(m.World.T, err)
 }
 
 // TestWhatIfAgreesWithDrains fills zones with leases, asks what a drain would do, and then drains:
@@ -129,20 +130,20 @@ func TestWhatIfAgreesWithDrains(t *testing.T) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(seed, 3))
-				w := newWorld(t)
-				m := w.zone("m", nil, 3, 6, 4, 4)
-				w.settle()
+				w := zonetest.NewWorld(t)
+				m := w.Zone("m", nil, 3, 6, 4, 4)
+				w.Settle()
 				for range 5 {
-					_, _ = m.lease(drawLease(rnd)) // some find no room
+					_, _ = m.Lease(zonetest.DrawLease(rnd)) // some find no room
 				}
-				hosts := m.view().AllHosts()
+				hosts := m.View().AllHosts()
 				rnd.Shuffle(len(hosts), func(a, b int) { hosts[a], hosts[b] = hosts[b], hosts[a] })
 				var names []string
 				for _, h := range hosts[:1+rnd.IntN(2)] {
 					names = append(names, h.Name)
 				}
-				a := m.whatIf(0, names...)
-				m.drainAll(a.Hosts)
+				a := whatIf(m, 0, names...)
+				drainAll(m, a.Hosts)
 				time.Sleep(20 * time.Second)
 				synctest.Wait()
 				parts := 0
@@ -159,15 +160,15 @@ func TestWhatIfAgreesWithDrains(t *testing.T) {
 							want = p.Instance.Host
 							assert.NotEmpty(t, p.Reason)
 						}
-						now, ok := m.view().Instance(p.Instance.ID)
+						now, ok := m.View().Instance(p.Instance.ID)
 						require.True(t, ok)
-						require.Equal(t, want, now.Host, "slot %s of %v", p.Instance.ID, spell(m.view(), a))
+						require.Equal(t, want, now.Host, "slot %s of %v", p.Instance.ID, spell(m.View(), a))
 						parts++
 					}
 				}
 				for _, id := range a.Hosts {
-					for _, i := range m.view().SlotsOn(id) {
-						assert.Contains(t, fmt.Sprint(spell(m.view(), a)), string(fleet.OutcomeBreaks), "slot %s is left", i.ID)
+					for _, i := range m.View().SlotsOn(id) {
+						assert.Contains(t, fmt.Sprint(spell(m.View(), a)), string(fleet.OutcomeBreaks), "slot %s is left", i.ID)
 					}
 				}
 			})
@@ -182,29 +183,29 @@ func TestWhatIfAgreesWithDrains(t *testing.T) {
 // TestWhatIfOfLater: windows that have ended by then have given their room back.
 func TestWhatIfOfLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("m", nil, 2, 2)
-		_, err := m.lease(leaseOf("long", 0, 5*time.Hour, 2))
+		w := zonetest.NewWorld(t)
+		m := w.Zone("m", nil, 2, 2)
+		_, err := m.Lease(zonetest.LeaseOf("long", 0, 5*time.Hour, 2))
 		require.NoError(t, err)
-		_, err = m.lease(leaseOf("short", 0, 2*time.Hour, 2))
+		_, err = m.Lease(zonetest.LeaseOf("short", 0, 2*time.Hour, 2))
 		require.NoError(t, err)
-		_, err = m.lease(leaseOf("next", 3*time.Hour, time.Hour, 2))
+		_, err = m.Lease(zonetest.LeaseOf("next", 3*time.Hour, time.Hour, 2))
 		require.NoError(t, err)
 		synctest.Wait()
-		long := m.view().Leases("")[0]
-		for _, l := range m.view().Leases("") {
+		long := m.View().Leases("")[0]
+		for _, l := range m.View().Leases("") {
 			if l.Terms.Name == "long" {
 				long = l
 			}
 		}
-		h, _ := m.view().Host(m.view().LeaseSlots(long)[0].Host)
+		h, _ := m.View().Host(m.View().LeaseSlots(long)[0].Host)
 		start := long.Terms.Window.Start
-		assert.Equal(t, []string{"long"}, namesOf(m.whatIf(0, h.Name), fleet.OutcomeBreaks), "the other host is full")
-		at := m.whatIf(start.Add(2*time.Hour), h.Name)
+		assert.Equal(t, []string{"long"}, namesOf(whatIf(m, 0, h.Name), fleet.OutcomeBreaks), "the other host is full")
+		at := whatIf(m, start.Add(2*time.Hour), h.Name)
 		assert.Equal(t, []string{"long"}, namesOf(at, fleet.OutcomeBreaks), "the next lease begins there before it ends")
-		at = m.whatIf(start.Add(4*time.Hour), h.Name)
+		at = whatIf(m, start.Add(4*time.Hour), h.Name)
 		assert.Equal(t, []string{"long"}, namesOf(at, fleet.OutcomeMoves))
-		assert.Empty(t, m.whatIf(start.Add(5*time.Hour), h.Name).Owners)
+		assert.Empty(t, whatIf(m, start.Add(5*time.Hour), h.Name).Owners)
 	})
 }
 
@@ -212,20 +213,20 @@ func TestWhatIfOfLater(t *testing.T) {
 // run has nothing to lose.
 func TestWhatIfOfWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("m", nil, 4)
-		id, err := m.lease(leaseOf("used", 0, time.Hour, 2))
+		w := zonetest.NewWorld(t)
+		m := w.Zone("m", nil, 4)
+		id, err := m.Lease(zonetest.LeaseOf("used", 0, time.Hour, 2))
 		require.NoError(t, err)
-		l := m.untilLease(id, api.LeaseActive)
-		boot := order("within", 1, 1)
+		l := m.UntilLease(id, api.LeaseActive)
+		boot := zonetest.Order("within", 1, 1)
 		boot.Request.Within = l.Terms.Reservations[0].ID
-		require.Equal(t, api.BootActive, m.run(boot).State())
-		require.Equal(t, api.BootActive, m.run(order("web", 1, 1)).State())
-		a := m.whatIf(0, "m-host-1")
+		require.Equal(t, api.BootActive, m.Run(boot).State())
+		require.Equal(t, api.BootActive, m.Run(zonetest.Order("web", 1, 1)).State())
+		a := whatIf(m, 0, "m-host-1")
 		assert.ElementsMatch(t, []string{"used", "web"}, namesOf(a, fleet.OutcomeBreaks), "there is no other host")
-		m.agent("spare", 8)
-		m.until("the spare is there", func(v *state.State) bool { _, ok := v.HostByName("m-host-spare1"); return ok })
-		a = m.whatIf(0, "m-host-1")
+		m.Agent("spare", 8)
+		m.Until("the spare is there", func(v *state.State) bool { _, ok := v.HostByName("m-host-spare1"); return ok })
+		a = whatIf(m, 0, "m-host-1")
 		assert.Equal(t, []string{"web"}, namesOf(a, fleet.OutcomeMoves))
 		require.Equal(t, []string{"used"}, namesOf(a, fleet.OutcomeBreaks))
 		reasons := map[string]int{}
@@ -234,17 +235,17 @@ func TestWhatIfOfWhatRuns(t *testing.T) {
 		}
 		assert.Equal(t, map[string]int{"moves ": 1, "breaks 1 of its instances run in it, and what runs in a lease is not moved": 1}, reasons)
 
-		repair := leaseOf("repair", 10*time.Hour, time.Hour, 1)
+		repair := zonetest.LeaseOf("repair", 10*time.Hour, time.Hour, 1)
 		repair.Hosts, repair.Reservations = []string{"m-host-spare1"}, []api.Reservation{{Type: api.ReserveHosts, Min: 1, Max: 1}}
-		ctx, cancel := m.within(time.Minute)
+		ctx, cancel := m.Within(time.Minute)
 		defer cancel()
 		operator := api.Caller{User: "u", Project: "ops", Role: api.RoleAdmin}
-		p, err := m.lead().Plan(ctx, operator, repair)
+		p, err := m.Lead().Plan(ctx, operator, repair)
 		require.NoError(t, err)
 		assert.True(t, p.Fits, p.Reason)
-		_, err = m.lead().Create(ctx, operator, repair, "")
+		_, err = m.Lead().Create(ctx, operator, repair, "")
 		require.NoError(t, err)
-		assert.Equal(t, []string{"repair"}, namesOf(m.whatIf(0, "m-host-spare1"), fleet.OutcomeStays))
+		assert.Equal(t, []string{"repair"}, namesOf(whatIf(m, 0, "m-host-spare1"), fleet.OutcomeStays))
 	})
 }
 
@@ -252,18 +253,18 @@ func TestWhatIfOfWhatRuns(t *testing.T) {
 // lease itself would have it.
 func TestPlannedMaintenance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("m", nil, 2)
-		_, err := m.lease(leaseOf("tenant", 30*time.Minute, time.Hour, 1))
+		w := zonetest.NewWorld(t)
+		m := w.Zone("m", nil, 2)
+		_, err := m.Lease(zonetest.LeaseOf("tenant", 30*time.Minute, time.Hour, 1))
 		require.NoError(t, err)
-		terms := leaseOf("repair", 40*time.Minute, time.Hour, 1)
+		terms := zonetest.LeaseOf("repair", 40*time.Minute, time.Hour, 1)
 		terms.Hosts, terms.Reservations = []string{"m-host-1"}, []api.Reservation{{Type: api.ReserveHosts, Min: 1, Max: 1}}
 		operator := api.Caller{User: "u", Project: "ops", Role: api.RoleAdmin}
-		ctx, cancel := m.within(10 * time.Minute)
+		ctx, cancel := m.Within(10 * time.Minute)
 		defer cancel()
 		plan := func() (fits bool, reason string) {
-			w.unchanged(func() {
-				p, err := m.lead().Plan(ctx, operator, terms)
+			w.Unchanged(func() {
+				p, err := m.Lead().Plan(ctx, operator, terms)
 				require.NoError(t, err)
 				fits, reason = p.Fits, p.Reason
 			})
@@ -272,17 +273,17 @@ func TestPlannedMaintenance(t *testing.T) {
 		fits, reason := plan()
 		assert.False(t, fits)
 		assert.Contains(t, reason, "cannot leave its host: no other host of the zone takes it")
-		m.agent("spare", 2)
-		m.until("the spare is there", func(v *state.State) bool { _, ok := v.HostByName("m-host-spare1"); return ok })
+		m.Agent("spare", 2)
+		m.Until("the spare is there", func(v *state.State) bool { _, ok := v.HostByName("m-host-spare1"); return ok })
 		fits, reason = plan()
 		assert.True(t, fits, reason)
-		_, err = m.lead().Create(ctx, operator, terms, "")
+		_, err = m.Lead().Create(ctx, operator, terms, "")
 		require.NoError(t, err)
 		fits, reason = plan()
 		assert.False(t, fits)
 		assert.Contains(t, reason, "the hosts are in use then")
 		terms.Hosts = []string{"none"}
-		_, err = m.lead().Plan(ctx, operator, terms)
+		_, err = m.Lead().Plan(ctx, operator, terms)
 		assert.Equal(t, api.CodeNotFound, api.CodeOf(err))
 	})
 }
@@ -290,13 +291,13 @@ func TestPlannedMaintenance(t *testing.T) {
 // TestWhatIfIsBounded: each limit and one more.
 func TestWhatIfIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.zone("m", nil, fleet.WhatIfPartsMax+1)
-		w.settle()
-		ctx, cancel := m.within(10 * time.Minute)
+		w := zonetest.NewWorld(t)
+		m := w.Zone("m", nil, fleet.WhatIfPartsMax+1)
+		w.Settle()
+		ctx, cancel := m.Within(10 * time.Minute)
 		defer cancel()
 		ask := func(hosts []string, at api.Instant) (int, api.Code) {
-			a, err := m.lead().WhatIf(ctx, hosts, at)
+			a, err := m.Lead().WhatIf(ctx, hosts, at)
 			if err != nil {
 				return 0, api.CodeOf(err)
 			}
@@ -310,7 +311,7 @@ func TestWhatIfIsBounded(t *testing.T) {
 		for n := range names {
 			names[n] = "m-host-1"
 		}
-		now := m.lead().Instant()
+		now := m.Lead().Instant()
 		for _, one := range []struct {
 			hosts []string
 			at    api.Instant
@@ -329,12 +330,12 @@ func TestWhatIfIsBounded(t *testing.T) {
 			assert.Equal(t, one.code, code, "%d hosts at %s", len(one.hosts), one.at)
 		}
 		for range 2 {
-			_, err := m.lease(leaseOf("big", time.Hour, time.Hour, fleet.WhatIfPartsMax/2))
+			_, err := m.Lease(zonetest.LeaseOf("big", time.Hour, time.Hour, fleet.WhatIfPartsMax/2))
 			require.NoError(t, err)
 		}
 		parts, code := ask(names[:1], 0)
 		assert.Equal(t, fleet.WhatIfPartsMax, parts, code)
-		_, err := m.lease(leaseOf("one", time.Hour, time.Hour, 1))
+		_, err := m.Lease(zonetest.LeaseOf("one", time.Hour, time.Hour, 1))
 		require.NoError(t, err)
 		_, code = ask(names[:1], 0)
 		assert.Equal(t, api.CodeTooLarge, code)

@@ -23,6 +23,7 @@ var layers = [][]string{
 	{"zone/events"},
 	{"zone/estimate", "zone/hooks", "zone/intake", "zone/leasecheck", "zone/output", "zone/resources", "federation"},
 	{"zone/fleet", "zone/leases", "zone/saga"},
+	{"zone/zonetest"},
 	{"httpd/wire", "httpd/rates", "httpd/refusals", "httpd/traffic", "agent", "bench/load"},
 	{"httpd/door", "httpd/events"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
@@ -52,7 +53,7 @@ var pure = []string{
 
 // tools serve tests alone: they may use test libraries, and no package that is
 // not one of them or free may import them.
-var tools = []string{"agent/driver/drivertest", "internal/await", "internal/dice", "internal/golden", "internal/script", "internal/memstore"}
+var tools = []string{"agent/driver/drivertest", "internal/await", "internal/dice", "internal/golden", "internal/script", "internal/memstore", "zone/zonetest"}
 
 // independent packages judge others, and may import no packages of ours but these.
 var independent = map[string][]string{

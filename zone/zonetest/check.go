@@ -1,4 +1,4 @@
-package zone_test
+package zonetest
 
 import (
 	"maps"
@@ -11,15 +11,15 @@ import (
 	"berth/raftstore/state"
 )
 
-// settle waits until no zone has anything left to do.
-func (w *world) settle() {
-	w.t.Helper()
+// Settle waits until no zone has anything left to do.
+func (w *World) Settle() {
+	w.T.Helper()
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Second) {
-		if !slices.ContainsFunc(w.zones, func(m *member) bool { return busy(m.view()) }) && w.agrees() {
+		if !slices.ContainsFunc(w.Zones, func(m *Member) bool { return busy(m.View()) }) && w.agrees() {
 			break
 		}
 	}
-	w.check()
+	w.Check()
 }
 
 // busy reports whether a zone has something left to do.
@@ -35,13 +35,13 @@ func busy(v *state.State) bool {
 
 // agrees reports whether every parent knows of its children's instances what they
 // know themselves.
-func (w *world) agrees() bool {
-	for _, m := range w.zones {
-		for _, i := range all(m.view()) {
+func (w *World) agrees() bool {
+	for _, m := range w.Zones {
+		for _, i := range AllInstances(m.View()) {
 			if i.Link == "" || !i.Live() {
 				continue
 			}
-			there, ok := w.at(m, i.Link).view().Instance(i.ID)
+			there, ok := w.At(m, i.Link).View().Instance(i.ID)
 			if !ok || there.Status != i.Status {
 				return false
 			}
@@ -50,28 +50,30 @@ func (w *world) agrees() bool {
 	return true
 }
 
-func (w *world) at(m *member, id api.LinkID) *member {
-	l, _ := m.view().Link(id)
-	i := slices.IndexFunc(w.zones, func(o *member) bool { return o.id == l.Zone })
-	return w.zones[i]
+// At returns the zone at the other end of a link.
+func (w *World) At(m *Member, id api.LinkID) *Member {
+	l, _ := m.View().Link(id)
+	i := slices.IndexFunc(w.Zones, func(o *Member) bool { return o.ID == l.Zone })
+	return w.Zones[i]
 }
 
-func all(v *state.State) []*api.Instance {
+// AllInstances returns the live instances that a zone knows.
+func AllInstances(v *state.State) []*api.Instance {
 	return v.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: api.CountMax}})
 }
 
-// check holds the invariants of a world that has come to rest.
-func (w *world) check() {
-	w.t.Helper()
+// Check holds the invariants of a world that has come to rest.
+func (w *World) Check() {
+	w.T.Helper()
 	owner := map[api.InstanceID]string{}
-	for _, m := range w.zones {
-		v := m.view()
-		assert.Empty(w.t, v.UndecidedBoots(), "zone %s: undecided boots", m.name)
-		assert.Empty(w.t, v.UntoldHolds(), "zone %s: children were not told", m.name)
-		assert.Empty(w.t, v.PreparedHolds(), "zone %s: undecided holds", m.name)
-		assert.Empty(w.t, v.UnendedInstances(), "zone %s: instances that should end", m.name)
+	for _, m := range w.Zones {
+		v := m.View()
+		assert.Empty(w.T, v.UndecidedBoots(), "zone %s: undecided boots", m.Name)
+		assert.Empty(w.T, v.UntoldHolds(), "zone %s: children were not told", m.Name)
+		assert.Empty(w.T, v.PreparedHolds(), "zone %s: undecided holds", m.Name)
+		assert.Empty(w.T, v.UnendedInstances(), "zone %s: instances that should end", m.Name)
 		m.checkClaims(v)
-		for _, i := range all(v) {
+		for _, i := range AllInstances(v) {
 			m.checkInstance(v, i, owner)
 		}
 		for _, b := range v.BootsPage("p", state.Page{Limit: api.PageMax}) {
@@ -82,8 +84,8 @@ func (w *world) check() {
 
 // checkClaims holds that what is used is what instances and begun slots use: nothing is held, and
 // what is within a slot uses nothing more.
-func (m *member) checkClaims(v *state.State) {
-	m.w.t.Helper()
+func (m *Member) checkClaims(v *state.State) {
+	m.World.T.Helper()
 	want := map[api.ProviderID]api.Resources{}
 	for _, p := range v.Providers() {
 		want[p.ID] = api.Resources{}
@@ -107,71 +109,71 @@ func (m *member) checkClaims(v *state.State) {
 		}
 	}
 	for _, p := range v.Providers() {
-		assert.True(m.w.t, want[p.ID].Equal(p.Used), "zone %s: provider %s: used %v, instances use %v", m.name, p.Name, p.Used, want[p.ID])
+		assert.True(m.World.T, want[p.ID].Equal(p.Used), "zone %s: provider %s: used %v, instances use %v", m.Name, p.Name, p.Used, want[p.ID])
 	}
 }
 
 // checkInstance holds that an instance lives in one place, which is known above
 // and below.
-func (m *member) checkInstance(v *state.State, i *api.Instance, owner map[api.InstanceID]string) {
-	m.w.t.Helper()
+func (m *Member) checkInstance(v *state.State, i *api.Instance, owner map[api.InstanceID]string) {
+	m.World.T.Helper()
 	if i.Host != "" {
-		assert.Empty(m.w.t, owner[i.ID], "instance %s lives in %s too", i.ID, m.name)
-		owner[i.ID] = m.name
+		assert.Empty(m.World.T, owner[i.ID], "instance %s lives in %s too", i.ID, m.Name)
+		owner[i.ID] = m.Name
 	}
 	if i.Link != "" {
-		there, ok := m.w.at(m, i.Link).view().Instance(i.ID)
-		if assert.True(m.w.t, ok && there.Live(), "zone %s: instance %s is not below", m.name, i.ID) {
-			assert.Equal(m.w.t, i.Status, there.Status, "zone %s: instance %s", m.name, i.ID)
+		there, ok := m.World.At(m, i.Link).View().Instance(i.ID)
+		if assert.True(m.World.T, ok && there.Live(), "zone %s: instance %s is not below", m.Name, i.ID) {
+			assert.Equal(m.World.T, i.Status, there.Status, "zone %s: instance %s", m.Name, i.ID)
 		}
 	}
 	if i.Origin != "" {
-		above, ok := m.w.at(m, i.Origin).view().Instance(i.ID)
-		assert.True(m.w.t, ok && above.Live(), "zone %s: nobody above knows instance %s", m.name, i.ID)
+		above, ok := m.World.At(m, i.Origin).View().Instance(i.ID)
+		assert.True(m.World.T, ok && above.Live(), "zone %s: nobody above knows instance %s", m.Name, i.ID)
 		return
 	}
 	b, ok := v.Boot(i.Project, i.Reservation)
-	assert.True(m.w.t, ok && b.Decision == api.DecisionCommit, "zone %s: instance %s was not decided", m.name, i.ID)
+	assert.True(m.World.T, ok && b.Decision == api.DecisionCommit, "zone %s: instance %s was not decided", m.Name, i.ID)
 }
 
 // checkBoot holds that a boot is all or nothing, and that its attempts add up.
-func (m *member) checkBoot(v *state.State, b *state.Boot) {
-	m.w.t.Helper()
+func (m *Member) checkBoot(v *state.State, b *state.Boot) {
+	m.World.T.Helper()
 	res := b.Request.Reservation
 	made := v.OfReservation(b.Request.Project, res)
 	switch st := b.State(); {
 	case st == api.BootBuilding && b.Request.Reserves && b.Request.Window.Start > v.Now():
-		assert.Equal(m.w.t, b.Counts.Build, b.Counts.Live(), "lease %s waits for its window", res)
+		assert.Equal(m.World.T, b.Counts.Build, b.Counts.Live(), "lease %s waits for its window", res)
 	case st == api.BootActive, st == api.BootDegraded, st == api.BootError:
-		assert.GreaterOrEqual(m.w.t, len(made), b.Min, "boot %s made too few", res)
-		assert.LessOrEqual(m.w.t, len(made), b.Request.Count(), "boot %s made too many", res)
-		assert.Len(m.w.t, made, b.Counts.Live()+b.Counts.Deleted, "boot %s", res)
+		assert.GreaterOrEqual(m.World.T, len(made), b.Min, "boot %s made too few", res)
+		assert.LessOrEqual(m.World.T, len(made), b.Request.Count(), "boot %s made too many", res)
+		assert.Len(m.World.T, made, b.Counts.Live()+b.Counts.Deleted, "boot %s", res)
 	case st == api.BootFailed, st == api.BootReleased:
-		assert.False(m.w.t, slices.ContainsFunc(made, (*api.Instance).Live), "boot %s left instances", res)
+		assert.False(m.World.T, slices.ContainsFunc(made, (*api.Instance).Live), "boot %s left instances", res)
 	default:
-		assert.Fail(m.w.t, "boot is not at rest", "%s: %s %+v", res, b.State(), b)
+		assert.Fail(m.World.T, "boot is not at rest", "%s: %s %+v", res, b.State(), b)
 	}
-	assert.LessOrEqual(m.w.t, len(b.Attempts), api.AttemptsKept, "boot %s", res)
+	assert.LessOrEqual(m.World.T, len(b.Attempts), api.AttemptsKept, "boot %s", res)
 	for _, a := range b.Attempts {
 		m.checkTale(b, &a)
 	}
 }
 
-func (m *member) checkTale(b *state.Boot, a *api.BootAttempt) {
-	m.w.t.Helper()
-	h, ok := attemptOf(m.view(), b, a.Attempt)
+func (m *Member) checkTale(b *state.Boot, a *api.BootAttempt) {
+	m.World.T.Helper()
+	h, ok := attemptOf(m.View(), b, a.Attempt)
 	if !ok || !slices.ContainsFunc(h.Parts, unanswered) {
-		assert.Equal(m.w.t, a.Wanted, a.Held+a.Refused+a.Short, "attempt %+v", *a)
+		assert.Equal(m.World.T, a.Wanted, a.Held+a.Refused+a.Short, "attempt %+v", *a)
 	}
 	for _, z := range a.Zones {
-		assert.Equal(m.w.t, z.Wanted, z.Offered+z.Short, "outcome %+v", z)
+		assert.Equal(m.World.T, z.Wanted, z.Offered+z.Short, "outcome %+v", z)
 	}
 	for _, r := range a.Refusals {
 		sum := r.Offering
 		for _, f := range r.Filters {
 			sum += f.Hosts
 		}
-		assert.Equal(m.w.t, r.Considered, sum, "refusals %+v", r)
+		assert.Equal(m.World.T, r.Considered, sum, "refusals %+v", r)
 	}
 }
 
