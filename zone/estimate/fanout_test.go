@@ -1,4 +1,4 @@
-package zone_test
+package estimate_test
 
 import (
 	"cmp"
