@@ -1,4 +1,4 @@
-package zone_test
+package saga_test
 
 import (
 	"bytes"
