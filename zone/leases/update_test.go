@@ -1,4 +1,4 @@
-package zone_test
+package leases_test
 
 import (
 	"fmt"
