@@ -1,4 +1,4 @@
-package zone_test
+package fleet_test
 
 import (
 	"maps"
