@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/memstore"
 	"berth/internal/requestid"
 	"berth/raftstore/command"
@@ -27,10 +28,10 @@ func TestFailuresAreForgotten(t *testing.T) {
 		r.startJob(t.Context(), Job{Key: "j", Run: func(context.Context) error { return errors.New("in vain") }})
 		r.wg.Wait()
 		assert.Equal(t, retryPause+time.Millisecond, r.nextTry(sweepEvery))
-		time.Sleep(retryPause + failureKept)
+		await.Sleep(retryPause + failureKept)
 		r.nextTry(sweepEvery)
 		assert.Len(t, r.failed, 1)
-		time.Sleep(time.Millisecond)
+		await.Sleep(time.Millisecond)
 		assert.Equal(t, sweepEvery+time.Millisecond, r.nextTry(sweepEvery))
 		assert.Empty(t, r.failed)
 	})

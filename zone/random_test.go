@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/zone/zonetest"
 )
@@ -80,7 +81,7 @@ func randomLife(t *testing.T, dice *rand.Rand) {
 				root.Delete(mine[dice.IntN(len(mine))].ID)
 			}
 		}
-		time.Sleep(time.Duration(dice.IntN(6000)) * time.Millisecond)
+		await.Sleep(time.Duration(dice.IntN(6000)) * time.Millisecond)
 	}
 	w.Calm()
 	w.Settle()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth/internal/await"
 	"berth/zone/fleet"
 )
 
@@ -110,10 +111,10 @@ func TestLeasesFollowEachOther(t *testing.T) {
 	live(t, func(w *living) {
 		_, a := w.lease(1, 2, wholeHosts(2, 2, ""))
 		_, b := w.lease(2, 6, wholeHosts(2, 2, ""))
-		time.Sleep(90 * time.Second)
+		await.Sleep(90 * time.Second)
 		assert.Equal(t, "ACTIVE", w.see(a)["status"])
 		assert.Equal(t, "PENDING", w.see(b)["status"])
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, "TERMINATED", w.see(a)["status"])
 		assert.Equal(t, "ACTIVE", w.see(b)["status"])
 	}, "", "")
@@ -123,7 +124,7 @@ func TestLeasesFollowEachOther(t *testing.T) {
 func TestRoomOfADeletedLease(t *testing.T) {
 	live(t, func(w *living) {
 		_, l := w.lease(0, 60, wholeHosts(2, 2, ""))
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		require.Equal(t, "ACTIVE", w.see(l)["status"])
 		w.refused(30, 40, room(1, 1, "null"))
 		status, _ := w.call(http.MethodDelete, leasePath(l), "")
@@ -138,14 +139,14 @@ func TestRoomOfADeletedLease(t *testing.T) {
 func TestEndsSoonAgain(t *testing.T) {
 	live(t, func(w *living) {
 		_, l := w.lease(0, 120, room(1, 1, "null"))
-		time.Sleep(61 * time.Minute)
+		await.Sleep(61 * time.Minute)
 		at, status := eventOf(w.see(l), "before_end_lease")
 		assert.Equal(t, []string{"2000-01-01T01:00:00.000000", "DONE"}, []string{at, status})
 		code, _ := w.put(l, `{"end_date": %q}`, date(120))
 		require.Equal(t, http.StatusOK, code)
 		at, status = eventOf(w.see(l), "before_end_lease")
 		assert.Equal(t, []string{"2000-01-01T02:01:00.000000", "UNDONE"}, []string{at, status})
-		time.Sleep(61 * time.Minute)
+		await.Sleep(61 * time.Minute)
 		_, status = eventOf(w.see(l), "before_end_lease")
 		assert.Equal(t, "DONE", status)
 	}, "")
@@ -167,7 +168,7 @@ func TestLeasesThatGrowIntoOthers(t *testing.T) {
 
 		_, begun := w.lease(0, 30, only)
 		_, after := w.lease(30, 50, only)
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		require.Equal(t, "ACTIVE", w.see(begun)["status"])
 		before := untouched(w.see(begun))
 		code, _ = w.put(begun, `{"end_date": %q}`, date(40))
@@ -190,12 +191,12 @@ func untouched(l map[string]any) map[string]any {
 func TestHostsAreAdded(t *testing.T) {
 	live(t, func(w *living) {
 		_, l := w.lease(0, 60, wholeHosts(1, 1, ""))
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		was := w.on(reservationsOf(w.see(l))[0])
 		id := reservationsOf(l)[0]["id"]
 		code, _ := w.put(l, `{"reservations": [{"id": %q, "min": 2, "max": 2}]}`, id)
 		require.Equal(t, http.StatusOK, code)
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		now := w.on(reservationsOf(w.see(l))[0])
 		assert.Len(t, now, 2)
 		for host := range was {
@@ -211,13 +212,13 @@ func TestHostsAreAdded(t *testing.T) {
 // lose silences the agent of a host for as long as it takes until the zone has noticed.
 func (w *living) lose(host string) {
 	w.silent.Store(host, true)
-	time.Sleep(2 * fleet.HostGraceDefault)
+	await.Sleep(2 * fleet.HostGraceDefault)
 }
 
 // back lets the agent of a host be heard again.
 func (w *living) back(host string) {
 	w.silent.Delete(host)
-	time.Sleep(2 * fleet.HostGraceDefault)
+	await.Sleep(2 * fleet.HostGraceDefault)
 }
 
 // only returns the one host of a lease.
@@ -246,7 +247,7 @@ func TestHostsAreLost(t *testing.T) {
 	}, "", "")
 	live(t, func(w *living) {
 		_, l := w.lease(0, 60, wholeHosts(1, 1, ""))
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		require.Equal(t, "ACTIVE", w.see(l)["status"])
 		was := w.only(l)
 		w.lose(was)
@@ -264,12 +265,12 @@ func TestHostsThatComeBack(t *testing.T) {
 			_, l := w.lease(180, 240, wholeHosts(1, 1, ""))
 			was := w.only(l)
 			w.lose(was)
-			time.Sleep(100 * time.Minute)
+			await.Sleep(100 * time.Minute)
 			assert.Equal(t, was, w.only(l), "it begins later than in an hour")
 			if back {
 				w.back(was)
 			}
-			time.Sleep(25 * time.Minute)
+			await.Sleep(25 * time.Minute)
 			assert.Equal(t, back, was == w.only(l))
 			assert.Equal(t, "missing false, changed false, degraded false", flags(w.see(l)))
 		}, "", "")

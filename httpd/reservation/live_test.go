@@ -22,6 +22,7 @@ import (
 	"berth/api/rest"
 	"berth/buildplan/seal"
 	"berth/httpd/door"
+	"berth/internal/await"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -85,7 +86,7 @@ func live(t *testing.T, test func(w *living), hosts ...string) {
 		}
 		store.Must(t, cmds...)
 		wg.Go(func() {
-			for ; ctx.Err() == nil; time.Sleep(fleet.AgentBeat) {
+			for ; ctx.Err() == nil; await.Sleep(fleet.AgentBeat) {
 				for _, h := range store.View().AllHosts() {
 					if _, lost := silent.Load(h.Name); !lost {
 						_, err := f.Work(ctx, h.Agent, &api.AgentWork{})
@@ -281,12 +282,12 @@ func TestALeaseLives(t *testing.T) {
 		_, empty := w.lease(2, 4)
 		_, soon := w.lease(2, 4, room(1, 8, "null"))
 		none, one := "/leases/"+empty["id"].(string), "/leases/"+soon["id"].(string)
-		time.Sleep(150 * time.Second)
+		await.Sleep(150 * time.Second)
 		assert.Equal(t, "ACTIVE", status(none))
 		assert.Equal(t, "ACTIVE", status(one))
 		_, out := w.call(http.MethodGet, one, "")
 		assert.Equal(t, "active", reservationsOf(out["lease"].(map[string]any))[0]["status"])
-		time.Sleep(2 * time.Minute)
+		await.Sleep(2 * time.Minute)
 		assert.Equal(t, "TERMINATED", status(none))
 		assert.Equal(t, "TERMINATED", status(one))
 		code, _ = w.call(http.MethodPut, one, fmt.Sprintf(`{"end_date": %q}`, date(60)))
@@ -296,12 +297,12 @@ func TestALeaseLives(t *testing.T) {
 
 		code, l = w.lease(0, 60, wholeHosts(1, 1, ""))
 		require.Equal(t, http.StatusCreated, code)
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		one = "/leases/" + l["id"].(string)
 		assert.Equal(t, "ACTIVE", status(one))
 		code, _ = w.call(http.MethodPut, one, `{"end_date": "now"}`)
 		assert.Equal(t, http.StatusOK, code)
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		assert.Equal(t, "TERMINATED", status(one))
 
 		_, out = w.call(http.MethodGet, "/os-hosts", "")
@@ -334,7 +335,7 @@ func TestLeasesOfOneMinute(t *testing.T) {
 				w.accepted(10, 20, room(8, 4, "null"))
 			}
 		}
-		time.Sleep(10*time.Minute + 2*time.Second)
+		await.Sleep(10*time.Minute + 2*time.Second)
 		_, out := w.call(http.MethodGet, "/leases", "")
 		require.Len(t, out["leases"], many)
 		for _, l := range out["leases"].([]any) {

@@ -17,6 +17,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/door"
+	"berth/internal/await"
 	"berth/internal/script"
 	"berth/raftstore/command"
 	"berth/zone/estimate"
@@ -67,7 +68,7 @@ func (w *talk) enliven(tb testing.TB) (stop func()) {
 func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
 	tb.Helper()
 	if c.Name == "wait" { // for some minutes
-		time.Sleep(time.Duration(c.Int(tb, 0)) * time.Minute)
+		await.Sleep(time.Duration(c.Int(tb, 0)) * time.Minute)
 		return "", nil
 	}
 	switch c.Name {

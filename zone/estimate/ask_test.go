@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/memstore"
 	"berth/zone"
 )
@@ -28,7 +29,7 @@ func (s *slow) Select(ctx context.Context, _ *api.Link, _ *api.Request) (*api.Se
 	s.running.Add(1)
 	defer s.running.Add(-1)
 	<-ctx.Done()
-	time.Sleep(time.Millisecond)
+	await.Sleep(time.Millisecond)
 	return nil, ctx.Err()
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -72,7 +73,7 @@ func placedOf(m *zonetest.Member, res string) map[string]int {
 
 // historyOf returns the past bindings of p for a key as "zone why", the newest first.
 func historyOf(m *zonetest.Member, k api.BindingKey) (out []string) {
-	time.Sleep(time.Millisecond) // what ends next has another time
+	await.Sleep(time.Millisecond) // what ends next has another time
 	for _, b := range m.View().PastBindings(api.Tenant{Project: "p"}) {
 		if b.Key.String() == k.String() {
 			out = append(out, fmt.Sprint(b.Zone, " ", b.Ended))
@@ -288,7 +289,7 @@ func TestLostChildIsLeft(t *testing.T) {
 			l, _ := v.Link("link-pod1")
 			return l.SilentSince != 0
 		})
-		time.Sleep(api.BindingLostAfter)
+		await.Sleep(api.BindingLostAfter)
 		root.Run(zonetest.Order("c", 1, 1))
 		assert.Equal(t, at{"pod2": 1}, placedOf(root, "c"))
 		assert.Equal(t, []string{"pod1 away"}, historyOf(root, generalKey))

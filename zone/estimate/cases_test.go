@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/zone/estimate"
 	"berth/zone/fleet"
@@ -124,7 +125,7 @@ func TestCase46And48StaleHosts(t *testing.T) {
 		w := zonetest.NewWorld(t)
 		m := w.Zone("root", nil, 2)
 		m.Silence(true)
-		time.Sleep(fleet.HostGraceDefault + 3*fleet.AgentBeat)
+		await.Sleep(fleet.HostGraceDefault + 3*fleet.AgentBeat)
 		assert.Empty(t, m.Lead().Digest().Classes)
 		a := m.Pick(1, time.Second)
 		assert.Empty(t, a.Weights[0])

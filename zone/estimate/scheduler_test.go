@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/costs"
+	"berth/internal/await"
 	"berth/internal/requestid"
 	"berth/raftstore/command"
 	"berth/zone"
@@ -292,13 +293,13 @@ func TestFailingChildrenAreLeftAlone(t *testing.T) {
 			root.Lead().NoteFailure("link-kid")
 		}
 		assert.Equal(t, api.OutcomePaused, outcome())
-		time.Sleep(probeEvery)
+		await.Sleep(probeEvery)
 		assert.Equal(t, api.OutcomeFailed, outcome(), "one try")
 		assert.Equal(t, api.OutcomePaused, outcome())
 		w.When(nil)
-		time.Sleep(2*probeEvery - time.Millisecond)
+		await.Sleep(2*probeEvery - time.Millisecond)
 		assert.Equal(t, api.OutcomePaused, outcome())
-		time.Sleep(time.Millisecond)
+		await.Sleep(time.Millisecond)
 		assert.Equal(t, api.OutcomeAnswered, outcome())
 		assert.Equal(t, api.OutcomeAnswered, outcome())
 		w.Settle()
@@ -321,7 +322,7 @@ func TestRequestThatComesBack(t *testing.T) {
 		w.Delay(func(zonetest.Call) time.Duration { return 200 * time.Millisecond }) // to kid, and back
 		var first, again sync.WaitGroup
 		first.Go(func() { assert.NoError(t, at(0)) })
-		time.Sleep(100 * time.Millisecond)
+		await.Sleep(100 * time.Millisecond)
 		again.Go(func() { assert.NoError(t, at(0), "the same again") })
 		assert.Equal(t, api.CodeConflict, api.CodeOf(at(2)))
 		first.Wait()
@@ -430,7 +431,7 @@ func TestExplanations(t *testing.T) {
 			assert.Equal(t, api.BootFailed, e.State)
 			assert.Equal(t, 2, e.Groups[0].Offered)
 		}
-		time.Sleep(api.ExplainKept + time.Second)
+		await.Sleep(api.ExplainKept + time.Second)
 		_, ok = root.Lead().Explanation("p", "req-1")
 		assert.False(t, ok, "it was kept for its time")
 		root.Elect()

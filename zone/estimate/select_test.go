@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/zone/zonetest"
 )
@@ -261,11 +262,11 @@ func TestSealedPlanExpires(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := zonetest.NewWorld(t)
 			kid, link, r := zonetest.SelectedHold(w, 2)
-			time.Sleep(api.PlanTTLDefault + late)
+			await.Sleep(api.PlanTTLDefault + late)
 			_, err := kid.Lead().Hold(t.Context(), link, r)
 			if late < 0 {
 				require.NoError(t, err)
-				time.Sleep(time.Hour)
+				await.Sleep(time.Hour)
 				_, err = kid.Lead().Hold(t.Context(), link, r)
 				assert.NoError(t, err, "a repeat of what was taken up is not late")
 				return

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/zonetest"
@@ -32,7 +33,7 @@ func wholeDrain(w *zonetest.World) {
 		return err
 	}))
 	l := root.UntilLease(id, api.LeaseActive)
-	time.Sleep(3 * time.Minute) // what had to leave has come back into what is lent
+	await.Sleep(3 * time.Minute) // what had to leave has come back into what is lent
 	own := zonetest.Order("own", 1, 1)
 	own.Request.Within, own.Instances = l.Terms.Reservations[0].ID, zonetest.Specs("own", 1)
 	root.Run(own)
@@ -156,7 +157,7 @@ func drainGoesWrong(w *zonetest.World, m *zonetest.Member, k command.Kind, n int
 		select {
 		case <-gone:
 			m.Silence(true)
-			time.Sleep(time.Minute)
+			await.Sleep(time.Minute)
 			m.Silence(false)
 		case <-w.Ctx.Done():
 		}

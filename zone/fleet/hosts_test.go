@@ -3,12 +3,12 @@ package fleet_test
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/state"
 	"berth/zone/fleet"
 	"berth/zone/zonetest"
@@ -22,16 +22,16 @@ func TestSilentHosts(t *testing.T) {
 		z := w.Zone("root", nil, 2)
 		assert.Equal(t, api.BootActive, z.Run(zonetest.Order("a", 1, 1)).State())
 		z.Silence(true)
-		time.Sleep(fleet.HostGraceDefault - fleet.AgentBeat)
+		await.Sleep(fleet.HostGraceDefault - fleet.AgentBeat)
 		assert.True(t, up(z.View()))
-		time.Sleep(3 * fleet.AgentBeat)
+		await.Sleep(3 * fleet.AgentBeat)
 		assert.False(t, up(z.View()))
 		b := z.Run(zonetest.Order("b", 1, 1))
 		assert.Equal(t, api.BootFailed, b.State(), "nothing is placed on a host that is down")
 		assert.Equal(t, int64(1), z.Used())
 
 		z.Silence(false)
-		time.Sleep(3 * fleet.AgentBeat)
+		await.Sleep(3 * fleet.AgentBeat)
 		assert.True(t, up(z.View()))
 		assert.Equal(t, api.BootActive, z.Run(zonetest.Order("c", 1, 1)).State())
 		w.Settle()
@@ -62,7 +62,7 @@ func TestHostThatIsNotServed(t *testing.T) {
 		assert.Equal(t, api.HostDown, state())
 		h, _ := m.View().Host(left)
 		assert.True(t, h.Unserved)
-		time.Sleep(2 * fleet.HostGraceDefault)
+		await.Sleep(2 * fleet.HostGraceDefault)
 		assert.Equal(t, api.HostDown, state(), "that the agent is heard says nothing for it")
 		assert.Empty(t, m.View().WorkAfter(a.ID(), 0)[1:], "its agent is not asked for it")
 		assert.Equal(t, api.BootFailed, m.Run(zonetest.Order("s", 3, 3)).State(), "it takes no work")
@@ -86,16 +86,16 @@ func TestNewLeaderGivesGrace(t *testing.T) {
 		z := w.Zone("root", nil, 2)
 		for range 4 { // together far longer than the grace
 			z.Silence(true)
-			time.Sleep(fleet.HostGraceDefault - fleet.AgentBeat)
+			await.Sleep(fleet.HostGraceDefault - fleet.AgentBeat)
 			z.Elect()
 			assert.True(t, up(z.View()))
 		}
-		time.Sleep(fleet.HostGraceDefault - fleet.AgentBeat)
+		await.Sleep(fleet.HostGraceDefault - fleet.AgentBeat)
 		assert.True(t, up(z.View()))
-		time.Sleep(2 * fleet.AgentBeat)
+		await.Sleep(2 * fleet.AgentBeat)
 		assert.False(t, up(z.View()))
 		z.Elect()
-		time.Sleep(fleet.AgentBeat)
+		await.Sleep(fleet.AgentBeat)
 		assert.False(t, up(z.View()), "that a leader is new says nothing for a host")
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/zonetest"
@@ -39,7 +40,7 @@ func TestAMoveKeepsTheOrigin(t *testing.T) {
 		kid.Until("only the parent's is left", func(v *state.State) bool {
 			return len(v.OnHost(from)) == 1
 		})
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, from, kid.Instances("up")[0].Host)
 		for _, i := range kid.Instances("own") {
 			assert.NotEqual(t, from, i.Host)

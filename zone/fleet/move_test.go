@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/fleet"
@@ -36,7 +37,7 @@ func TestDrain(t *testing.T) {
 				require.Equal(t, map[api.HostID]int{from: 3}, m.OnHosts("b"), "the fuller host is filled first")
 				m.Drain(from, policy)
 				if policy == api.DrainWait {
-					time.Sleep(time.Minute)
+					await.Sleep(time.Minute)
 					assert.Equal(t, map[api.HostID]int{from: 3}, m.OnHosts("b"))
 				} else {
 					untilEmpty(m, from)
@@ -115,7 +116,7 @@ func TestDrainKeepsRules(t *testing.T) {
 			assert.Equal(t, 1, n)
 		}
 		m.Drain(used[1], api.DrainMove)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, 1, m.OnHosts("b")[used[1]], "there is no host for it")
 		w.Settle()
 	})
@@ -178,7 +179,7 @@ func TestLostHostIsLeft(t *testing.T) {
 			h, _ := v.Host(lost)
 			return h.State == api.HostUp
 		})
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		w.Settle()
 	})
 }
@@ -199,7 +200,7 @@ func TestAgentIsBackBeforeItsHost(t *testing.T) {
 		require.Equal(t, api.BootActive, m.Run(o).State())
 		a.FallSilent()
 		m.Until("the host is down", func(v *state.State) bool { return v.AllHosts()[0].State == api.HostDown })
-		time.Sleep(2*fleet.EvacuateAfter + fleet.AgentBeat/5) // between two looks at the hosts
+		await.Sleep(2*fleet.EvacuateAfter + fleet.AgentBeat/5) // between two looks at the hosts
 		i, z := m.Instances("r")[0], m.Lead()
 		require.Equal(t, lost, i.Host)
 		work := func() []api.HostWorkload {
@@ -214,7 +215,7 @@ func TestAgentIsBackBeforeItsHost(t *testing.T) {
 		m.Propose(func(at command.Stamp) command.Command {
 			return command.HostsPut{Stamp: at, Agent: "c", Hosts: []command.HostEntry{{ID: "c", Host: c[0]}}}
 		})
-		time.Sleep(fleet.AgentBeat)
+		await.Sleep(fleet.AgentBeat)
 		now, _ := m.View().Instance(i.ID)
 		assert.Equal(t, lost, now.Host, "its agent was heard: it may run here")
 		a.Speak()
@@ -254,7 +255,7 @@ func TestHostIsLostInAMove(t *testing.T) {
 		assert.Equal(t, map[api.HostID]int{target: 1}, m.OnHosts("b"))
 		m.Until("it runs", func(v *state.State) bool { return v.CountByStatus()[api.StatusActive] == 1 })
 		a.Speak()
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		w.Settle()
 	})
 }
@@ -287,7 +288,7 @@ func TestLostHostGivesRoomUp(t *testing.T) {
 		})
 		assert.GreaterOrEqual(t, time.Since(began), fleet.EvacuateAfter-fleet.AgentBeat)
 		assert.Less(t, time.Since(began), fleet.EvacuateAfter+10*time.Second)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, map[api.Status]int{api.StatusDeleting: 1, api.StatusActive: 1, api.StatusDeleted: 1}, m.View().CountByStatus())
 		a.Speak()
 		m.Until("the rest has ended", func(v *state.State) bool { return v.CountByStatus()[api.StatusDeleted] == 2 })

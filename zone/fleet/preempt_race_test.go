@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/backoff"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -434,7 +435,7 @@ func TestPreemptiblesAreNeverInTheWay(t *testing.T) {
 			for i := range raceLeases {
 				w.Go(func() { r.leaseOn(w.Ctx, n+i, 13) })
 			}
-			time.Sleep(time.Minute)
+			await.Sleep(time.Minute)
 			require.Less(t, n, 20**leaseStarts+1000, "leases do not start")
 		}
 		stop()

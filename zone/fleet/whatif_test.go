@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/fleet"
@@ -144,7 +145,7 @@ func TestWhatIfAgreesWithDrains(t *testing.T) {
 				}
 				a := whatIf(m, 0, names...)
 				drainAll(m, a.Hosts)
-				time.Sleep(20 * time.Second)
+				await.Sleep(20 * time.Second)
 				synctest.Wait()
 				parts := 0
 				for _, o := range a.Owners {

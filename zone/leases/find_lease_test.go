@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/quota"
 	"berth/raftstore/command"
 	"berth/zone/leases"
@@ -70,7 +71,7 @@ func TestFoundStartsAreThoseThatFit(t *testing.T) {
 					_, _ = root.Lease(zonetest.DrawLease(rnd)) // some find no room
 				}
 				for range 5 {
-					time.Sleep(5007 * time.Millisecond)
+					await.Sleep(5007 * time.Millisecond)
 					synctest.Wait()
 					terms := zonetest.DrawLease(rnd)
 					f := findStarts(root, terms, over)
@@ -179,7 +180,7 @@ func TestFindInstead(t *testing.T) {
 
 // waitForRest lets the children hear of decisions.
 func waitForRest(w *zonetest.World) {
-	time.Sleep(7 * time.Second)
+	await.Sleep(7 * time.Second)
 	synctest.Wait()
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/zonetest"
@@ -144,10 +145,10 @@ func TestLeaseStartsElsewhere(t *testing.T) {
 		require.NoError(t, err)
 		begin := root.UntilLease(id, api.LeasePending).Terms.Window.Start.Time()
 
-		time.Sleep(time.Until(begin.Add(time.Minute)))
+		await.Sleep(time.Until(begin.Add(time.Minute)))
 		root.UntilLease(id, api.LeaseStarting)
 		root.Agent("spare", 2)
-		time.Sleep(time.Until(begin.Add(api.StartWithin - time.Minute)))
+		await.Sleep(time.Until(begin.Add(api.StartWithin - time.Minute)))
 		root.UntilLease(id, api.LeaseStarting)
 		root.UntilLease(id, api.LeaseActive)
 		assert.WithinDuration(t, begin.Add(api.StartWithin), time.Now(), time.Minute)
@@ -198,7 +199,7 @@ func TestMaintenanceStaysOnItsHosts(t *testing.T) {
 		root.Propose(func(at command.Stamp) command.Command {
 			return command.HostsPut{Stamp: at, Agent: host.Agent, Whole: true} // it serves no host any more
 		})
-		time.Sleep(41 * time.Minute)
+		await.Sleep(41 * time.Minute)
 		root.UntilLease(repair, api.LeaseActive)
 		assert.Equal(t, host.ID, on(repair))
 	})

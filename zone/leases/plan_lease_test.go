@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/zone/estimate"
 	"berth/zone/leases"
 	"berth/zone/zonetest"
@@ -52,7 +53,7 @@ func TestPlannedLeaseOverThreeLevels(t *testing.T) {
 		id, err := root.Lease(zonetest.LeaseOf("half", time.Hour, time.Hour, 3))
 		require.NoError(t, err)
 		root.UntilLease(id, api.LeasePending)
-		time.Sleep(5 * time.Second)
+		await.Sleep(5 * time.Second)
 		l, _ := root.View().Lease(id)
 		later, much := l.Terms.Window.End.Add(time.Hour), 7
 		w.Unchanged(func() {
@@ -90,7 +91,7 @@ func TestPlansAgreeWithLeases(t *testing.T) {
 					}
 				}
 				for range 15 {
-					time.Sleep(5007 * time.Millisecond) // for the children to hear of decisions, and off the ticks of all loops
+					await.Sleep(5007 * time.Millisecond) // for the children to hear of decisions, and off the ticks of all loops
 					synctest.Wait()
 					terms := zonetest.DrawLease(rnd)
 					p := planLease(root, terms)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/state"
 	"berth/zone/zonetest"
 )
@@ -24,7 +25,7 @@ func TestLifetimeEnds(t *testing.T) {
 		o.Request.Lifetime = time.Hour
 		began := time.Now()
 		require.Equal(t, api.BootActive, root.Run(o).State())
-		time.Sleep(time.Hour - time.Minute)
+		await.Sleep(time.Hour - time.Minute)
 		assert.Equal(t, 4, root.Lead().View().CountByStatus()[api.StatusActive])
 		root.Until("it is over", func(v *state.State) bool {
 			b, _ := v.Boot("p", "b")

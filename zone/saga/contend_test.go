@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/saga"
@@ -164,7 +165,7 @@ func (c *contest) run(t *testing.T, dice *rand.Rand) {
 	for i := range c.boots {
 		b := &c.boots[i]
 		b.at.Boot(zonetest.Order(b.res, int(b.wants), int(b.wants)))
-		time.Sleep(time.Duration(dice.IntN(3)*dice.IntN(40)) * time.Millisecond)
+		await.Sleep(time.Duration(dice.IntN(3)*dice.IntN(40)) * time.Millisecond)
 	}
 	for i := range c.boots {
 		b := &c.boots[i]
@@ -259,7 +260,7 @@ func TestContestIsBounded(t *testing.T) {
 				o := zonetest.Order("late", 2, 2)
 				o.Timeout = timeout
 				kid.Boot(zonetest.Order("unwanted", 1, 1))
-				time.Sleep(3 * time.Second)
+				await.Sleep(3 * time.Second)
 				kid.Release("unwanted")
 				assert.Equal(t, api.BootReleased, kid.Outcome("unwanted").State())
 				began := time.Now()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/zonetest"
@@ -26,7 +27,7 @@ func TestNewsComesAtOnce(t *testing.T) {
 		root := w.Zone("root", nil)
 		w.Zone("west", root, 20)
 		w.Zone("east", root, 20)
-		time.Sleep(time.Second) // both are followed, also one that did not lead when it was asked first
+		await.Sleep(time.Second) // both are followed, also one that did not lead when it was asked first
 		for n := range 8 {
 			began := time.Now()
 			require.Equal(t, api.BootActive, root.Run(zonetest.Order("a"+strconv.Itoa(n), 4, 4)).State())
@@ -43,7 +44,7 @@ func TestNewsComesWithTheDecision(t *testing.T) {
 		root := w.Zone("root", nil)
 		mid := w.Zone("mid", root)
 		w.Zone("leaf", mid, 1)
-		time.Sleep(time.Second) // all are followed
+		await.Sleep(time.Second) // all are followed
 		w.Delay(func(c zonetest.Call) time.Duration {
 			if c.Op == "hold and commit" {
 				return 30 * time.Millisecond
@@ -136,14 +137,14 @@ func TestRogueChildIsFollowed(t *testing.T) {
 						other = i
 					}
 				}
-				time.Sleep(followNoteEvery)
+				await.Sleep(followNoteEvery)
 				before := root.View().Index()
 				var n atomic.Int64
 				w.Lie(l.ID, func(after uint64) *api.Changes {
 					n.Add(1)
 					return c.lie(mine, other, after)
 				})
-				time.Sleep(lies + followWait)
+				await.Sleep(lies + followWait)
 				most := calls
 				if c.calls > 0 {
 					most = c.calls

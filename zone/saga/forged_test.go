@@ -16,6 +16,7 @@ import (
 	"berth/api"
 	"berth/buildplan"
 	"berth/buildplan/seal"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/zone/zonetest"
 )
@@ -233,7 +234,7 @@ func (f *forging) late(before []byte) {
 	again := f.real[2]
 	again.ID, again.Instances = "again", [][]api.InstanceSpec{zonetest.Specs("again", 4)}
 	refused(again, "a plan that was taken up")
-	time.Sleep(api.PlanTTLDefault + time.Second)
+	await.Sleep(api.PlanTTLDefault + time.Second)
 	for _, h := range f.real[:2] {
 		refused(h, "a plan that has expired")
 	}

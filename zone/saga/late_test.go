@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/zone/zonetest"
 )
@@ -98,7 +99,7 @@ func TestUnconfirmedEndsKeepNoBootBack(t *testing.T) {
 				assert.Equal(t, 1, b.Unacked)
 				assert.Equal(t, how == zonetest.Silenced, kid.Used() > 0, "what it has started")
 				root.Release("b")
-				time.Sleep(time.Minute)
+				await.Sleep(time.Minute)
 				b, _ = root.View().Boot("p", "b")
 				assert.Equal(t, api.BootReleasing, b.State())
 				assert.Zero(t, root.Used())

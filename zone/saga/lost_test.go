@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/intake"
@@ -59,7 +60,7 @@ func TestChildLostBeforeTheDecision(t *testing.T) {
 				root.Boot(zonetest.Order("b", c.min, 4))
 				b := untilDecided(root, "b")
 				assert.Equal(t, c.want, b.Decision)
-				time.Sleep(5 * time.Minute)
+				await.Sleep(5 * time.Minute)
 				assert.Equal(t, int64(b.Counts.Live()), root.Used(), "what is here does not wait for the child")
 				assert.Zero(t, b.Counts.Error)
 				if c.want == api.DecisionAbort {
@@ -122,10 +123,10 @@ func parentLost(t *testing.T, ordered, parent api.Decision, left int, want api.B
 	root.Depose()
 	root.Kill(true)
 
-	time.Sleep(holdAskAfter + 3*time.Second)
+	await.Sleep(holdAskAfter + 3*time.Second)
 	asked := w.Made("decision", "kid", "root")
 	assert.Positive(t, asked)
-	time.Sleep(15 * time.Minute)
+	await.Sleep(15 * time.Minute)
 	assert.Greater(t, w.Made("decision", "kid", "root"), asked+100, "it asks for ever")
 	held := kid.View().PreparedHolds()
 	require.Len(t, held, 1, "and never decides by itself")
@@ -134,7 +135,7 @@ func parentLost(t *testing.T, ordered, parent api.Decision, left int, want api.B
 	require.NoError(t, intake.ResolveHold(t.Context(), kid.Lead().Zone, held[0].ID, ordered))
 	h, _ := kid.View().Hold(held[0].Origin, held[0].ID)
 	assert.True(t, h.Forced, "it is on record that it was forced")
-	time.Sleep(time.Minute)
+	await.Sleep(time.Minute)
 	assert.Equal(t, map[api.Decision]int64{api.DecisionCommit: 2, api.DecisionAbort: 0}[ordered], kid.Used())
 
 	root.Log.When(nil)
@@ -154,7 +155,7 @@ func parentLost(t *testing.T, ordered, parent api.Decision, left int, want api.B
 		assert.Equal(t, 2, b.Counts.Active)
 		return
 	}
-	time.Sleep(time.Minute)
+	await.Sleep(time.Minute)
 	assert.Equal(t, want, root.Outcome("b").State())
 	assert.Equal(t, int64(left), kid.Used())
 	w.Settle()
@@ -215,12 +216,12 @@ func TestAbortsAreForgottenWithTheirPlans(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, before, kid.View().Index(), "the abort again is no news")
 
-		time.Sleep(api.PlanTTLMax - time.Second)
+		await.Sleep(api.PlanTTLMax - time.Second)
 		got, err := kid.Lead().Hold(ctx, up, late)
 		require.NoError(t, err, "its plan is still good")
 		assert.Equal(t, api.HoldReleased, got.State)
 
-		time.Sleep(pruneDead - api.PlanTTLMax + 2*pruneEvery)
+		await.Sleep(pruneDead - api.PlanTTLMax + 2*pruneEvery)
 		_, known := kid.View().Hold(up.ID, late.ID)
 		assert.False(t, known)
 		_, err = kid.Lead().Hold(ctx, up, late)
@@ -239,13 +240,13 @@ func TestLongSilence(t *testing.T) {
 		assert.Equal(t, api.BootActive, root.Run(zonetest.Order("b", 4, 4)).State())
 		w.Settle()
 		w.Sever("root", "kid", true)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		gone := kid.Instances("b")
 		for _, i := range gone {
 			kid.Delete(i.ID)
 		}
 		kid.Until("they are gone", func(*state.State) bool { return len(kid.Instances("b")) == 0 && kid.Used() == 0 })
-		time.Sleep(pruneAfter + 5*pruneEvery)
+		await.Sleep(pruneAfter + 5*pruneEvery)
 		w.Sever("root", "kid", false)
 		root.Until("it knows that they are gone", func(*state.State) bool { return len(root.Instances("b")) == 2 })
 		w.Settle()

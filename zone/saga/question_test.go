@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/zone/zonetest"
 )
 
@@ -26,7 +27,7 @@ func TestChildAsksForTheDecision(t *testing.T) {
 		})
 		root.Boot(zonetest.Order("b", 4, 4))
 		assert.Equal(t, api.DecisionCommit, untilDecided(root, "b").Decision)
-		time.Sleep(holdAskAfter + time.Minute)
+		await.Sleep(holdAskAfter + time.Minute)
 		assert.Equal(t, int64(2), kid.Used(), "it did not give up by itself")
 		assert.Positive(t, w.Made("decision", "kid", "root"))
 		w.When(nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/state"
 	"berth/zone"
 	"berth/zone/zonetest"
@@ -56,7 +57,7 @@ func TestReachIsToldUpward(t *testing.T) {
 			away(m, since)
 		}
 		mid.Elect()
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		away(root, since)
 		assert.Equal(t, 2, len(root.Instances("all"))-len(mid.Instances("all")))
 
@@ -95,13 +96,13 @@ func TestReachIsToldLate(t *testing.T) {
 		host(true)
 		assert.Equal(t, []api.Instant{0, 0}, away())
 		cut(false)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		since := west.View().AllHosts()[0].DownSince
 		assert.Equal(t, []api.Instant{since, since}, away())
 		cut(true)
 		host(false)
 		cut(false)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, []api.Instant{0, 0}, away())
 	})
 }
@@ -126,7 +127,7 @@ func TestSilenceIsToldUpward(t *testing.T) {
 			}
 			return out
 		}
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Zero(t, silent(root), "nobody was missed who was never heard")
 
 		for range 2 {
@@ -137,17 +138,17 @@ func TestSilenceIsToldUpward(t *testing.T) {
 			})
 			now, _ := mid.View().Link(l.ID)
 			assert.Equal(t, api.InstantOf(time.Now().Add(-zone.LinkFresh-time.Second)), now.SilentSince)
-			time.Sleep(time.Minute)
+			await.Sleep(time.Minute)
 			assert.Equal(t, 2, silent(mid))
 			assert.Equal(t, 2, silent(root))
 			hears(zone.LinkFresh - time.Second) // neither here nor there
-			time.Sleep(time.Minute)
+			await.Sleep(time.Minute)
 			assert.Equal(t, 2, silent(root))
 			later, _ := mid.View().Link(l.ID)
 			assert.Equal(t, now.Updated, later.Updated, "it is told once")
 
 			hears(time.Second)
-			time.Sleep(time.Minute)
+			await.Sleep(time.Minute)
 			assert.Zero(t, silent(mid))
 			assert.Zero(t, silent(root))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/zonetest"
@@ -85,9 +86,9 @@ func TestReconcile(t *testing.T) {
 					root := w.Zone("root", nil)
 					kid := w.Zone("kid", root, 6)
 					require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
-					time.Sleep(time.Minute)
+					await.Sleep(time.Minute)
 					backup := map[string][]byte{"root": root.Saved(), "kid": kid.Saved()}[c.back]
-					time.Sleep(time.Minute)
+					await.Sleep(time.Minute)
 					if c.b {
 						require.Equal(t, api.BootActive, root.Run(zonetest.Order("b", 3, 3)).State())
 					}
@@ -101,7 +102,7 @@ func TestReconcile(t *testing.T) {
 					}
 					untilReconciled(root, kidLink)
 					kid.Until("what the parent does not know has ended", func(*state.State) bool { return len(kid.Instances("b")) == 0 })
-					time.Sleep(time.Minute)
+					await.Sleep(time.Minute)
 					assert.Equal(t, before, statusesOf(root, "a"))
 					assert.Equal(t, before, statusesOf(kid, "a"))
 					assert.Empty(t, statusesOf(root, "b"))
@@ -163,14 +164,14 @@ func TestReconcileWithAChildThatLies(t *testing.T) {
 				root := w.Zone("root", nil)
 				kid := w.Zone("kid", root, 6)
 				require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
-				time.Sleep(time.Minute)
+				await.Sleep(time.Minute)
 				back, _ := kid.View().Link(kidLink)
 				w.Lie(kidLink, func(after uint64) *api.Changes {
 					now := kid.Lead().Changes(w.Ctx, back, after, 0)
 					return c.lie(&now, after)
 				})
 				kid.BringBack(kid.Saved(), root, kidLink)
-				time.Sleep(10 * time.Minute)
+				await.Sleep(10 * time.Minute)
 				l, _ := root.View().Link(kidLink)
 				assert.Equal(t, c.settles, l.Reconcile == 0)
 				if !c.settles {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/zone/intake"
 	"berth/zone/zonetest"
@@ -89,11 +90,11 @@ func TestPlanExpiresWithItsFirstPart(t *testing.T) {
 		assert.Equal(t, api.PlanTTLDefault, own, "no slot of it is in the child")
 		late, ttl := selects("late", 4)
 		assert.Equal(t, 10*time.Second-600*time.Millisecond, ttl, "less the time in which the answer came")
-		time.Sleep(ttl)
+		await.Sleep(ttl)
 		_, err := root.Lead().Boot(t.Context(), late)
 		assert.Equal(t, api.CodePlanRefused, api.CodeOf(err))
 		good, ttl := selects("good", 4)
-		time.Sleep(ttl - 500*time.Millisecond)
+		await.Sleep(ttl - 500*time.Millisecond)
 		assert.Equal(t, api.BootActive, root.Run(good).State())
 	})
 }
@@ -116,7 +117,7 @@ func TestRefusedPlanSaysSo(t *testing.T) {
 			}
 			return 0
 		})
-		time.Sleep(2 * time.Second)
+		await.Sleep(2 * time.Second)
 		b := root.Run(o)
 		assert.Equal(t, api.BootFailed, b.State())
 		assert.Equal(t, api.CodeUnreached, b.Code, b.Reason)
@@ -160,7 +161,7 @@ func TestOfferedAndNotHeld(t *testing.T) {
 				got, _ = zonetest.OutcomesOf(root.Pick(2, time.Second))
 				assert.Equal(t, api.OutcomeAnswered, got["kid"], "who needs it asks it")
 				w.When(nil)
-				time.Sleep(probeEveryMax)
+				await.Sleep(probeEveryMax)
 				b := root.Run(zonetest.Order("e", 2, 2))
 				assert.Equal(t, api.BootActive, b.State(), b.Reason)
 				assert.Equal(t, int64(2), kid.Used(), "it is tried again, and is well")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/zone"
 	"berth/zone/zonetest"
 )
@@ -55,7 +56,7 @@ func TestBootWaitsForAZoneThatRestarts(t *testing.T) {
 				west := w.Zone("west", root, 2)
 				east := w.Zone("east", root, 2)
 				if c.late {
-					time.Sleep(zone.LinkFresh + 1)
+					await.Sleep(zone.LinkFresh + 1)
 				}
 				if c.age >= 0 {
 					w.Hear(west, c.age)
@@ -95,7 +96,7 @@ func TestWaitingBootsDoNotStopOthers(t *testing.T) {
 		for i := range bootsAtOnce {
 			root.Boot(zonetest.Order(fmt.Sprint("b", i), 4, 4))
 		}
-		time.Sleep(time.Second) // all of them wait
+		await.Sleep(time.Second) // all of them wait
 		began := time.Now()
 		assert.Equal(t, api.BootActive, root.Run(zonetest.Order("other", 2, 2)).State())
 		assert.Less(t, time.Since(began), 2*time.Second)
@@ -122,7 +123,7 @@ func TestSlowZonesDoNotStopOthers(t *testing.T) {
 			o.Request.Zones.Allowed = []string{"west"}
 			root.Boot(o)
 		}
-		time.Sleep(10 * time.Millisecond) // all of them ask
+		await.Sleep(10 * time.Millisecond) // all of them ask
 		began := time.Now()
 		o := zonetest.Order("other", 2, 2)
 		o.Request.Zones.Allowed = []string{"east"}
@@ -143,7 +144,7 @@ func TestBootWaitsForAZoneBelowAChild(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := zonetest.NewWorld(t)
 			root, _, leaf := zonetest.Three(w)
-			time.Sleep(zone.LinkFresh + 1)
+			await.Sleep(zone.LinkFresh + 1)
 			w.HearAll()
 			if !heard {
 				w.Hear(leaf, zone.LinkFresh+1)
@@ -180,9 +181,9 @@ func TestWaitingForASilentZoneHoldsNothing(t *testing.T) {
 			return ""
 		})
 		root.Boot(zonetest.Order("b", 4, 4))
-		time.Sleep(holdTimeout + 2*api.SelectTimeout - 1)
+		await.Sleep(holdTimeout + 2*api.SelectTimeout - 1)
 		require.Equal(t, int64(2), east.Used())
-		time.Sleep(api.SelectTimeout)
+		await.Sleep(api.SelectTimeout)
 		require.Zero(t, east.Used())
 		began := time.Now()
 		assert.Equal(t, api.BootActive, root.Run(zonetest.Order("other", 2, 2)).State())

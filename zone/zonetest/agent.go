@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/backoff"
 	"berth/zone/fleet"
 )
@@ -62,7 +63,7 @@ func (a *Agent) isDeaf() bool {
 // have made has ended.
 func (a *Agent) FallSilent() {
 	a.m.set(func(*Member) { a.quiet = true })
-	time.Sleep(2 * fleet.AgentBeat)
+	await.Sleep(2 * fleet.AgentBeat)
 }
 
 // Speak ends that the agent says nothing.

@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/state"
 )
 
 // Settle waits until no zone has anything left to do.
 func (w *World) Settle() {
 	w.T.Helper()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Second) {
+	for began := time.Now(); time.Since(began) < patience; await.Sleep(time.Second) {
 		if !slices.ContainsFunc(w.Zones, func(m *Member) bool { return busy(m.View()) }) && w.agrees() {
 			break
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/internal/await"
 	"berth/raftstore/command"
 )
 
@@ -50,7 +51,7 @@ func (w *World) EntryGoesWrong(m *Member, k command.Kind, n int, what Mishap) {
 	w.Go(func() {
 		select {
 		case <-fell:
-			time.Sleep(time.Second)
+			await.Sleep(time.Second)
 			m.Elect()
 		case <-w.Ctx.Done():
 		}

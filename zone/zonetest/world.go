@@ -17,6 +17,7 @@ import (
 
 	"berth/api"
 	"berth/costs"
+	"berth/internal/await"
 	"berth/raftstore/command"
 )
 
@@ -208,7 +209,7 @@ func (w *World) Retry(f func() error) error {
 		if code != api.CodeUnavailable && code != api.CodeTimeout || time.Since(began) > patience {
 			return err
 		}
-		time.Sleep(300 * time.Millisecond)
+		await.Sleep(300 * time.Millisecond)
 	}
 }
 
