@@ -2,6 +2,7 @@ package estimate_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/internal/await"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -377,12 +379,9 @@ func TestEveryStepOfARebindingGoesWrongOnce(t *testing.T) {
 		})
 	}
 	run("nothing", func(_ *zonetest.World, root *zonetest.Member) { root.Log.Recount() })
-	for _, k := range []command.Kind{command.KindBootCreate, command.KindHold, command.KindHoldParts, command.KindBootDecide, command.KindPartAck} {
-		for n := 1; n <= counts[k]; n++ {
-			for _, what := range []zonetest.Mishap{zonetest.NotLeader, zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Deposed, zonetest.Delayed} {
-				run(fmt.Sprintf("kind %d entry %d %s", k, n, what), func(w *zonetest.World, root *zonetest.Member) { w.EntryGoesWrong(root, k, n, what) })
-			}
-		}
+	steps := []command.Kind{command.KindBootCreate, command.KindHold, command.KindHoldParts, command.KindBootDecide, command.KindPartAck}
+	for _, e := range dice.Part(t, zonetest.EachEntry([]map[command.Kind]int{counts}, steps, math.MaxInt), 10) {
+		run(e.String(), func(w *zonetest.World, _ *zonetest.Member) { w.EntryGoesWrong(e) })
 	}
 }
 

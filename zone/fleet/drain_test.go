@@ -1,7 +1,6 @@
 package fleet_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/internal/await"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/zonetest"
@@ -117,38 +117,32 @@ func TestEveryStepOfADrainGoesWrongOnce(t *testing.T) {
 			counts = append(counts, m.Log.Counts())
 		}
 	})
-	ran := 0
-	for i, kinds := range counts {
-		for _, k := range drainSteps {
-			for n := 1; n <= min(kinds[k], drainTries); n++ {
-				for _, what := range []zonetest.Mishap{zonetest.NotLeader, zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Deposed, zonetest.Delayed, agentGone} {
-					ran++
-					t.Run(fmt.Sprintf("zone %d kind %d entry %d %s", i, k, n, what), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							w := drainWorld(t)
-							drainGoesWrong(w, w.Zones[i], k, n, what)
-							wholeDrain(w)
-						})
-					})
-				}
-			}
-		}
+	cases := zonetest.EachEntry(counts, drainSteps, drainTries, agentGone)
+	assert.Greater(t, len(cases), 200, "the drain is too short")
+	for _, e := range dice.Part(t, cases, 30) {
+		t.Run(e.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := drainWorld(t)
+				drainGoesWrong(w, e)
+				wholeDrain(w)
+			})
+		})
 	}
-	assert.Greater(t, ran, 200, "the drain is too short")
 }
 
 // agentGone is no mishap of a proposal: the agent of the zone is cut off when it is made.
 const agentGone zonetest.Mishap = "agent cut off"
 
-func drainGoesWrong(w *zonetest.World, m *zonetest.Member, k command.Kind, n int, what zonetest.Mishap) {
-	m.Log.Recount()
-	if what != agentGone {
-		w.EntryGoesWrong(m, k, n, what)
+func drainGoesWrong(w *zonetest.World, e zonetest.EntryMishap) {
+	if e.Mishap != agentGone {
+		w.EntryGoesWrong(e)
 		return
 	}
+	m := w.Zones[e.Zone]
+	m.Log.Recount()
 	gone := make(chan struct{}, 1)
 	m.Log.When(func(kind command.Kind, count int) zonetest.Mishap {
-		if kind == k && count == n {
+		if kind == e.Kind && count == e.N {
 			gone <- struct{}{}
 		}
 		return ""

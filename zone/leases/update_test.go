@@ -1,7 +1,6 @@
 package leases_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/zone/zonetest"
 )
@@ -80,25 +80,10 @@ func TestEveryStepOfAnUpdateGoesWrongOnce(t *testing.T) {
 		})
 	}
 	run("nothing", func(*zonetest.World) {})
-	for _, c := range made {
-		for _, f := range []zonetest.Fault{zonetest.Refused, zonetest.Vanished, zonetest.Silenced, zonetest.CutOff, zonetest.Repeated, zonetest.Ghost} {
-			run(fmt.Sprintf("%s %s to %s %d %s", c.Op, c.From, c.To, c.N, f), func(w *zonetest.World) {
-				w.When(func(now zonetest.Call) zonetest.Fault {
-					if now == c {
-						return f
-					}
-					return ""
-				})
-			})
-		}
+	for _, c := range dice.Part(t, zonetest.EachCall(made), 20) {
+		run(c.String(), func(w *zonetest.World) { w.CallGoesWrong(c) })
 	}
-	for i, kinds := range counts {
-		for _, k := range updateSteps {
-			for n := 1; n <= min(kinds[k], zonetest.CallsTried); n++ {
-				for _, what := range []zonetest.Mishap{zonetest.NotLeader, zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Deposed, zonetest.Delayed} {
-					run(fmt.Sprintf("zone %d kind %d entry %d %s", i, k, n, what), func(w *zonetest.World) { w.EntryGoesWrong(w.Zones[i], k, n, what) })
-				}
-			}
-		}
+	for _, e := range dice.Part(t, zonetest.EachEntry(counts, updateSteps, zonetest.CallsTried), 20) {
+		run(e.String(), func(w *zonetest.World) { w.EntryGoesWrong(e) })
 	}
 }

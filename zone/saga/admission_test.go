@@ -70,7 +70,7 @@ func TestAPlannedBootGoesWrongOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := zonetest.NewWorld(t)
 				root := w.Zone("root", nil, 4)
-				w.EntryGoesWrong(root, command.KindHold, 1, what)
+				w.EntryGoesWrong(zonetest.EntryMishap{Kind: command.KindHold, N: 1, Mishap: what})
 				o := zonetest.Order("b", 2, 2)
 				root.Boot(o)
 				assert.Equal(t, api.BootActive, root.Outcome("b").State())

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/zonetest"
@@ -122,38 +123,25 @@ func goWrongOnce(t *testing.T, op string, least int, entries ...command.Kind) {
 		}
 	})
 	require.GreaterOrEqual(t, len(made), least, "to mid and to leaf: %v", made)
-	for _, c := range made {
-		for _, f := range []zonetest.Fault{zonetest.Refused, zonetest.Vanished, zonetest.Silenced, zonetest.CutOff, zonetest.Repeated, zonetest.Ghost} {
-			t.Run(fmt.Sprintf("%s to %s %d %s", c.From, c.To, c.N, f), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := zonetest.NewWorld(t)
-					threeWide(w)
-					w.When(func(now zonetest.Call) zonetest.Fault {
-						if now == c {
-							return f
-						}
-						return ""
-					})
-					manyDecisions(w)
-				})
+	for _, c := range dice.Part(t, zonetest.EachCall(made), 4) {
+		t.Run(c.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				threeWide(w)
+				w.CallGoesWrong(c)
+				manyDecisions(w)
 			})
-		}
+		})
 	}
-	for i, kinds := range counts {
-		for _, k := range entries {
-			for n := 1; n <= min(kinds[k], zonetest.CallsTried); n++ {
-				for _, what := range []zonetest.Mishap{zonetest.NotLeader, zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Deposed, zonetest.Delayed} {
-					t.Run(fmt.Sprintf("zone %d kind %d entry %d %s", i, k, n, what), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							w := zonetest.NewWorld(t)
-							threeWide(w)
-							w.EntryGoesWrong(w.Zones[i], k, n, what)
-							manyDecisions(w)
-						})
-					})
-				}
-			}
-		}
+	for _, e := range dice.Part(t, zonetest.EachEntry(counts, entries, zonetest.CallsTried), 12) {
+		t.Run(e.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				threeWide(w)
+				w.EntryGoesWrong(e)
+				manyDecisions(w)
+			})
+		})
 	}
 }
 

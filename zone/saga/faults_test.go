@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/zone/zonetest"
 )
@@ -57,22 +57,15 @@ func TestEveryCallGoesWrongOnce(t *testing.T) {
 		made = zonetest.Tries(w.AllMade())
 	})
 	require.Greater(t, len(made), 15, "the saga is too short: %v", made)
-	for _, c := range made {
-		for _, f := range []zonetest.Fault{zonetest.Refused, zonetest.Vanished, zonetest.Silenced, zonetest.CutOff, zonetest.Repeated, zonetest.Ghost} {
-			t.Run(fmt.Sprintf("%s %s to %s %d %s", c.Op, c.From, c.To, c.N, f), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := zonetest.NewWorld(t)
-					zonetest.Three(w)
-					w.When(func(now zonetest.Call) zonetest.Fault {
-						if now == c {
-							return f
-						}
-						return ""
-					})
-					wholeSaga(w)
-				})
+	for _, c := range dice.Part(t, zonetest.EachCall(made), 20) {
+		t.Run(c.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				zonetest.Three(w)
+				w.CallGoesWrong(c)
+				wholeSaga(w)
 			})
-		}
+		})
 	}
 }
 
@@ -94,20 +87,14 @@ func TestEveryEntryGoesWrongOnce(t *testing.T) {
 		command.KindBootRelease, command.KindPartAck, command.KindInstanceDelete, command.KindInstanceChanges,
 		command.KindInstanceTold,
 	}
-	for i, kinds := range counts {
-		for _, k := range steps {
-			for n := 1; n <= min(kinds[k], zonetest.CallsTried); n++ {
-				for _, what := range []zonetest.Mishap{zonetest.NotLeader, zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Deposed, zonetest.Delayed} {
-					t.Run(fmt.Sprintf("zone %d kind %d entry %d %s", i, k, n, what), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							w := zonetest.NewWorld(t)
-							zonetest.Three(w)
-							w.EntryGoesWrong(w.Zones[i], k, n, what)
-							wholeSaga(w)
-						})
-					})
-				}
-			}
-		}
+	for _, e := range dice.Part(t, zonetest.EachEntry(counts, steps, zonetest.CallsTried), 24) {
+		t.Run(e.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				zonetest.Three(w)
+				w.EntryGoesWrong(e)
+				wholeSaga(w)
+			})
+		})
 	}
 }

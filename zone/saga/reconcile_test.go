@@ -1,7 +1,6 @@
 package saga_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/internal/await"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/zonetest"
@@ -50,12 +50,18 @@ var afterABackup = []struct {
 	{"the child is back, the parent has more", true, "kid"},
 }
 
-// mishapsOfReconciling are what goes wrong once while a parent and a child are compared.
-func mishapsOfReconciling() map[string]func(w *zonetest.World, root *zonetest.Member) {
-	out := map[string]func(w *zonetest.World, root *zonetest.Member){"nothing": func(*zonetest.World, *zonetest.Member) {}}
+// reconciling is what goes wrong once while a parent and a child are compared.
+type reconciling struct {
+	name string
+	goes func(w *zonetest.World)
+}
+
+// eachMishapOfReconciling lists all of them, and that nothing goes wrong.
+func eachMishapOfReconciling() []reconciling {
+	out := []reconciling{{"nothing", func(*zonetest.World) {}}}
 	for _, op := range []string{"changes", "end", string(api.DecisionCommit), "decisions"} {
 		for _, f := range []zonetest.Fault{zonetest.Vanished, zonetest.CutOff, zonetest.Repeated} {
-			out[op+": "+string(f)] = func(w *zonetest.World, _ *zonetest.Member) {
+			out = append(out, reconciling{op + ": " + string(f), func(w *zonetest.World) {
 				done := false
 				w.When(func(c zonetest.Call) zonetest.Fault {
 					if done || c.From != "root" || c.Op != op {
@@ -64,12 +70,13 @@ func mishapsOfReconciling() map[string]func(w *zonetest.World, root *zonetest.Me
 					done = true
 					return f
 				})
-			}
+			}})
 		}
 	}
 	for _, k := range []command.Kind{command.KindLinkReconciled, command.KindPartAck} {
 		for _, what := range []zonetest.Mishap{zonetest.Unapplied, zonetest.Unconfirmed, zonetest.Doubled, zonetest.Deposed, zonetest.Delayed} {
-			out[fmt.Sprintf("kind %d: %s", k, what)] = func(w *zonetest.World, root *zonetest.Member) { w.EntryGoesWrong(root, k, 1, what) }
+			e := zonetest.EntryMishap{Kind: k, N: 1, Mishap: what}
+			out = append(out, reconciling{e.String(), func(w *zonetest.World) { w.EntryGoesWrong(e) }})
 		}
 	}
 	return out
@@ -78,39 +85,48 @@ func mishapsOfReconciling() map[string]func(w *zonetest.World, root *zonetest.Me
 // TestReconcile: a zone that was brought back from a backup, and the one at the other end of its link, agree
 // again on what runs, whatever goes wrong once on the way.
 func TestReconcile(t *testing.T) {
-	for _, c := range afterABackup {
-		for name, goWrong := range mishapsOfReconciling() {
-			t.Run(c.name+"/"+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := zonetest.NewWorld(t)
-					root := w.Zone("root", nil)
-					kid := w.Zone("kid", root, 6)
-					require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
-					await.Sleep(time.Minute)
-					backup := map[string][]byte{"root": root.Saved(), "kid": kid.Saved()}[c.back]
-					await.Sleep(time.Minute)
-					if c.b {
-						require.Equal(t, api.BootActive, root.Run(zonetest.Order("b", 3, 3)).State())
-					}
-					before := statusesOf(root, "a")
-					require.Len(t, before, 2)
-					goWrong(w, root)
-					if c.back == "kid" {
-						kid.BringBack(backup, root, kidLink)
-					} else {
-						root.BringBack(backup, kid, kidLink)
-					}
-					untilReconciled(root, kidLink)
-					kid.Until("what the parent does not know has ended", func(*state.State) bool { return len(kid.Instances("b")) == 0 })
-					await.Sleep(time.Minute)
-					assert.Equal(t, before, statusesOf(root, "a"))
-					assert.Equal(t, before, statusesOf(kid, "a"))
-					assert.Empty(t, statusesOf(root, "b"))
-					require.Equal(t, api.BootActive, root.Run(zonetest.Order("c", 4, 4)).State(), "the room of b is free")
-					w.Settle()
-				})
-			})
+	type try struct {
+		before int // in afterABackup
+		wrong  reconciling
+	}
+	var tries []try
+	for i := range afterABackup {
+		for _, wrong := range eachMishapOfReconciling() {
+			tries = append(tries, try{i, wrong})
 		}
+	}
+	for _, now := range dice.Part(t, tries, 12) {
+		c := afterABackup[now.before]
+		t.Run(c.name+"/"+now.wrong.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				kid := w.Zone("kid", root, 6)
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
+				await.Sleep(time.Minute)
+				backup := map[string][]byte{"root": root.Saved(), "kid": kid.Saved()}[c.back]
+				await.Sleep(time.Minute)
+				if c.b {
+					require.Equal(t, api.BootActive, root.Run(zonetest.Order("b", 3, 3)).State())
+				}
+				before := statusesOf(root, "a")
+				require.Len(t, before, 2)
+				now.wrong.goes(w)
+				if c.back == "kid" {
+					kid.BringBack(backup, root, kidLink)
+				} else {
+					root.BringBack(backup, kid, kidLink)
+				}
+				untilReconciled(root, kidLink)
+				kid.Until("what the parent does not know has ended", func(*state.State) bool { return len(kid.Instances("b")) == 0 })
+				await.Sleep(time.Minute)
+				assert.Equal(t, before, statusesOf(root, "a"))
+				assert.Equal(t, before, statusesOf(kid, "a"))
+				assert.Empty(t, statusesOf(root, "b"))
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("c", 4, 4)).State(), "the room of b is free")
+				w.Settle()
+			})
+		})
 	}
 }
 

@@ -2,7 +2,9 @@ package zonetest
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"testing"
 	"time"
 
 	"berth/internal/await"
@@ -35,18 +37,86 @@ func Tries(made map[Call]int) []Call {
 	return out
 }
 
-// EntryGoesWrong has the n-th proposal of a kind go wrong in a zone, from now on.
-func (w *World) EntryGoesWrong(m *Member, k command.Kind, n int, what Mishap) {
+// CallFault is a call between zones, and what befalls it.
+type CallFault struct {
+	Call  Call
+	Fault Fault
+}
+
+// String names the case.
+func (c CallFault) String() string {
+	return fmt.Sprintf("%s %s to %s %d %s", c.Call.Op, c.Call.From, c.Call.To, c.Call.N, c.Fault)
+}
+
+// EachCall lists each way in which each of some calls can go wrong.
+func EachCall(made []Call) (out []CallFault) {
+	for _, c := range made {
+		for _, f := range []Fault{Refused, Vanished, Silenced, CutOff, Repeated, Ghost} {
+			out = append(out, CallFault{c, f})
+		}
+	}
+	return out
+}
+
+// CallGoesWrong has a call go wrong from now on.
+func (w *World) CallGoesWrong(c CallFault) {
+	w.When(func(now Call) Fault {
+		if now == c.Call {
+			return c.Fault
+		}
+		return ""
+	})
+}
+
+// EntryMishap is the N-th entry of a kind in the log of a zone, and what befalls its proposal.
+type EntryMishap struct {
+	Zone   int // in World.Zones
+	Kind   command.Kind
+	N      int
+	Mishap Mishap
+}
+
+// String names the case.
+func (e EntryMishap) String() string {
+	return fmt.Sprintf("zone %d kind %d entry %d %s", e.Zone, e.Kind, e.N, e.Mishap)
+}
+
+// EachEntry lists each way in which proposals of some kinds can go wrong, and more if there are any: for each
+// zone, of which counts has one, and the first entries of a kind up to most.
+func EachEntry(counts []map[command.Kind]int, kinds []command.Kind, most int, more ...Mishap) (out []EntryMishap) {
+	for i, has := range counts {
+		for _, k := range kinds {
+			for n := 1; n <= min(has[k], most); n++ {
+				for _, what := range append([]Mishap{NotLeader, Unapplied, Unconfirmed, Doubled, Deposed, Delayed}, more...) {
+					out = append(out, EntryMishap{i, k, n, what})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Few returns few when tests run with -short, and all otherwise: how many worlds a test draws.
+func Few(all, few int) int {
+	if testing.Short() {
+		return min(all, few)
+	}
+	return all
+}
+
+// EntryGoesWrong has a proposal go wrong, of those from now on.
+func (w *World) EntryGoesWrong(e EntryMishap) {
+	m := w.Zones[e.Zone]
 	fell := make(chan struct{}, 1)
 	m.Log.Recount()
 	m.Log.When(func(kind command.Kind, count int) Mishap {
-		if kind != k || count != n {
+		if kind != e.Kind || count != e.N {
 			return ""
 		}
-		if what == Deposed {
+		if e.Mishap == Deposed {
 			fell <- struct{}{}
 		}
-		return what
+		return e.Mishap
 	})
 	w.Go(func() {
 		select {
