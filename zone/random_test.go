@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/internal/await"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/zone/zonetest"
 )
@@ -24,14 +25,14 @@ const seeds = 40
 // go wrong, leaders change, links break and proposals fail. When the faults end,
 // every reservation is whole or gone.
 func TestRandomFaults(t *testing.T) {
-	for seed := range uint64(seeds) {
+	for _, seed := range dice.Seeds(t, zonetest.Few(seeds, 6)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { randomLife(t, rand.New(rand.NewPCG(seed, 1))) })
 		})
 	}
 }
 
-func randomLife(t *testing.T, dice *rand.Rand) {
+func randomLife(t *testing.T, rnd *rand.Rand) {
 	t.Helper()
 	w := zonetest.NewWorld(t)
 	root := w.Zone("root", nil, 2)
@@ -40,7 +41,7 @@ func randomLife(t *testing.T, dice *rand.Rand) {
 	w.Zone("twig", mid, 2)
 	w.Zone("other", root, 4)
 
-	callDice := rand.New(rand.NewPCG(dice.Uint64(), 2)) // calls hold w.mu, proposals that of their log
+	callDice := rand.New(rand.NewPCG(rnd.Uint64(), 2)) // calls hold w.mu, proposals that of their log
 	w.When(func(zonetest.Call) zonetest.Fault {
 		if callDice.IntN(5) > 0 {
 			return ""
@@ -48,7 +49,7 @@ func randomLife(t *testing.T, dice *rand.Rand) {
 		return []zonetest.Fault{zonetest.Refused, zonetest.Vanished, zonetest.Silenced, zonetest.CutOff, zonetest.Repeated, zonetest.Ghost}[callDice.IntN(6)]
 	})
 	for _, m := range w.Zones {
-		logDice := rand.New(rand.NewPCG(dice.Uint64(), 3))
+		logDice := rand.New(rand.NewPCG(rnd.Uint64(), 3))
 		m.Log.When(func(command.Kind, int) zonetest.Mishap {
 			if logDice.IntN(12) > 0 {
 				return ""
@@ -58,30 +59,30 @@ func randomLife(t *testing.T, dice *rand.Rand) {
 	}
 	var booted []string
 	for step := range 40 {
-		m := w.Zones[dice.IntN(len(w.Zones))]
-		switch dice.IntN(8) {
+		m := w.Zones[rnd.IntN(len(w.Zones))]
+		switch rnd.IntN(8) {
 		case 0, 1, 2:
 			res := fmt.Sprint("r", step)
-			most := 1 + dice.IntN(6)
-			root.Boot(zonetest.Order(res, 1+dice.IntN(most), most))
+			most := 1 + rnd.IntN(6)
+			root.Boot(zonetest.Order(res, 1+rnd.IntN(most), most))
 			booted = append(booted, res)
 		case 3:
-			m.Boot(zonetest.Order(fmt.Sprint("own", step), 1, 1+dice.IntN(2)))
+			m.Boot(zonetest.Order(fmt.Sprint("own", step), 1, 1+rnd.IntN(2)))
 		case 4:
 			m.Elect()
 		case 5:
-			o := w.Zones[dice.IntN(len(w.Zones))]
-			w.Sever(m.Name, o.Name, dice.IntN(3) == 0)
+			o := w.Zones[rnd.IntN(len(w.Zones))]
+			w.Sever(m.Name, o.Name, rnd.IntN(3) == 0)
 		case 6:
 			if len(booted) > 0 {
-				root.Release(booted[dice.IntN(len(booted))])
+				root.Release(booted[rnd.IntN(len(booted))])
 			}
 		case 7:
 			if mine := zonetest.AllInstances(root.View()); len(mine) > 0 {
-				root.Delete(mine[dice.IntN(len(mine))].ID)
+				root.Delete(mine[rnd.IntN(len(mine))].ID)
 			}
 		}
-		await.Sleep(time.Duration(dice.IntN(6000)) * time.Millisecond)
+		await.Sleep(time.Duration(rnd.IntN(6000)) * time.Millisecond)
 	}
 	w.Calm()
 	w.Settle()

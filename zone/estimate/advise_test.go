@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/zone/zonetest"
 )
@@ -97,22 +98,24 @@ func TestAdviceIsTrue(t *testing.T) {
 // TestEveryAdviceWorks draws requests that come out short, and asks again for each
 // thing that was advised: it is had.
 func TestEveryAdviceWorks(t *testing.T) {
-	dice := rand.New(rand.NewPCG(3, 4))
+	rnd := dice.Rand(t)
 	tried := map[string]int{}
-	for n := range *federations / 2 {
+	changes := []string{api.AdviceCount, api.AdviceAmount, api.AdviceZone, api.AdviceDrop}
+	missing := func() bool { return slices.ContainsFunc(changes, func(c string) bool { return tried[c] == 0 }) }
+	for n := 0; n < zonetest.Few(*federations/2, *federations/12) || missing() && n < 500; n++ {
 		synctest.Test(t, func(t *testing.T) {
 			w := zonetest.NewWorld(t)
-			root := w.Zone("root", nil, 1+dice.Int64N(4), 1+dice.Int64N(4))
-			kid := w.Zone("kid", root, 1+dice.Int64N(4), 1+dice.Int64N(4))
-			w.Zone("leaf", kid, 1+dice.Int64N(4))
-			w.Zone("other", root, 1+dice.Int64N(4))
+			root := w.Zone("root", nil, 1+rnd.Int64N(4), 1+rnd.Int64N(4))
+			kid := w.Zone("kid", root, 1+rnd.Int64N(4), 1+rnd.Int64N(4))
+			w.Zone("leaf", kid, 1+rnd.Int64N(4))
+			w.Zone("other", root, 1+rnd.Int64N(4))
 			var kinds []kind
-			for range 1 + dice.IntN(2) {
-				least := 1 + dice.IntN(8)
-				kinds = append(kinds, kind{1 + dice.Int64N(5), least, least})
+			for range 1 + rnd.IntN(2) {
+				least := 1 + rnd.IntN(8)
+				kinds = append(kinds, kind{1 + rnd.Int64N(5), least, least})
 			}
 			req := kindsOf(fmt.Sprint("b", n), kinds...).Request
-			drawWishes(dice, &req)
+			drawWishes(rnd, &req)
 			if req.Validate() != nil {
 				return
 			}
@@ -135,25 +138,25 @@ func TestEveryAdviceWorks(t *testing.T) {
 		})
 	}
 	t.Logf("advice that was followed: %v", tried)
-	for _, change := range []string{api.AdviceCount, api.AdviceAmount, api.AdviceZone, api.AdviceDrop} {
+	for _, change := range changes {
 		assert.NotZero(t, tried[change], change)
 	}
 }
 
 // drawWishes adds rules and wishes to a request.
-func drawWishes(dice *rand.Rand, r *api.Request) {
-	switch dice.IntN(4) {
+func drawWishes(rnd *rand.Rand, r *api.Request) {
+	switch rnd.IntN(4) {
 	case 0:
-		r.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1 + dice.IntN(2), Groups: []int{0}}}
+		r.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1 + rnd.IntN(2), Groups: []int{0}}}
 	case 1:
 		r.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0}}}
 	}
 	names := []string{"root", "kid", "leaf", "other"}
-	switch dice.IntN(6) {
+	switch rnd.IntN(6) {
 	case 0:
-		r.Zones.Allowed = []string{names[dice.IntN(4)]}
+		r.Zones.Allowed = []string{names[rnd.IntN(4)]}
 	case 1:
-		r.Zones.Excluded = []string{names[dice.IntN(4)]}
+		r.Zones.Excluded = []string{names[rnd.IntN(4)]}
 	case 2:
 		r.Zones.MinZones = 2
 	case 3:
@@ -161,9 +164,9 @@ func drawWishes(dice *rand.Rand, r *api.Request) {
 	case 4:
 		r.Zones.Pack = true
 	}
-	switch dice.IntN(6) {
+	switch rnd.IntN(6) {
 	case 0:
-		r.Groups[0].AZ = names[dice.IntN(4)]
+		r.Groups[0].AZ = names[rnd.IntN(4)]
 	case 1:
 		r.Groups[0].Traits.Required = []string{"CUSTOM_NONE"}
 	case 2:

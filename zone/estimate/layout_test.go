@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/zone/zonetest"
 )
@@ -29,6 +30,7 @@ var layouts = [2]func(host int) map[string]string{
 // TestHiddenAttributesChangeNoAnswer plays twenty questions, and twenty more: a parent asks two zones that differ in nothing
 // but attributes that are not public, and cannot tell them apart.
 func TestHiddenAttributesChangeNoAnswer(t *testing.T) {
+	rnd := dice.Rand(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := zonetest.NewWorld(t)
 		root := w.Zone("root", nil)
@@ -38,10 +40,9 @@ func TestHiddenAttributesChangeNoAnswer(t *testing.T) {
 			describeHosts(kids[n], layouts[n])
 		}
 		w.Settle()
-		dice := rand.New(rand.NewPCG(16, 0))
 		offered := 0
 		for q := range 1000 {
-			req := guess(dice, q)
+			req := guess(rnd, q)
 			first, second := answerTo(kids[0], req), answerTo(kids[1], req)
 			require.Equal(t, first.Weights, second.Weights, "%+v", req.Groups[0])
 			require.Equal(t, first.Refusals, second.Refusals, "%+v", req.Groups[0])
@@ -58,24 +59,24 @@ func TestHiddenAttributesChangeNoAnswer(t *testing.T) {
 }
 
 // guess returns a question of somebody who wants to know the hosts of a zone.
-func guess(dice *rand.Rand, n int) *api.Request {
-	pick := func(list ...string) string { return list[dice.IntN(len(list))] }
-	req := zonetest.Order(fmt.Sprint("q", n), 1, 1+dice.IntN(32)).Request
+func guess(rnd *rand.Rand, n int) *api.Request {
+	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
+	req := zonetest.Order(fmt.Sprint("q", n), 1, 1+rnd.IntN(32)).Request
 	g := &req.Groups[0]
-	g.Resources = api.Resources{api.VCPU: 1 + dice.Int64N(16)}
+	g.Resources = api.Resources{api.VCPU: 1 + rnd.Int64N(16)}
 	name := pick("rack", "serial", "price", "ip", "host.name", "attributes.rack", "capabilities.price")
 	value := pick("r1", "r2", "SN-1", "SN-2", "1", "3", "192.0.2.1", "a")
-	switch dice.IntN(5) {
+	switch rnd.IntN(5) {
 	case 0:
 		g.Hints.Query = fmt.Sprintf("[%q,%q,%q]", pick("=", "<", ">", "in"), "$"+name, value)
 	case 1:
 		g.Hints.Query = fmt.Sprintf(`["not",["=",%q,%q]]`, "$"+name, value)
 	case 2:
-		g.Hints.Query = fmt.Sprintf(`["or",["=",%q,%q],["<","$vcpus_free",%d]]`, "$"+name, value, dice.IntN(20))
+		g.Hints.Query = fmt.Sprintf(`["or",["=",%q,%q],["<","$vcpus_free",%d]]`, "$"+name, value, rnd.IntN(20))
 	case 3:
 		g.ExtraSpecs = map[string]string{pick("rack", "capabilities:serial", "price"): pick("r1", "<in> SN", "s!= r1", ">= 2")}
 	case 4:
-		req.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1 + dice.IntN(2), Groups: []int{0}}}
+		req.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1 + rnd.IntN(2), Groups: []int{0}}}
 	}
 	return &req
 }

@@ -3,7 +3,6 @@ package estimate_test
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/dice"
 	"berth/zone/intake"
 	"berth/zone/zonetest"
 )
@@ -121,30 +121,31 @@ var federations = flag.Int("federations", 100, "how many random federations are 
 // TestWhatFitsOverZonesIsHad draws small federations of 2 and 3 zones, and compares
 // with an exhaustive search over all their hosts: no minima are refused that fit.
 func TestWhatFitsOverZonesIsHad(t *testing.T) {
-	dice := rand.New(rand.NewPCG(1, 2))
+	rnd := dice.Rand(t)
+	worlds := zonetest.Few(*federations, *federations/8)
 	had, refused := 0, 0
-	for n := range *federations {
+	for n := range worlds {
 		synctest.Test(t, func(t *testing.T) {
 			w := zonetest.NewWorld(t)
 			var all []int64
 			draw := func() []int64 {
-				out := make([]int64, 1+dice.IntN(3))
+				out := make([]int64, 1+rnd.IntN(3))
 				for i := range out {
-					out[i] = 1 + dice.Int64N(8)
+					out[i] = 1 + rnd.Int64N(8)
 				}
 				all = append(all, out...)
 				return out
 			}
 			root := w.Zone("root", nil, draw()...)
 			kid := w.Zone("kid", root, draw()...)
-			switch dice.IntN(3) {
+			switch rnd.IntN(3) {
 			case 0:
 				w.Zone("other", root, draw()...)
 			case 1:
 				w.Zone("leaf", kid, draw()...)
 			}
 			for _, m := range w.Zones {
-				if dice.IntN(2) == 0 {
+				if rnd.IntN(2) == 0 {
 					spreadEvenly(m)
 				}
 			}
@@ -153,14 +154,14 @@ func TestWhatFitsOverZonesIsHad(t *testing.T) {
 				room += cpus
 			}
 			var kinds []kind
-			for k := range 2 + dice.IntN(2) { // so many that they nearly fill everything
-				cpus := 1 + dice.Int64N(5)
-				least := min(1+dice.IntN(3), int(room/cpus))
+			for k := range 2 + rnd.IntN(2) { // so many that they nearly fill everything
+				cpus := 1 + rnd.Int64N(5)
+				least := min(1+rnd.IntN(3), int(room/cpus))
 				if k == 0 {
-					least = min(1+dice.IntN(6), int(room/cpus))
+					least = min(1+rnd.IntN(6), int(room/cpus))
 				}
 				room -= int64(least) * cpus
-				kinds = append(kinds, kind{cpus, least, least + dice.IntN(3)})
+				kinds = append(kinds, kind{cpus, least, least + rnd.IntN(3)})
 			}
 			req := kindsOf(fmt.Sprint("b", n), kinds...).Request
 			ctx, cancel := root.Within(api.SelectTimeout)
@@ -185,5 +186,6 @@ func TestWhatFitsOverZonesIsHad(t *testing.T) {
 		})
 	}
 	t.Logf("%d had, %d refused", had, refused)
-	assert.Greater(t, had, *federations/3)
+	assert.Positive(t, had)
+	assert.True(t, testing.Short() || had > worlds/3, "they fit too seldom")
 }

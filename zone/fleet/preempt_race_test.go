@@ -19,6 +19,7 @@ import (
 	"berth/api"
 	"berth/internal/await"
 	"berth/internal/backoff"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/fleet"
@@ -115,7 +116,7 @@ type gentle struct {
 	m       *zonetest.Member
 	name    string
 	journal *raceJournal
-	dice    *rand.Rand
+	rnd     *rand.Rand
 
 	mu    sync.Mutex // guards the fields below
 	heard time.Time
@@ -212,7 +213,7 @@ func (a *gentle) obeyOne(r *api.AgentReport, host api.HostID, i *api.Workload) {
 	case i.Stop && run == nil:
 		item.Status = api.StatusDeleted
 	case i.Stop:
-		soft := time.Duration(a.dice.Int64N(int64(90 * time.Second)))
+		soft := time.Duration(a.rnd.Int64N(int64(90 * time.Second)))
 		if i.Notice != nil {
 			soft = min(soft, i.Notice.Left)
 		}
@@ -329,22 +330,22 @@ func (r *race) started() int {
 
 // bootOn boots preemptibles again and again.
 func (r *race) bootOn(ctx context.Context, booter int, seed uint64) {
-	dice := rand.New(rand.NewPCG(seed, uint64(booter)))
+	rnd := rand.New(rand.NewPCG(seed, uint64(booter)))
 	for n := 0; ctx.Err() == nil; n++ {
 		res := fmt.Sprintf("soft-%d-%d", booter, n)
-		o := zonetest.Order(res, 1, 1+dice.IntN(6))
+		o := zonetest.Order(res, 1, 1+rnd.IntN(6))
 		o.Request.Class = api.Preemptible
-		o.Request.OnPreempt = []api.PreemptAction{"", api.PreemptStop, api.PreemptNotify, api.PreemptRequeue}[dice.IntN(4)]
+		o.Request.OnPreempt = []api.PreemptAction{"", api.PreemptStop, api.PreemptNotify, api.PreemptRequeue}[rnd.IntN(4)]
 		o.Instances = zonetest.Specs(res, o.Request.Count())
 		call, end := context.WithTimeout(ctx, time.Minute)
 		_, err := r.m.Lead().Boot(call, o)
 		end()
-		pause := time.Duration(dice.Int64N(int64(8 * time.Second)))
+		pause := time.Duration(rnd.Int64N(int64(8 * time.Second)))
 		if err != nil {
 			pause += 2 * time.Second
 		}
 		backoff.Sleep(ctx, pause)
-		if dice.IntN(4) == 0 {
+		if rnd.IntN(4) == 0 {
 			_ = intake.ReleaseBoot(ctx, r.m.Lead().Zone, "p", api.ReservationID(res)) // it may have failed
 		}
 	}
@@ -353,29 +354,29 @@ func (r *race) bootOn(ctx context.Context, booter int, seed uint64) {
 // leaseOn asks for leases: some at once, some of whole hosts, some with a grace of their own, and
 // some that are pulled forward.
 func (r *race) leaseOn(ctx context.Context, n int, seed uint64) {
-	dice := rand.New(rand.NewPCG(seed, uint64(1000+n)))
+	rnd := rand.New(rand.NewPCG(seed, uint64(1000+n)))
 	call, end := context.WithTimeout(ctx, 2*time.Minute)
 	defer end()
-	backoff.Sleep(ctx, time.Duration(dice.Int64N(int64(time.Minute))))
+	backoff.Sleep(ctx, time.Duration(rnd.Int64N(int64(time.Minute))))
 	z := r.m.Lead()
 	start := z.Instant()
-	if dice.IntN(3) > 0 {
-		start = start.Add(time.Duration(dice.IntN(5)) * time.Minute)
+	if rnd.IntN(3) > 0 {
+		start = start.Add(time.Duration(rnd.IntN(5)) * time.Minute)
 	}
 	start -= start % api.Instant(time.Minute.Milliseconds())
 	t := api.LeaseTerms{
-		Name: fmt.Sprint("l", n), Window: api.Window{Start: start, End: start.Add(time.Duration(1+dice.IntN(3)) * time.Minute)},
-		Grace:        []time.Duration{0, 0, 10 * time.Second, 2 * time.Minute}[dice.IntN(4)],
+		Name: fmt.Sprint("l", n), Window: api.Window{Start: start, End: start.Add(time.Duration(1+rnd.IntN(3)) * time.Minute)},
+		Grace:        []time.Duration{0, 0, 10 * time.Second, 2 * time.Minute}[rnd.IntN(4)],
 		Reservations: []api.Reservation{{Type: api.ReserveInstances, Min: 0, Max: 0, Resources: zonetest.Flavor.Resources}},
 	}
 	t.Window.End = t.Window.End.Add(3 * time.Minute) // it begins before its end, whatever happens
-	amount := 1 + dice.IntN(5)
+	amount := 1 + rnd.IntN(5)
 	t.Reservations[0].Min, t.Reservations[0].Max = amount, amount
-	if dice.IntN(8) == 0 {
+	if rnd.IntN(8) == 0 {
 		t.Reservations[0] = api.Reservation{Type: api.ReserveHosts, Min: 1, Max: 1}
 	}
 	id, err := z.Create(call, zonetest.Caller, t, "")
-	if err != nil || dice.IntN(5) > 0 {
+	if err != nil || rnd.IntN(5) > 0 {
 		return
 	}
 	sooner := z.Instant()
@@ -384,21 +385,21 @@ func (r *race) leaseOn(ctx context.Context, n int, seed uint64) {
 
 // disturb changes the grace, makes new leaders whose clocks differ, and cuts agents off.
 func (r *race) disturb(ctx context.Context, seed uint64) {
-	dice := rand.New(rand.NewPCG(seed, 7))
+	rnd := rand.New(rand.NewPCG(seed, 7000))
 	for ctx.Err() == nil {
-		backoff.Sleep(ctx, time.Duration(20+dice.IntN(100))*time.Second)
-		switch dice.IntN(3) {
+		backoff.Sleep(ctx, time.Duration(20+rnd.IntN(100))*time.Second)
+		switch rnd.IntN(3) {
 		case 0:
 			config := r.m.View().Config
-			config.Preemptibles.Grace = []time.Duration{-1, 0, 5 * time.Second, 30 * time.Second}[dice.IntN(4)]
+			config.Preemptibles.Grace = []time.Duration{-1, 0, 5 * time.Second, 30 * time.Second}[rnd.IntN(4)]
 			_, _ = r.m.Lead().Propose(ctx, command.ConfigSet{Stamp: r.m.Lead().Stamp(), Config: config}) // again later
 		case 1:
-			r.m.SetSkew(time.Duration(dice.IntN(90)) * time.Second)
+			r.m.SetSkew(time.Duration(rnd.IntN(90)) * time.Second)
 			r.m.Elect()
 		case 2:
-			a := r.agents[dice.IntN(len(r.agents))]
+			a := r.agents[rnd.IntN(len(r.agents))]
 			a.setMute(true)
-			backoff.Sleep(ctx, time.Duration(5+dice.IntN(80))*time.Second)
+			backoff.Sleep(ctx, time.Duration(5+rnd.IntN(80))*time.Second)
 			a.setMute(false)
 		}
 	}
@@ -414,6 +415,7 @@ func (a *gentle) setMute(on bool) {
 // take over and agents are cut off. By the journals of agents nothing preemptible uses room of an
 // active slot, not for a millisecond, and every lease starts.
 func TestPreemptiblesAreNeverInTheWay(t *testing.T) {
+	seed, starts := dice.Seed(t), zonetest.Few(*leaseStarts, *leaseStarts/6)
 	synctest.Test(t, func(t *testing.T) {
 		w := zonetest.NewWorld(t)
 		m := w.Zone("one", nil)
@@ -421,22 +423,22 @@ func TestPreemptiblesAreNeverInTheWay(t *testing.T) {
 		ctx, stop := context.WithCancel(w.Ctx)
 		defer stop()
 		for n := range raceAgents {
-			a := &gentle{m: m, name: fmt.Sprint("a", n), journal: r.journal, dice: rand.New(rand.NewPCG(3, uint64(n))), runs: map[api.InstanceID]*gentleRun{}, heard: time.Now()}
+			a := &gentle{m: m, name: fmt.Sprint("a", n), journal: r.journal, rnd: rand.New(rand.NewPCG(seed, uint64(2000+n))), runs: map[api.InstanceID]*gentleRun{}, heard: time.Now()}
 			r.agents = append(r.agents, a)
 			w.Go(func() { a.run(w.Ctx) })
 		}
 		m.Until("hosts are there", func(v *state.State) bool { return len(v.AllHosts()) == raceAgents*raceHosts })
 		w.Go(func() { r.follow(w.Ctx) })
 		for n := range raceBooters {
-			w.Go(func() { r.bootOn(ctx, n, 11) })
+			w.Go(func() { r.bootOn(ctx, n, seed) })
 		}
-		w.Go(func() { r.disturb(ctx, 12) })
-		for n := 0; r.started() < *leaseStarts; n += raceLeases {
+		w.Go(func() { r.disturb(ctx, seed) })
+		for n := 0; r.started() < starts; n += raceLeases {
 			for i := range raceLeases {
-				w.Go(func() { r.leaseOn(w.Ctx, n+i, 13) })
+				w.Go(func() { r.leaseOn(w.Ctx, n+i, seed) })
 			}
 			await.Sleep(time.Minute)
-			require.Less(t, n, 20**leaseStarts+1000, "leases do not start")
+			require.Less(t, n, 20*starts+1000, "leases do not start")
 		}
 		stop()
 		for _, a := range r.agents {

@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/internal/await"
+	"berth/internal/dice"
 	"berth/quota"
 	"berth/raftstore/command"
 	"berth/zone/leases"
@@ -54,15 +55,20 @@ func inOne(windows []api.Window, at api.Instant) bool {
 func TestFoundStartsAreThoseThatFit(t *testing.T) {
 	const over = 150 * time.Minute
 	var found, none, gaps, earlier int
-	for seed := range uint64(6) {
+	seeds := dice.Seeds(t, 30)
+	for n, seed := range seeds {
+		if n >= zonetest.Few(6, 1) && (testing.Short() || gaps > 0) {
+			break // it goes on until there was a gap
+		}
+		levels := (seeds[0] + uint64(n)) % 3 // below the root
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(seed, 2))
 				w := zonetest.NewWorld(t)
 				root := w.Zone("root", nil, 2, 4)
-				if seed%3 > 0 {
+				if levels > 0 {
 					child := w.Zone("child", root, 3, 2)
-					if seed%3 > 1 {
+					if levels > 1 {
 						w.Zone("leaf", child, 4)
 					}
 				}
@@ -76,7 +82,7 @@ func TestFoundStartsAreThoseThatFit(t *testing.T) {
 					terms := zonetest.DrawLease(rnd)
 					f := findStarts(root, terms, over)
 					require.True(t, f.Complete)
-					require.Equal(t, seed%3 > 0, f.Estimate)
+					require.Equal(t, levels > 0, f.Estimate)
 					for by := range minutesToTry(terms.Window.Start, over, f.Windows) {
 						at := moved(terms, by)
 						fits := planLease(root, at).Fits
@@ -103,8 +109,12 @@ func TestFoundStartsAreThoseThatFit(t *testing.T) {
 			})
 		})
 	}
+	t.Logf("%d found, %d not, %d gaps, %d later", found, none, gaps, earlier)
+	if testing.Short() {
+		return
+	}
 	assert.Greater(t, found, 8)
-	assert.Greater(t, none, 3)
+	assert.Greater(t, none, 2)
 	assert.Positive(t, gaps)
 	assert.Greater(t, earlier, 4)
 }

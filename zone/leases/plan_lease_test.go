@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/internal/await"
+	"berth/internal/dice"
 	"berth/zone/estimate"
 	"berth/zone/leases"
 	"berth/zone/zonetest"
@@ -78,15 +79,17 @@ func TestPlannedLeaseOverThreeLevels(t *testing.T) {
 // only if the lease can be had, and then it has as many as were planned.
 func TestPlansAgreeWithLeases(t *testing.T) {
 	fit, short := 0, 0
-	for seed := range uint64(6) {
+	seeds := dice.Seeds(t, zonetest.Few(6, 1))
+	for n, seed := range seeds {
+		levels := (seeds[0] + uint64(n)) % 3 // below the root
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				w := zonetest.NewWorld(t)
 				root := w.Zone("root", nil, 2, 4)
-				if seed%3 > 0 {
+				if levels > 0 {
 					child := w.Zone("child", root, 3, 2)
-					if seed%3 > 1 {
+					if levels > 1 {
 						w.Zone("leaf", child, 4)
 					}
 				}
@@ -117,6 +120,10 @@ func TestPlansAgreeWithLeases(t *testing.T) {
 			})
 		})
 	}
-	assert.Greater(t, fit, 15)
+	t.Logf("%d fit, %d do not", fit, short)
+	if testing.Short() {
+		return
+	}
+	assert.Greater(t, fit, 10)
 	assert.Greater(t, short, 15)
 }

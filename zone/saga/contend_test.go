@@ -14,6 +14,7 @@ import (
 
 	"berth/api"
 	"berth/internal/await"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/saga"
@@ -30,49 +31,49 @@ const contestsPerWorld = 20
 // are asked for, the first of which sees all.
 var shapes = []struct {
 	name string
-	make func(w *zonetest.World, dice *rand.Rand) []*zonetest.Member
+	make func(w *zonetest.World, rnd *rand.Rand) []*zonetest.Member
 }{
-	{"one zone", func(w *zonetest.World, dice *rand.Rand) []*zonetest.Member {
-		return []*zonetest.Member{w.Zone("root", nil, some(dice), some(dice))}
+	{"one zone", func(w *zonetest.World, rnd *rand.Rand) []*zonetest.Member {
+		return []*zonetest.Member{w.Zone("root", nil, some(rnd), some(rnd))}
 	}},
-	{"two zones", func(w *zonetest.World, dice *rand.Rand) []*zonetest.Member {
-		root := w.Zone("root", nil, some(dice))
-		return []*zonetest.Member{root, w.Zone("kid", root, some(dice))}
+	{"two zones", func(w *zonetest.World, rnd *rand.Rand) []*zonetest.Member {
+		root := w.Zone("root", nil, some(rnd))
+		return []*zonetest.Member{root, w.Zone("kid", root, some(rnd))}
 	}},
-	{"four zones", func(w *zonetest.World, dice *rand.Rand) []*zonetest.Member {
-		root := w.Zone("root", nil, some(dice))
-		w.Zone("a", root, some(dice))
-		w.Zone("b", root, some(dice))
-		w.Zone("c", root, some(dice))
+	{"four zones", func(w *zonetest.World, rnd *rand.Rand) []*zonetest.Member {
+		root := w.Zone("root", nil, some(rnd))
+		w.Zone("a", root, some(rnd))
+		w.Zone("b", root, some(rnd))
+		w.Zone("c", root, some(rnd))
 		return []*zonetest.Member{root}
 	}},
-	{"three levels", func(w *zonetest.World, dice *rand.Rand) []*zonetest.Member {
-		root := w.Zone("root", nil, some(dice))
-		mid := w.Zone("mid", root, some(dice))
-		leaf := w.Zone("leaf", mid, some(dice))
-		w.Zone("other", root, some(dice))
+	{"three levels", func(w *zonetest.World, rnd *rand.Rand) []*zonetest.Member {
+		root := w.Zone("root", nil, some(rnd))
+		mid := w.Zone("mid", root, some(rnd))
+		leaf := w.Zone("leaf", mid, some(rnd))
+		w.Zone("other", root, some(rnd))
 		return []*zonetest.Member{root, mid, leaf}
 	}},
 }
 
-func some(dice *rand.Rand) int64 { return 1 + dice.Int64N(4) }
+func some(rnd *rand.Rand) int64 { return 1 + rnd.Int64N(4) }
 
 // TestContest has boots compete, all or nothing, for room that is there for some of
 // them, in one zone and in several, asked for at one zone and at several. What could
 // be had in the end has been had: no boot failed that fits beside those that did not.
 func TestContest(t *testing.T) {
-	worlds := max(*contestRounds/contestsPerWorld, 1)
-	for n := range worlds {
-		shape := shapes[n%len(shapes)]
-		t.Run(fmt.Sprint(shape.name, " seed ", n), func(t *testing.T) {
+	seeds := dice.Seeds(t, zonetest.Few(max(*contestRounds/contestsPerWorld, 1), 2))
+	for n, seed := range seeds {
+		shape := shapes[(uint64(n)+seeds[0])%uint64(len(shapes))]
+		t.Run(fmt.Sprint(shape.name, " seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				dice := rand.New(rand.NewPCG(uint64(n), 7))
+				rnd := rand.New(rand.NewPCG(seed, 7))
 				w := zonetest.NewWorld(t)
-				at := shape.make(w, dice)
-				drawLag(w, dice)
+				at := shape.make(w, rnd)
+				drawLag(w, rnd)
 				for round := range contestsPerWorld {
-					c := newContest(w, dice, fmt.Sprint("r", round, "-"), at)
-					c.run(t, dice)
+					c := newContest(w, rnd, fmt.Sprint("r", round, "-"), at)
+					c.run(t, rnd)
 					for i := range c.boots {
 						assert.NotContains(t, c.boots[i].reason, "contended", "nothing was lost, so nobody had to wait that long")
 						assert.Less(t, c.boots[i].took, 20*time.Second)
@@ -86,16 +87,16 @@ func TestContest(t *testing.T) {
 
 // TestContestWithLostCalls is TestContest with calls between zones that go wrong.
 func TestContestWithLostCalls(t *testing.T) {
-	worlds := max(*contestRounds/contestsPerWorld/2, 1)
-	for n := range worlds {
-		shape := shapes[1+n%(len(shapes)-1)]
-		t.Run(fmt.Sprint(shape.name, " seed ", n), func(t *testing.T) {
+	seeds := dice.Seeds(t, zonetest.Few(max(*contestRounds/contestsPerWorld/2, 1), 2))
+	for n, seed := range seeds {
+		shape := shapes[1+(uint64(n)+seeds[0])%uint64(len(shapes)-1)]
+		t.Run(fmt.Sprint(shape.name, " seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				dice := rand.New(rand.NewPCG(uint64(n), 8))
+				rnd := rand.New(rand.NewPCG(seed, 8))
 				w := zonetest.NewWorld(t)
-				at := shape.make(w, dice)
-				drawLag(w, dice)
-				callDice := rand.New(rand.NewPCG(dice.Uint64(), 2))
+				at := shape.make(w, rnd)
+				drawLag(w, rnd)
+				callDice := rand.New(rand.NewPCG(rnd.Uint64(), 2))
 				for round := range contestsPerWorld {
 					w.When(func(zonetest.Call) zonetest.Fault {
 						if callDice.IntN(20) > 0 {
@@ -103,8 +104,8 @@ func TestContestWithLostCalls(t *testing.T) {
 						}
 						return []zonetest.Fault{zonetest.Refused, zonetest.Vanished, zonetest.Silenced, zonetest.CutOff, zonetest.Repeated}[callDice.IntN(5)]
 					})
-					c := newContest(w, dice, fmt.Sprint("r", round, "-"), at)
-					c.run(t, dice)
+					c := newContest(w, rnd, fmt.Sprint("r", round, "-"), at)
+					c.run(t, rnd)
 					w.When(nil)
 					c.end()
 				}
@@ -113,8 +114,8 @@ func TestContestWithLostCalls(t *testing.T) {
 	}
 }
 
-func drawLag(w *zonetest.World, dice *rand.Rand) {
-	lagDice := rand.New(rand.NewPCG(dice.Uint64(), 3))
+func drawLag(w *zonetest.World, rnd *rand.Rand) {
+	lagDice := rand.New(rand.NewPCG(rnd.Uint64(), 3))
 	w.Delay(func(zonetest.Call) time.Duration { return time.Duration(lagDice.IntN(30)) * time.Millisecond })
 }
 
@@ -148,24 +149,24 @@ func roomOf(m *zonetest.Member) (total, free int64) {
 }
 
 // newContest draws boots for more than there is.
-func newContest(w *zonetest.World, dice *rand.Rand, name string, at []*zonetest.Member) *contest {
+func newContest(w *zonetest.World, rnd *rand.Rand, name string, at []*zonetest.Member) *contest {
 	c := &contest{w: w}
-	for n := range 2 + dice.IntN(3) {
-		m := at[dice.IntN(len(at))]
+	for n := range 2 + rnd.IntN(3) {
+		m := at[rnd.IntN(len(at))]
 		total, _ := roomOf(m)
-		c.boots = append(c.boots, contender{at: m, res: fmt.Sprint(name, n), wants: total/2 + 1 + dice.Int64N(total-total/2)})
+		c.boots = append(c.boots, contender{at: m, res: fmt.Sprint(name, n), wants: total/2 + 1 + rnd.Int64N(total-total/2)})
 	}
 	return c
 }
 
 // run lets the boots compete, and checks what became of them.
-func (c *contest) run(t *testing.T, dice *rand.Rand) {
+func (c *contest) run(t *testing.T, rnd *rand.Rand) {
 	t.Helper()
 	began := time.Now()
 	for i := range c.boots {
 		b := &c.boots[i]
 		b.at.Boot(zonetest.Order(b.res, int(b.wants), int(b.wants)))
-		await.Sleep(time.Duration(dice.IntN(3)*dice.IntN(40)) * time.Millisecond)
+		await.Sleep(time.Duration(rnd.IntN(3)*rnd.IntN(40)) * time.Millisecond)
 	}
 	for i := range c.boots {
 		b := &c.boots[i]

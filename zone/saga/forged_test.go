@@ -17,6 +17,7 @@ import (
 	"berth/buildplan"
 	"berth/buildplan/seal"
 	"berth/internal/await"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/zone/zonetest"
 )
@@ -27,7 +28,7 @@ const forgedHolds = 2000
 // forging makes holds with blobs that a zone did not seal for them.
 type forging struct {
 	w    *zonetest.World
-	dice *rand.Rand
+	rnd  *rand.Rand
 	mid  *zonetest.Member  // the zone that is lied to
 	up   *api.Link         // its parent
 	real []api.HoldRequest // with plans of mid for up
@@ -61,7 +62,7 @@ func waysToForge() map[string]forgedHold {
 		"nothing":    blob(func(*forging, []byte) []byte { return nil }),
 		"any bytes":  blob(func(f *forging, b []byte) []byte { return f.fill(b) }),
 		"bits":       blob((*forging).flip),
-		"cut":        blob(func(f *forging, b []byte) []byte { return b[:f.dice.IntN(len(b))] }),
+		"cut":        blob(func(f *forging, b []byte) []byte { return b[:f.rnd.IntN(len(b))] }),
 		"extended":   blob(func(f *forging, b []byte) []byte { return append(b, f.fill(make([]byte, 256))...) }),
 		"spliced":    blob((*forging).splice),
 		"wrong key":  blob((*forging).wrongKey),
@@ -97,7 +98,7 @@ func waysToForge() map[string]forgedHold {
 
 // pick returns a hold with a good plan and an id of its own.
 func (f *forging) pick() api.HoldRequest {
-	h := f.real[f.dice.IntN(len(f.real))]
+	h := f.real[f.rnd.IntN(len(f.real))]
 	f.next++
 	h.ID = api.HoldID(fmt.Sprint("forged-", f.next))
 	return h
@@ -105,13 +106,13 @@ func (f *forging) pick() api.HoldRequest {
 
 func (f *forging) fill(b []byte) []byte {
 	for i := range b {
-		b[i] = byte(f.dice.Uint32())
+		b[i] = byte(f.rnd.Uint32())
 	}
 	return b
 }
 
 func (f *forging) flip(b []byte) []byte {
-	b[f.dice.IntN(len(b))] ^= 1 << f.dice.IntN(8)
+	b[f.rnd.IntN(len(b))] ^= 1 << f.rnd.IntN(8)
 	return b
 }
 
@@ -122,7 +123,7 @@ func (f *forging) splice(b []byte) []byte {
 			other = o
 		}
 	}
-	at := 1 + f.dice.IntN(len(b)-1)
+	at := 1 + f.rnd.IntN(len(b)-1)
 	out := slices.Concat(b[:at], other[at:])
 	if bytes.Equal(out, b) || bytes.Equal(out, other) {
 		out[len(out)-1] ^= 1 // the two differ on one side of the cut alone
@@ -174,13 +175,14 @@ func frozenState(m *zonetest.Member) []byte {
 // plans that it has not sealed for the hold they come with. It refuses all of
 // them in one way, and neither its state nor the child's changes by a byte.
 func TestForgedHoldsAreRefused(t *testing.T) {
+	rnd := dice.Rand(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := zonetest.NewWorld(t)
 		root := w.Zone("root", nil)
 		mid := w.Zone("mid", root, 4, 4)
 		low := w.Zone("low", mid, 4)
 		up, _ := mid.View().Parent()
-		f := &forging{w: w, dice: rand.New(rand.NewPCG(1, 1)), mid: mid, up: up}
+		f := &forging{w: w, rnd: rnd, mid: mid, up: up}
 		for _, n := range []int{1, 1, 4, 4, 12, 12} { // the last two reach into low
 			f.real = append(f.real, f.stolen(mid, root.ID, n))
 		}
