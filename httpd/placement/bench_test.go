@@ -16,8 +16,8 @@ func BenchmarkProviders(b *testing.B) {
 		for i := range n {
 			id := api.ProviderID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", i))
 			inventory := map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 64}, api.MemoryMB: {Total: 65536}}
-			w.store.Must(b, command.ProviderCreate{Stamp: w.zone.Stamp(), ID: id, Name: fmt.Sprint("provider-", i)},
-				command.ProviderSet{Stamp: w.zone.Stamp(), ID: id, Inventory: &inventory})
+			w.Store.Must(b, command.ProviderCreate{Stamp: w.Zone.Stamp(), ID: id, Name: fmt.Sprint("provider-", i)},
+				command.ProviderSet{Stamp: w.Zone.Stamp(), ID: id, Inventory: &inventory})
 		}
 		for name, target := range map[string]string{
 			"list": "/resource_providers", "some": "/resource_providers?resources=VCPU:65",

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -21,10 +20,9 @@ import (
 	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/openstack"
-	"berth/internal/memstore"
+	"berth/httpd/openstack/openstacktest"
 	"berth/internal/script"
 	"berth/raftstore/command"
-	"berth/zone"
 )
 
 // The conversations of claims. In them @1a stands for the UUID that begins so and
@@ -50,26 +48,18 @@ func lengthen(s string) string { return shortID.ReplaceAllString(s, "${1}"+idTai
 func shorten(s string) string  { return longID.ReplaceAllString(s, "@${1}") }
 
 // claims is a zone without nodes whose placement API a conversation speaks to.
-type claims struct {
-	http.Handler
-	store *memstore.Store
-	zone  *zone.Zone
-}
+type claims struct{ *openstacktest.World }
 
 var claimsEpoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newClaims(tb testing.TB) *claims {
 	tb.Helper()
-	now, log := func() time.Time { return claimsEpoch }, slog.New(slog.DiscardHandler)
-	w := &claims{store: memstore.New()}
-	w.zone = zone.New(zone.Config{Store: w.store, Now: now, Log: log})
-	w.Handler = New(Config{Door: door.Config{
-		Zone: w.zone, Log: log, Now: now, Insecure: true,
-		Leader:  func() bool { return true },
-		Forward: http.NotFoundHandler(),
-	}})
-	w.store.Must(tb, command.Init{Stamp: w.zone.Stamp(), Zone: "zone-root", Name: "root"})
-	return w
+	w := openstacktest.New(tb, claimsEpoch, func(c door.Config) http.Handler {
+		c.Insecure = true
+		return New(Config{Door: c})
+	})
+	w.Init(tb, "zone-root", "root")
+	return &claims{w}
 }
 
 func (w *claims) call(method, v, path, body string) *httptest.ResponseRecorder {
@@ -100,18 +90,7 @@ func spell(tb testing.TB, rec *httptest.ResponseRecorder) string {
 	if rec.Body.Len() == 0 {
 		return out
 	}
-	var body bytes.Buffer
-	require.NoError(tb, json.Indent(&body, rec.Body.Bytes(), "", "  "))
-	return out + "\n" + shorten(fold(body.String()))
-}
-
-// fold writes objects and lists without others inside on one line.
-var leaf = regexp.MustCompile(`[{\[]\n\s*[^{}\[\]]*\n\s*[}\]]`)
-
-func fold(s string) string {
-	return leaf.ReplaceAllStringFunc(s, func(m string) string {
-		return strings.Join(strings.Fields(m), " ")
-	})
+	return out + "\n" + shorten(openstacktest.Fold(tb, rec.Body.Bytes()))
 }
 
 func (w *claims) resources(tb testing.TB, c script.Command) api.Resources {
@@ -132,7 +111,7 @@ func (w *claims) host(tb testing.TB, c script.Command) {
 	for class, n := range w.resources(tb, c) {
 		h.Inventory[class] = api.Inventory{Total: n}
 	}
-	w.store.Must(tb, command.HostsPut{Stamp: w.zone.Stamp(), Agent: api.AgentID("agent-" + c.Arg(1)), Hosts: []command.HostEntry{
+	w.Store.Must(tb, command.HostsPut{Stamp: w.Zone.Stamp(), Agent: api.AgentID("agent-" + c.Arg(1)), Hosts: []command.HostEntry{
 		{ID: api.HostID(lengthen(c.Arg(0))), Host: h},
 	}})
 }
@@ -140,7 +119,7 @@ func (w *claims) host(tb testing.TB, c script.Command) {
 // set changes a provider.
 func (w *claims) set(tb testing.TB, c script.Command) {
 	tb.Helper()
-	set := command.ProviderSet{Stamp: w.zone.Stamp(), ID: api.ProviderID(lengthen(c.Arg(0)))}
+	set := command.ProviderSet{Stamp: w.Zone.Stamp(), ID: api.ProviderID(lengthen(c.Arg(0)))}
 	words := strings.Fields(lengthen(strings.Join(c.Args[1:], " ")))
 	switch c.Name {
 	case "inventory":
@@ -153,14 +132,14 @@ func (w *claims) set(tb testing.TB, c script.Command) {
 	case "traits":
 		for _, name := range words {
 			if api.ValidCustom(name) {
-				w.store.Must(tb, command.TraitPut{Stamp: w.zone.Stamp(), Name: name})
+				w.Store.Must(tb, command.TraitPut{Stamp: w.Zone.Stamp(), Name: name})
 			}
 		}
 		set.Traits = &words
 	case "aggregates":
 		set.Aggregates = &words
 	}
-	w.store.Must(tb, set)
+	w.Store.Must(tb, set)
 }
 
 func (w *claims) place(tb testing.TB, c script.Command) {
@@ -171,12 +150,12 @@ func (w *claims) place(tb testing.TB, c script.Command) {
 		Groups: []api.Group{{Count: 1, Resources: w.resources(tb, c)}},
 	}
 	spec := api.InstanceSpec{ID: api.InstanceID(id), Name: "web"}
-	w.store.Must(tb, command.BootCreate{
-		Stamp: w.zone.Stamp(), BootTerms: command.BootTerms{
+	w.Store.Must(tb, command.BootCreate{
+		Stamp: w.Zone.Stamp(), BootTerms: command.BootTerms{
 			Digest: []byte(id), Name: "web", Request: req, Min: 1, Instances: []api.InstanceSpec{spec},
 		},
 	}, command.Hold{
-		Stamp: w.zone.Stamp(), ID: api.HoldID("hold-" + id), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
+		Stamp: w.Zone.Stamp(), ID: api.HoldID("hold-" + id), Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
 		Slots: []command.Slot{{Instance: spec, Host: api.HostID(lengthen(c.Arg(1)))}},
 	})
 }
@@ -185,8 +164,8 @@ func (w *claims) do(tb testing.TB, c script.Command) (string, error) {
 	tb.Helper()
 	switch c.Name {
 	case "provider":
-		w.store.Must(tb, command.ProviderCreate{
-			Stamp: w.zone.Stamp(), ID: api.ProviderID(lengthen(c.Arg(0))), Name: c.Arg(1), Parent: api.ProviderID(lengthen(c.Arg(2))),
+		w.Store.Must(tb, command.ProviderCreate{
+			Stamp: w.Zone.Stamp(), ID: api.ProviderID(lengthen(c.Arg(0))), Name: c.Arg(1), Parent: api.ProviderID(lengthen(c.Arg(2))),
 		})
 		return "", nil
 	case "inventory", "traits", "aggregates":
@@ -228,8 +207,8 @@ func (w *claims) furnish(tb testing.TB, first, last int) {
 	tb.Helper()
 	for i := first; i <= last; i++ {
 		id := api.ProviderID(numbered(i))
-		w.store.Must(tb, command.ProviderCreate{Stamp: w.zone.Stamp(), ID: id, Name: string(id)}, command.ProviderSet{
-			Stamp: w.zone.Stamp(), ID: id, Inventory: &map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}},
+		w.Store.Must(tb, command.ProviderCreate{Stamp: w.Zone.Stamp(), ID: id, Name: string(id)}, command.ProviderSet{
+			Stamp: w.Zone.Stamp(), ID: id, Inventory: &map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}},
 		})
 	}
 }
@@ -319,8 +298,8 @@ func TestCandidatesSayThatTheSearchGaveUp(t *testing.T) {
 	w.furnish(t, 1, 1)
 	for n := 2; n <= 10; n++ {
 		id := api.ProviderID(numbered(n))
-		w.store.Must(t, command.ProviderCreate{Stamp: w.zone.Stamp(), ID: id, Name: string(id), Parent: api.ProviderID(numbered(1))}, command.ProviderSet{
-			Stamp: w.zone.Stamp(), ID: id, Inventory: &map[api.ResourceClass]api.Inventory{"VGPU": {Total: 10}},
+		w.Store.Must(t, command.ProviderCreate{Stamp: w.Zone.Stamp(), ID: id, Name: string(id), Parent: api.ProviderID(numbered(1))}, command.ProviderSet{
+			Stamp: w.Zone.Stamp(), ID: id, Inventory: &map[api.ResourceClass]api.Inventory{"VGPU": {Total: 10}},
 		})
 	}
 	query := "/allocation_candidates?group_policy=none&resources_small=VGPU:4&" + upTo(10, "resources%d=VGPU:6", "&")
@@ -355,8 +334,8 @@ func FuzzClaims(f *testing.F) {
 	f.Fuzz(func(t *testing.T, minor, which uint8, body string) {
 		w := newClaims(t)
 		id := api.ProviderID(lengthen("@01"))
-		w.store.Must(t, command.ProviderCreate{Stamp: w.zone.Stamp(), ID: id, Name: "a"}, command.ProviderSet{
-			Stamp: w.zone.Stamp(), ID: id, Inventory: &map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}},
+		w.Store.Must(t, command.ProviderCreate{Stamp: w.Zone.Stamp(), ID: id, Name: "a"}, command.ProviderSet{
+			Stamp: w.Zone.Stamp(), ID: id, Inventory: &map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}},
 		})
 		calls := [][2]string{{"PUT", "/allocations/@c1"}, {"POST", "/allocations"}, {"POST", "/reshaper"}}
 		c, v := calls[int(which)%len(calls)], version(minor%40).String()
@@ -366,6 +345,6 @@ func FuzzClaims(f *testing.F) {
 			t.Fatalf("%s %s: %d %s", c[0], c[1], rec.Code, rec.Body)
 		}
 		require.Equal(t, http.StatusOK, w.call("GET", "1.39", "/allocations/@c1", "").Code)
-		require.LessOrEqual(t, w.store.View().Hosts().Usage(id)[api.VCPU], int64(api.AmountMax))
+		require.LessOrEqual(t, w.Store.View().Hosts().Usage(id)[api.VCPU], int64(api.AmountMax))
 	})
 }

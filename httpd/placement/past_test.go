@@ -16,13 +16,13 @@ func TestAReadThatSaysNothingIsFresh(t *testing.T) {
 	const path = "/resource_providers/" + theProvider
 	for kind, want := range map[string]int{"": http.StatusOK, "?read=linearizable": http.StatusOK, "?read=local": http.StatusNotFound} {
 		w := newTalk(t)
-		before := w.store.View()
+		before := w.Store.View()
 		require.Equal(t, http.StatusOK, w.ask(http.MethodPost, "/resource_providers", `{"name":"a","uuid":"`+theProvider+`"}`).Code)
-		w.serve(memstore.NewPast(w.store, before, false))
+		w.Serve(memstore.NewPast(w.Store, before, false))
 		assert.Equal(t, want, w.ask(http.MethodGet, path+kind, "").Code, kind)
 	}
 	w := newTalk(t)
-	w.serve(memstore.NewPast(w.store, w.store.View(), true))
+	w.Serve(memstore.NewPast(w.Store, w.Store.View(), true))
 	assert.Equal(t, http.StatusServiceUnavailable, w.ask(http.MethodGet, path, "").Code, "it leads no more")
 	assert.Equal(t, http.StatusNotFound, w.ask(http.MethodGet, path+"?read=local", "").Code)
 }
@@ -55,7 +55,7 @@ func TestNoWriteIsAnsweredFromThePast(t *testing.T) {
 		for _, path := range []string{"/traits/CUSTOM_OLD", "/resource_classes/CUSTOM_OLD"} {
 			require.Equal(t, http.StatusCreated, w.ask(http.MethodPut, path, "").Code)
 		}
-		w.serve(memstore.NewPast(w.store, w.store.View(), true))
+		w.Serve(memstore.NewPast(w.Store, w.Store.View(), true))
 		assert.Equal(t, http.StatusServiceUnavailable, w.ask(call[0], call[1], body).Code, "%v", call)
 	}
 }

@@ -80,7 +80,7 @@ func TestACallWithoutAGenerationIsRepeated(t *testing.T) {
 		{1, http.StatusConflict}, // what it wanted is there now
 	} {
 		w := newTalk(t)
-		w.serve(&rival{w.store, t, c.times})
+		w.Serve(&rival{w.Store, t, c.times})
 		require.Equal(t, http.StatusOK, w.ask(http.MethodPost, "/resource_providers", `{"name":"a","uuid":"`+theProvider+`"}`).Code)
 		rec := w.ask(http.MethodPost, "/resource_providers/"+theProvider+"/inventories", `{"resource_class":"VCPU","total":8}`)
 		assert.Equal(t, c.status, rec.Code, rec.Body)
@@ -112,8 +112,8 @@ func TestRepeatsAreBounded(t *testing.T) {
 		status int
 	}{{9, http.StatusCreated}, {10, http.StatusConflict}} {
 		w := newTalk(t)
-		s := &busy{w.store, t, c.times}
-		w.serve(s)
+		s := &busy{w.Store, t, c.times}
+		w.Serve(s)
 		require.Equal(t, http.StatusOK, w.ask(http.MethodPost, "/resource_providers", `{"name":"a","uuid":"`+theProvider+`"}`).Code)
 		rec := w.ask(http.MethodPost, "/resource_providers/"+theProvider+"/inventories", `{"resource_class":"VCPU","total":8}`)
 		assert.Equal(t, c.status, rec.Code, rec.Body)
@@ -124,7 +124,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 	}
 	w := newTalk(t)
 	require.Equal(t, http.StatusOK, w.ask(http.MethodPost, "/resource_providers", `{"name":"a","uuid":"`+theProvider+`"}`).Code)
-	w.serve(&busy{w.store, t, 1})
+	w.Serve(&busy{w.Store, t, 1})
 	rec := w.ask(http.MethodPut, "/resource_providers/"+theProvider+"/inventories", `{"resource_provider_generation":0,"inventories":{}}`)
 	assert.Equal(t, http.StatusConflict, rec.Code, "a caller's own generation is not replaced by another")
 }
@@ -146,7 +146,7 @@ func TestTheZonesOwnRefusalsKeepTheirStatus(t *testing.T) {
 		api.CodeTimeout: http.StatusGatewayTimeout, api.CodeInternal: http.StatusInternalServerError,
 	} {
 		w := newTalk(t)
-		w.store.Fail(api.Errorf(code, "not now"))
+		w.Store.Fail(api.Errorf(code, "not now"))
 		rec := w.ask(http.MethodPut, "/traits/CUSTOM_A", "")
 		assert.Equal(t, status, rec.Code)
 		assert.Contains(t, rec.Body.String(), `"code":"`+codeUndefined+`"`)
@@ -157,8 +157,8 @@ func TestTheZonesOwnRefusalsKeepTheirStatus(t *testing.T) {
 
 func TestAFollowerPassesOnWhatWrites(t *testing.T) {
 	w := newTalk(t)
-	w.follower = true
-	w.forward = func(rw http.ResponseWriter, r *http.Request) {
+	w.Follower = true
+	w.Forward = func(rw http.ResponseWriter, r *http.Request) {
 		assert.Empty(t, rw.Header().Get(headerVersion), "two nodes would say it")
 		for name, v := range map[string]string{
 			headerVersion: "placement 1.39", "Vary": "openstack-api-version", headerRequestID: "req-1",
@@ -184,8 +184,8 @@ func TestAFollowerPassesOnWhatWrites(t *testing.T) {
 func TestAFollowerWithoutALeaderSaysSoInThisShape(t *testing.T) {
 	for _, code := range []api.Code{api.CodeUnavailable, api.CodeTimeout} {
 		w := newTalk(t)
-		w.follower = true
-		w.forward = func(rw http.ResponseWriter, _ *http.Request) {
+		w.Follower = true
+		w.Forward = func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Length", "7")
 			rw.WriteHeader(code.HTTPStatus())
 			_, _ = io.WriteString(rw, `{"x":1}`)
@@ -203,8 +203,8 @@ func TestAFollowerWithoutALeaderSaysSoInThisShape(t *testing.T) {
 
 func TestAPanicIsAnInternalError(t *testing.T) {
 	w := newTalk(t)
-	w.follower = true
-	w.forward = func(http.ResponseWriter, *http.Request) { panic("host h-7") }
+	w.Follower = true
+	w.Forward = func(http.ResponseWriter, *http.Request) { panic("host h-7") }
 	rec := w.ask(http.MethodPut, "/traits/CUSTOM_A", "")
 	assert.Equal(t, http.StatusInternalServerError, rec.Code)
 	assert.NotContains(t, rec.Body.String(), "h-7")
@@ -216,9 +216,9 @@ func TestAReadSaysHowFreshItIsBesideTheQuery(t *testing.T) {
 	assert.Equal(t, http.StatusOK, w.ask(http.MethodGet, "/resource_providers?read=local&name=a", "").Code)
 	assert.Equal(t, http.StatusOK, w.ask(http.MethodGet, "/resource_providers?read=linearizable&name=a", "").Code)
 	assert.Equal(t, http.StatusBadRequest, w.ask(http.MethodGet, "/resource_providers?read=other", "").Code)
-	w.follower = true
+	w.Follower = true
 	passed := false
-	w.forward = func(http.ResponseWriter, *http.Request) { passed = true }
+	w.Forward = func(http.ResponseWriter, *http.Request) { passed = true }
 	w.ask(http.MethodGet, "/resource_providers?read=linearizable", "")
 	assert.True(t, passed)
 }

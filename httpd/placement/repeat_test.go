@@ -65,8 +65,8 @@ func TestAChunkedBodyNeedsAContentType(t *testing.T) {
 // refused wherever a name could come from.
 func TestTextThatIsNotUTF8ChangesNothing(t *testing.T) {
 	w := newTalk(t)
-	w.store.Must(t, command.ProviderCreate{Stamp: w.zone.Stamp(), ID: theProvider, Name: "a"})
-	before := w.store.View().Index()
+	w.Store.Must(t, command.ProviderCreate{Stamp: w.Zone.Stamp(), ID: theProvider, Name: "a"})
+	before := w.Store.View().Index()
 	const claim = `{"allocations":{},"project_id":"%","user_id":"u","consumer_generation":null,"consumer_type":"T"}`
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "/resource_providers", `{"name":"%"}`},
@@ -85,6 +85,6 @@ func TestTextThatIsNotUTF8ChangesNothing(t *testing.T) {
 	for _, path := range []string{"/resource_providers/%ff", "/resource_providers?name=%ff", "/traits?name=in:%ff", "/allocation_candidates?resources=%ff:1"} {
 		assert.Equal(t, http.StatusBadRequest, w.ask(http.MethodGet, path, "").Code, path)
 	}
-	assert.Equal(t, before, w.store.View().Index(), "a refused call changes nothing")
+	assert.Equal(t, before, w.Store.View().Index(), "a refused call changes nothing")
 	assert.Equal(t, http.StatusOK, w.ask(http.MethodPost, "/resource_providers", `{"name":"\ud83d\ude00 ä"}`).Code)
 }

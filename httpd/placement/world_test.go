@@ -1,12 +1,9 @@
 package placement
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -20,11 +17,8 @@ import (
 	"berth/api"
 	"berth/httpd/door"
 	"berth/httpd/openstack"
-	"berth/internal/memstore"
+	"berth/httpd/openstack/openstacktest"
 	"berth/internal/script"
-	"berth/raftstore/command"
-	"berth/raftstore/state"
-	"berth/zone"
 )
 
 // Headers of every call.
@@ -33,83 +27,21 @@ const (
 	headerRequestID = "X-Openstack-Request-Id"
 )
 
-// secrets are "id:secret"; the hash of a secret is the secret.
-type secrets struct{}
-
-func (secrets) Parse(text string) (api.TokenID, []byte, error) {
-	id, secret, ok := strings.Cut(text, ":")
-	if !ok {
-		return "", nil, api.Errorf(api.CodeUnauthenticated, "malformed")
-	}
-	return api.TokenID(id), []byte(secret), nil
-}
-
-func (secrets) Check(stored, presented []byte) bool { return bytes.Equal(stored, presented) }
-
 // talk is a zone without nodes, with tokens, whose placement API a conversation
 // speaks to. Callers are admin, of project p1, member and reader of p1, and other,
 // a reader of p2.
-type talk struct {
-	http.Handler
-	*claims
-	now      time.Time
-	follower bool
-	forward  http.HandlerFunc
-}
+type talk struct{ *claims }
 
 func newTalk(tb testing.TB) *talk {
 	tb.Helper()
-	w := &talk{claims: &claims{store: memstore.New()}, now: claimsEpoch}
-	w.serve(logged{w.store, tb})
-	stamp := w.zone.Stamp()
-	cmds := []command.Command{command.Init{Stamp: stamp, Zone: "zone-root", Name: "root"}}
-	for _, t := range []struct {
-		id, project string
-		role        api.UserRole
-	}{
-		{"admin", "p1", api.RoleAdmin},
-		{"member", "p1", api.RoleMember},
-		{"reader", "p1", api.RoleReader},
-		{"other", "p2", api.RoleReader},
-	} {
-		cmds = append(cmds, command.TokenPut{Stamp: stamp, Token: api.Token{
-			ID: api.TokenID(t.id), Hash: []byte("s"), User: api.UserID(t.id), Project: api.ProjectID(t.project),
-			Roles: []api.UserRole{t.role}, Created: stamp.At, Expires: api.Forever,
-		}})
-	}
-	w.store.Must(tb, cmds...)
-	return w
-}
-
-// logged is a store that gets its commands as they are in a log.
-type logged struct {
-	*memstore.Store
-	tb testing.TB
-}
-
-func (s logged) Propose(ctx context.Context, cmds ...command.Command) ([]state.Result, error) {
-	for i, c := range cmds {
-		b, err := command.Encode(c, api.FormNewest)
-		require.NoError(s.tb, err)
-		cmds[i], err = command.Decode(b, api.FormNewest)
-		require.NoError(s.tb, err)
-	}
-	return s.Store.Propose(ctx, cmds...)
-}
-
-func (s logged) ProposeEach(ctx context.Context, lists [][]command.Command) []state.Answer {
-	return memstore.Each(ctx, s.Propose, lists)
-}
-
-// serve makes the API answer from a store.
-func (w *talk) serve(store zone.Store) {
-	now, log := func() time.Time { return w.now }, slog.New(slog.DiscardHandler)
-	w.zone = zone.New(zone.Config{Store: store, Now: now, Log: log})
-	w.Handler = New(Config{Door: door.Config{
-		Zone: w.zone, Tokens: secrets{}, Log: log, Now: now,
-		Leader:  func() bool { return !w.follower },
-		Forward: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.forward(rw, r) }),
-	}})
+	w := openstacktest.New(tb, claimsEpoch, func(c door.Config) http.Handler { return New(Config{Door: c}) })
+	w.Init(tb, "zone-root", "root",
+		openstacktest.Caller{Name: "admin", Project: "p1", Role: api.RoleAdmin},
+		openstacktest.Caller{Name: "member", Project: "p1", Role: api.RoleMember},
+		openstacktest.Caller{Name: "reader", Project: "p1", Role: api.RoleReader},
+		openstacktest.Caller{Name: "other", Project: "p2", Role: api.RoleReader},
+	)
+	return &talk{&claims{w}}
 }
 
 // request makes a request of a command: METHOD VERSION PATH, then options, then the
@@ -146,9 +78,7 @@ body:
 	if accept != "" {
 		r.Header.Set("Accept", accept)
 	}
-	if as != "nobody" {
-		r.Header.Set("X-Auth-Token", as+":s")
-	}
+	openstacktest.As(r, as)
 	return r
 }
 
@@ -183,9 +113,7 @@ func told(tb testing.TB, r *http.Request, rec *httptest.ResponseRecorder, where 
 	}
 	require.Equal(tb, strconv.Itoa(rec.Body.Len()), h.Get("Content-Length"), where)
 	if rec.Code < http.StatusBadRequest {
-		var body bytes.Buffer
-		require.NoError(tb, json.Indent(&body, rec.Body.Bytes(), "", "  "), where)
-		return out + "\n" + shorten(fold(body.String()))
+		return out + "\n" + shorten(openstacktest.Fold(tb, rec.Body.Bytes()))
 	}
 	return out + "\n" + shorten(toldRefusal(tb, rec, where))
 }
@@ -224,7 +152,7 @@ func (w *talk) do(tb testing.TB, c script.Command) (string, error) {
 		w.place(tb, c)
 		return "", nil
 	case "wait": // for some seconds
-		w.now = w.now.Add(time.Duration(c.Int(tb, 0)) * time.Second)
+		w.Now = w.Now.Add(time.Duration(c.Int(tb, 0)) * time.Second)
 		return "", nil
 	case "ask": // for the versions, with a header as it is
 		r := httptest.NewRequest(http.MethodGet, Mount, nil)
@@ -234,9 +162,9 @@ func (w *talk) do(tb testing.TB, c script.Command) (string, error) {
 		return told(tb, r, rec, c.Pos), nil
 	case http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodPatch, http.MethodHead:
 		r, rec := w.request(c), httptest.NewRecorder()
-		before := w.store.View().Index()
+		before := w.Store.View().Index()
 		w.ServeHTTP(rec, r)
-		if rec.Code >= http.StatusBadRequest && w.store.View().Index() != before {
+		if rec.Code >= http.StatusBadRequest && w.Store.View().Index() != before {
 			assert.Contains(tb, []int{http.StatusConflict, http.StatusBadRequest, http.StatusNotFound}, rec.Code, "%s: a call that was refused early was proposed", c.Pos)
 		}
 		return told(tb, r, rec, c.Pos), nil
@@ -250,10 +178,5 @@ var conversations = []string{
 }
 
 func TestConversations(t *testing.T) {
-	for _, name := range conversations {
-		t.Run(name, func(t *testing.T) {
-			w := newTalk(t)
-			script.Run(t, "testdata/"+name+".txt", func(c script.Command) (string, error) { return w.do(t, c) })
-		})
-	}
+	openstacktest.Converse(t, conversations, func(tb testing.TB) func(testing.TB, script.Command) (string, error) { return newTalk(tb).do })
 }

@@ -22,6 +22,7 @@ import (
 	"berth/api/rest"
 	"berth/buildplan/seal"
 	"berth/httpd/door"
+	"berth/httpd/openstack/openstacktest"
 	"berth/internal/await"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
@@ -53,7 +54,7 @@ func live(t *testing.T, test func(w *living), hosts ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store, log := memstore.New(), slog.New(slog.DiscardHandler)
-		z := zone.New(zone.Config{Store: formed{store, t}, Now: time.Now, Log: log})
+		z := zone.New(zone.Config{Store: openstacktest.Logged{Store: store, TB: t}, Now: time.Now, Log: log})
 		e := estimate.New(estimate.Config{Zone: z, Keys: ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}})
 		s := saga.New(saga.Config{Zone: z, Estimator: e})
 		f := fleet.New(z, e)

@@ -2,7 +2,6 @@ package reservation
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"regexp"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
-	"berth/httpd/door"
 	"berth/internal/await"
 	"berth/internal/script"
 	"berth/raftstore/command"
@@ -48,15 +46,12 @@ func TestLivelyConversations(t *testing.T) {
 func (w *talk) enliven(tb testing.TB) (stop func()) {
 	tb.Helper()
 	w.alive = true
-	log := slog.New(slog.DiscardHandler)
-	e := estimate.New(estimate.Config{Zone: w.zone, Keys: ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}})
+	e := estimate.New(estimate.Config{Zone: w.Zone, Keys: ring{Epoch: [4]byte{1}, Secret: [32]byte{2}}})
 	w.service = newService()
 	check, stopService := w.service.check(tb, w)
-	l := leases.New(w.zone, e, fleet.New(w.zone, e)).WithCheck(check)
-	s := saga.New(saga.Config{Zone: w.zone, Estimator: e})
-	w.Handler = New(Config{Leases: l, Book: Records{}, Door: door.Config{
-		Zone: w.zone, Tokens: secrets{}, Log: log, Now: time.Now, Leader: func() bool { return true },
-	}})
+	l := leases.New(w.Zone, e, fleet.New(w.Zone, e)).WithCheck(check)
+	s := saga.New(saga.Config{Zone: w.Zone, Estimator: e})
+	w.Handler = New(Config{Leases: l, Book: Records{}, Door: w.Door()})
 	ctx, cancel := context.WithCancel(tb.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { s.Lead(ctx) })
@@ -91,11 +86,11 @@ func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
 		}
 	}
 	synctest.Wait()
-	before := w.store.View().Index()
+	before := w.Store.View().Index()
 	out, err := w.do(tb, c)
 	if c.Name == http.MethodGet || strings.HasSuffix(c.Arg(0), "/plan") {
 		synctest.Wait()
-		require.Equal(tb, before, w.store.View().Index(), "%s: a call that promises to change nothing has changed the state", c.Pos)
+		require.Equal(tb, before, w.Store.View().Index(), "%s: a call that promises to change nothing has changed the state", c.Pos)
 	}
 	return ids.ReplaceAllString(out, "UUID"), err
 }
@@ -103,17 +98,17 @@ func (w *talk) doLively(tb testing.TB, c script.Command) (string, error) {
 // bootInto boots an instance of one CPU into the first reservation of a lease, for its project.
 func (w *talk) bootInto(tb testing.TB, name string) {
 	tb.Helper()
-	v := w.store.View()
+	v := w.Store.View()
 	l, _ := v.Lease(api.LeaseID(w.idNamed(tb, false, name)))
 	r := api.Request{
 		Reservation: "boot-of-" + api.ReservationID(name), Project: l.Terms.Project, User: "u", Class: api.Firm, Within: l.Terms.Reservations[0].ID,
-		Window: api.Window{Start: w.zone.Instant(), End: l.Terms.Window.End},
+		Window: api.Window{Start: w.Zone.Instant(), End: l.Terms.Window.End},
 		Groups: []api.Group{{Count: 1, Min: 1, Flavor: "small", Resources: api.Resources{api.VCPU: 1}}},
 	}
 	terms := command.BootTerms{Digest: []byte{1}, Name: name, Request: r, Min: 1, Instances: []api.InstanceSpec{{ID: "instance-in-" + api.InstanceID(name), Name: name}}}
-	w.store.Must(tb, command.BootCreate{Stamp: w.zone.Stamp(), BootTerms: terms})
+	w.Store.Must(tb, command.BootCreate{Stamp: w.Zone.Stamp(), BootTerms: terms})
 	synctest.Wait()
-	require.Len(tb, w.store.View().Within(v.LeaseSlots(l)[0].ID), 1)
+	require.Len(tb, w.Store.View().Within(v.LeaseSlots(l)[0].ID), 1)
 }
 
 // ids are those that the zone draws.
@@ -121,7 +116,7 @@ var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[48][0-9a-f]{3}-[89ab][0-9
 
 // slotsOn returns the leases that have slots on each host, by name.
 func (w *talk) slotsOn() string {
-	v, out := w.store.View(), []string{}
+	v, out := w.Store.View(), []string{}
 	for _, l := range v.Leases("") {
 		for _, i := range v.LeaseSlots(l) {
 			h, _ := v.Host(i.Host)
@@ -139,7 +134,7 @@ var named = regexp.MustCompile(`^(/leases/|/series/){([^}]+)}(.*)$`)
 func (w *talk) idNamed(tb testing.TB, series bool, name string) string {
 	tb.Helper()
 	name, number, _ := strings.Cut(name, ":")
-	v := w.store.View()
+	v := w.Store.View()
 	leases := v.Leases("")
 	for _, s := range v.AllSeries("") {
 		if s.Name == name && series {

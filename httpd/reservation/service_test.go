@@ -42,7 +42,7 @@ func (s *checkService) check(tb testing.TB, w *talk) (c *leasecheck.Check, stop 
 	server := http.Server{Handler: s, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = server.Serve(s) }) // it ends with Close
-	c = leasecheck.New(leasecheck.Config{Zone: w.zone, Sender: sender, Token: func(c *api.LeaseCheck) (string, error) { return string(c.Token), nil }})
+	c = leasecheck.New(leasecheck.Config{Zone: w.Zone, Sender: sender, Token: func(c *api.LeaseCheck) (string, error) { return string(c.Token), nil }})
 	return c, func() { sender.Close(); _ = server.Close(); wg.Wait() }
 }
 

@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"httpd/wire", "httpd/rates", "httpd/refusals", "httpd/traffic", "agent", "bench/load"},
 	{"httpd/door", "httpd/events"},
 	{"httpd/native", "httpd/openstack", "httpd/gateway", "httpd/agents", "httpd/admin"},
-	{"httpd/placement", "httpd/reservation", "httpd/tricircle"},
+	{"httpd/placement", "httpd/reservation", "httpd/tricircle", "httpd/openstack/openstacktest"},
 	{"node"},
 	{"dev", "cli"},
 	{"bench/zones", "bench/score"},
@@ -53,7 +53,7 @@ var pure = []string{
 
 // tools serve tests alone: they may use test libraries, and no package that is
 // not one of them or free may import them.
-var tools = []string{"agent/driver/drivertest", "internal/await", "internal/dice", "internal/golden", "internal/script", "internal/memstore", "zone/zonetest"}
+var tools = []string{"agent/driver/drivertest", "httpd/openstack/openstacktest", "internal/await", "internal/dice", "internal/golden", "internal/script", "internal/memstore", "zone/zonetest"}
 
 // independent packages judge others, and may import no packages of ours but these.
 var independent = map[string][]string{
