@@ -41,10 +41,10 @@ type room struct {
 var rooms = []room{
 	{
 		"zone",
-		[]string{"zone/estimate", "zone/fleet", "zone/saga"},
-		[]suite{{"zone", ""}, {"zone/estimate", ""}, {"zone/fleet", ""}, {"zone/saga", ""}, {"httpd/native", ""}, {"httpd/gateway", ""}, {"cluster-test/sim", ""}},
+		[]string{"zone/estimate", "zone/fleet", "zone/leases", "zone/saga"},
+		[]suite{{"zone", ""}, {"zone/estimate", ""}, {"zone/fleet", ""}, {"zone/leases", ""}, {"zone/saga", ""}, {"httpd/native", ""}, {"httpd/gateway", ""}, {"cluster-test/sim", ""}},
 	},
-	{"raftstore/state", nil, []suite{{"raftstore/state", ""}, {"zone", ""}, {"httpd/placement", ""}, {"httpd/native", ""}, {"cluster-test/check", ""}}},
+	{"raftstore/state", nil, []suite{{"raftstore/state", ""}, {"zone", ""}, {"zone/estimate", ""}, {"zone/fleet", ""}, {"zone/leases", ""}, {"zone/saga", ""}, {"httpd/placement", ""}, {"httpd/native", ""}, {"cluster-test/check", ""}}},
 	{"raftstore", nil, []suite{{"raftstore", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
 	{"federation", nil, []suite{{"federation", ""}, {"node", ""}, {"cluster-test/sim", ""}}},
 	{"httpd/gateway", nil, []suite{{"httpd/gateway", ""}, {"internal/archtest", ""}, {"node", ""}, {"cluster-test/sim", ""}}},

@@ -51,6 +51,7 @@ var suites = []suite{
 	{"zone/estimate", ""},
 	{"zone/fleet", ""},
 	{"zone/saga", ""},
+	{"zone/leases", ""},
 	{"zone/resources", ""},
 	{"httpd/openstack", ""},
 	{"httpd/placement", ""},
