@@ -90,7 +90,7 @@ func TestARemovedNodeIsNotAddedAgain(t *testing.T) {
 			lead := trio(t, over, nil)[0]
 			done := make(chan error, 1)
 			go func() { done <- lead.Admit(t.Context(), "n4", "n4:1", welcome) }()
-			time.Sleep(time.Second)
+			await.Sleep(time.Second)
 			require.True(t, lead.HasMember("n4"))
 			require.NoError(t, lead.Remove(t.Context(), "n4"))
 			require.NoError(t, lead.AddNonvoter(t.Context(), "n4", "other:1")) // another node of its name
@@ -108,7 +108,7 @@ func TestARemovedNodeIsNotAddedAgain(t *testing.T) {
 			removed := make(chan error, 1)
 			may := func() error {
 				go func() { removed <- lead.Remove(t.Context(), "n4") }()
-				time.Sleep(time.Second)
+				await.Sleep(time.Second)
 				return nil
 			}
 			require.NoError(t, lead.Admit(t.Context(), "n4", "n4:1", may))

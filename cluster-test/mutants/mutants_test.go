@@ -50,7 +50,7 @@ func asSuite(t *testing.T) (string, suite) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	dir := t.TempDir()
-	require.NoError(t, os.Symlink(self, filepath.Join(dir, "mutants.test")))
+	require.NoError(t, os.Symlink(self, filepath.Join(dir, "cluster-test-mutants.test")))
 	return dir, suite{"cluster-test/mutants", "^TestAsASuite$"}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -89,7 +88,9 @@ type runner struct {
 }
 
 // binary is the compiled suite of a package.
-func binary(dir, pkg string) string { return filepath.Join(dir, path.Base(pkg)+".test") }
+func binary(dir, pkg string) string {
+	return filepath.Join(dir, strings.ReplaceAll(pkg, "/", "-")+".test") // some have the same last name
+}
 
 // end is the outcome of one run of a suite.
 type end int

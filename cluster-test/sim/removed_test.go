@@ -143,7 +143,7 @@ func TestARemovedNodeStaysRemoved(t *testing.T) {
 						lead.kill()
 						return
 					}
-					time.Sleep(time.Minute)
+					await.Sleep(time.Minute)
 				})
 				removed := make(chan error, 1)
 				go func() { removed <- lead.node.Federation().RemoveMember(w.ctx, old.id) }()
@@ -160,7 +160,7 @@ func TestARemovedNodeStaysRemoved(t *testing.T) {
 					require.NoError(t, err)
 				}
 				for range 30 {
-					time.Sleep(time.Second)
+					await.Sleep(time.Second)
 					n := z.leads()
 					assert.False(t, n.Store().HasMember(old.id), "it is a member")
 					_, known := n.Store().View().Node(old.id)

@@ -18,6 +18,7 @@ import (
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
@@ -145,7 +146,7 @@ func TestDeliveries(t *testing.T) {
 		defer func() { w.stop() }()
 		ids := w.boots("p", 120)
 		theirs := w.boots("other", 3)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, ids, w.recv.seen("https://all"))
 		assert.Equal(t, theirs, w.recv.seen("https://theirs"))
 		assert.Empty(t, w.recv.seen("https://hosts"), "host.up is for operators")
@@ -157,14 +158,14 @@ func TestDeliveries(t *testing.T) {
 		told := w.hook("p", "all").Told
 		assert.GreaterOrEqual(t, told.Index, uint64(124))
 		before := w.store.View().Index()
-		time.Sleep(time.Hour)
+		await.Sleep(time.Hour)
 		assert.Equal(t, before, w.store.View().Index(), "without events nothing is written")
 		w.boots("other", 1)
-		time.Sleep(time.Hour)
+		await.Sleep(time.Hour)
 		assert.Equal(t, w.store.View().EventsEnd().History, w.hook("p", "hosts").Told.History)
 		w.store.Must(t, command.WebhookDelete{Stamp: w.stamp(), Project: "p", Name: "all"})
 		w.boots("p", 1)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, ids, w.recv.seen("https://all"), "it is deleted")
 	})
 }
@@ -178,13 +179,13 @@ func TestAnIdleWebhookMissesNothing(t *testing.T) {
 		w.lead()
 		for range 5 {
 			w.boots("other", 5_000)
-			time.Sleep(10 * time.Second)
+			await.Sleep(10 * time.Second)
 		}
 		w.stop()
 		w.lead()
 		defer func() { w.stop() }()
 		ids := w.boots("p", 1)
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		assert.Equal(t, ids, w.recv.seen("https://idle"))
 	})
 }
@@ -220,7 +221,7 @@ func endAt(t *testing.T, point crash.Point, nth int) {
 	var ids []string
 	for range 4 {
 		ids = append(ids, w.boots("p", 30)...)
-		time.Sleep(10 * time.Second)
+		await.Sleep(10 * time.Second)
 	}
 	select {
 	case <-ended:
@@ -232,7 +233,7 @@ func endAt(t *testing.T, point crash.Point, nth int) {
 	told := w.hook("p", "all").Told
 	w.lead()
 	defer func() { w.stop() }()
-	time.Sleep(time.Minute)
+	await.Sleep(time.Minute)
 	after := w.recv.seen("https://all")[len(before):]
 	require.NotEmpty(t, after)
 	assert.True(t, slices.IsSortedFunc(after, func(a, b string) int { return slices.Index(ids, a) - slices.Index(ids, b) }))
@@ -258,9 +259,9 @@ func TestFailures(t *testing.T) {
 		w.lead()
 		defer func() { w.stop() }()
 		w.boots("p2", 1)
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		ids := w.boots("p3", 2)
-		time.Sleep(time.Second)
+		await.Sleep(time.Second)
 		assert.Equal(t, ids, w.recv.seen("https://good"))
 
 		w.recv.mu.Lock()
@@ -268,7 +269,7 @@ func TestFailures(t *testing.T) {
 		w.recv.mu.Unlock()
 		first := w.boots("p", 2)[0]
 		began := time.Now()
-		time.Sleep(10 * time.Minute)
+		await.Sleep(10 * time.Minute)
 		tries := w.recv.seen("https://bad")
 		assert.Equal(t, first, tries[len(tries)-1], "the second waits for the first")
 		assert.InDelta(t, 10, len(tries), 2, "pauses double")
@@ -276,14 +277,14 @@ func TestFailures(t *testing.T) {
 		assert.Equal(t, []any{away.Msg, api.InstantOf(began), api.Instant(0)}, []any{h.Reason, h.Failing, h.Paused})
 		assert.Positive(t, w.hooks.Lag())
 		entries := w.store.View().Index()
-		time.Sleep(5 * time.Hour)
+		await.Sleep(5 * time.Hour)
 		assert.Equal(t, entries, w.store.View().Index(), "the same failure is recorded once")
 
-		time.Sleep(19 * time.Hour)
+		await.Sleep(19 * time.Hour)
 		h = w.hook("p", "bad")
 		assert.NotZero(t, h.Paused)
 		n := len(w.recv.seen("https://bad"))
-		time.Sleep(time.Hour)
+		await.Sleep(time.Hour)
 		assert.Len(t, w.recv.seen("https://bad"), n, "nothing is sent")
 
 		w.recv.mu.Lock()
@@ -291,7 +292,7 @@ func TestFailures(t *testing.T) {
 		w.recv.mu.Unlock()
 		last := w.boots("p", 1)
 		w.store.Must(t, command.WebhookResume{Stamp: w.stamp(), Project: "p", Name: "bad"})
-		time.Sleep(time.Minute)
+		await.Sleep(time.Minute)
 		h = w.hook("p", "bad")
 		assert.Equal(t, []any{"", api.Instant(0), api.Instant(0)}, []any{h.Reason, h.Failing, h.Paused})
 		got := w.recv.got[len(w.recv.got)-2:]

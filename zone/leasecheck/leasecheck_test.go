@@ -22,6 +22,7 @@ import (
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
@@ -276,7 +277,7 @@ func (w *world) end(n int) (out []string) {
 		w.store.Must(w.t, command.LeaseCreate{Stamp: w.stamp(), Digest: []byte{1}, Terms: api.LeaseTerms{ID: api.LeaseID(id), Project: "p", User: "u", Window: window}})
 		w.store.Must(w.t, command.LeaseDelete{Stamp: w.stamp(), Project: "p", ID: api.LeaseID(id)})
 		out = append(out, id+" deleted")
-		time.Sleep(time.Millisecond)
+		await.Sleep(time.Millisecond)
 	}
 	return out
 }
@@ -317,7 +318,7 @@ func TestEndsAreToldAgain(t *testing.T) {
 		w.end(2)
 		w.lead()
 		defer func() { w.stop() }()
-		time.Sleep(24 * time.Hour)
+		await.Sleep(24 * time.Hour)
 		synctest.Wait()
 		calls := len(s.calls())
 		assert.Greater(t, calls, 200, "for ever")
@@ -329,7 +330,7 @@ func TestEndsAreToldAgain(t *testing.T) {
 		s.mu.Lock()
 		down = false
 		s.mu.Unlock()
-		time.Sleep(15 * time.Minute)
+		await.Sleep(15 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, 1, w.owed(), "the first")
 		w.end(1)
@@ -337,7 +338,7 @@ func TestEndsAreToldAgain(t *testing.T) {
 		assert.Equal(t, 1, w.owed(), "the first alone")
 
 		w.configure(api.LeaseCheck{}) // nobody is to be told any more
-		time.Sleep(10 * time.Minute)
+		await.Sleep(10 * time.Minute)
 		synctest.Wait()
 		assert.Zero(t, w.owed())
 		w.end(1)
@@ -374,7 +375,7 @@ func TestANewLeaderTellsAgain(t *testing.T) {
 				before := len(s.calls())
 				w.lead()
 				defer func() { w.stop() }()
-				time.Sleep(time.Minute)
+				await.Sleep(time.Minute)
 				synctest.Wait()
 				assert.Zero(t, w.owed())
 				again := map[crash.Point]int{crash.LeaseEndTelling: 1, crash.LeaseEndTold: 2, crash.LeaseEndLogging: 2, crash.LeaseEndLogged: 1}[p]

@@ -16,9 +16,6 @@ import (
 	"berth/api"
 )
 
-// patience bounds every wait.
-const patience = 20 * time.Second
-
 // Rig is a driver that runs nothing yet, with the functions that a test needs.
 type Rig struct {
 	Driver driver.Driver

@@ -1,15 +1,16 @@
 package drivertest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/agent/driver"
 	"berth/api"
+	"berth/internal/await"
 )
 
 // host is where the instances of a test are.
@@ -58,17 +59,11 @@ func (s *subject) stateOf(w api.Workload) driver.State {
 // awaitEnd waits until an instance has ended by itself and returns its listed state.
 func (s *subject) awaitEnd(w api.Workload) driver.State {
 	s.t.Helper()
-	late := time.NewTimer(patience)
-	defer late.Stop()
 	for {
 		if state := s.stateOf(w); state.Status != api.StatusActive {
 			return state
 		}
-		select {
-		case <-s.Driver.Changed():
-		case <-late.C:
-			require.Fail(s.t, "the end of an instance is not told")
-		}
+		await.Received(s.t, "the driver tells that an instance has changed", s.Driver.Changed())
 	}
 }
 
@@ -78,7 +73,7 @@ func (s *subject) checkCopies(w api.Workload, want int) {
 	if s.Copies == nil {
 		return
 	}
-	require.Eventually(s.t, func() bool { return s.Copies(s.t, w.Instance) == want }, patience, 2*time.Millisecond, "copies: %d", want)
+	await.True(s.t, fmt.Sprintf("copies: %d", want), func() bool { return s.Copies(s.t, w.Instance) == want })
 }
 
 // checkGone checks that nothing of an instance runs at this moment: it was stopped.
