@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
@@ -165,15 +164,14 @@ func TestANewLeaderLearnsTheForm(t *testing.T) {
 		}
 		old := leaderOf(t, nodes...)
 		next, third := others(nodes, old)[0], others(nodes, old)[1]
+		next.catchUp(old) // one that has loaded nothing yet knows no form but its own
 		over.cut(third.cfg.Advertise, true)
 		old.must(command.FormRaise{To: api.FormFifth})
 		over.cut(old.cfg.Advertise, true)
 		require.Equal(t, api.FormFourth, next.Form(), "nobody has told it that the entry counts")
 		held.Store(third.ID())
 		over.cut(third.cfg.Advertise, false)
-		for !next.IsLeader() {
-			await.Sleep(time.Millisecond)
-		}
+		await.True(t, "the one with the entry leads", next.IsLeader)
 		said := make(chan error, 1)
 		go func() {
 			_, err := next.Propose(within(t), put("a", "1"))
