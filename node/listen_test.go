@@ -137,7 +137,7 @@ func TestAGateHasSoManyPlaces(t *testing.T) {
 		for _, c := range inside {
 			require.NoError(t, c.Close())
 		}
-		assert.Zero(t, g.places.taken)
+		assert.Zero(t, g.places.inUse())
 		cancel()
 		<-gone
 		_, err = g.roomFor(api.ALPNHTTP).Accept()

@@ -36,6 +36,13 @@ func (a textAddr) String() string  { return string(a) }
 
 func (f from) RemoteAddr() net.Addr { return textAddr(f.addr) }
 
+// inUse returns how many places are taken.
+func (p *places) inUse() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}
+
 func TestSharer(t *testing.T) {
 	for addr, want := range map[string]string{
 		"192.0.2.1:1": "192.0.2.1", "192.0.2.1:2": "192.0.2.1", "[::ffff:192.0.2.1]:1": "192.0.2.1",
@@ -128,7 +135,7 @@ func TestAListenerHasSoManyPlaces(t *testing.T) {
 		require.NoError(t, third.Close())
 		require.NoError(t, ln.Close())
 		require.ErrorIs(t, <-ended, net.ErrClosed)
-		assert.Zero(t, l.places.taken)
+		assert.Zero(t, l.places.inUse())
 	})
 }
 
@@ -165,7 +172,7 @@ func TestStrangersMayNotIdle(t *testing.T) {
 			require.ErrorIs(t, err, io.EOF)
 			assert.Equal(t, kept, time.Since(waits), path)
 			synctest.Wait()
-			assert.Zero(t, l.places.taken)
+			assert.Zero(t, l.places.inUse())
 			cancel()
 			require.NoError(t, <-done)
 		})
@@ -217,7 +224,7 @@ func TestEnrolmentIsApart(t *testing.T) {
 		require.Error(t, err)
 		assert.Equal(t, enrolLife, time.Since(began))
 		_ = second.Close() // nobody reads the farewell
-		assert.Equal(t, []int{0, 0}, []int{g.places.taken, g.apart.taken})
+		assert.Equal(t, []int{0, 0}, []int{g.places.inUse(), g.apart.inUse()})
 		cancel() // closes the listener
 		<-gone
 	})
