@@ -21,6 +21,7 @@ LEDGER    ?=
 GATES     ?=
 SHORT     ?=
 WHOLE     ?=
+PART      ?=
 FRESH     ?=
 VULNDB    ?= https://vuln.go.dev
 SIGN_KEY  ?=
@@ -101,9 +102,9 @@ sim: ## run federations in virtual time, new seeds until SIMTIME has passed
 # their own. Without, it fails, unless BERTH_CHAOS_WITHOUT=disks,namespaces says that
 # this is meant. GATES names a file that gets a line for each thing that was to be
 # done, and how much of it was. Most tests wait most of the time: three at a time load
-# two cores.
+# two cores. PART=1 draws a part of the points at which processes end.
 chaos: ## break federations of real processes and simulated ones for about fourteen minutes, SCALE times as much
-	$(GOTEST) -count=1 -v -parallel 3 -timeout $(CHAOSMAX) -tags chaos ./cluster-test/chaos -scale $(SCALE) \
+	$(GOTEST) -count=1 -v -parallel 3 -timeout $(CHAOSMAX) -tags chaos $(if $(PART),-short) ./cluster-test/chaos -scale $(SCALE) \
 		$(if $(LEDGER),-ledger $(abspath $(LEDGER))) $(if $(GATES),-gates $(abspath $(GATES)))
 	$(GOTEST) -count=1 -v -timeout $(CHAOSMAX) ./buildplan/seal -run '^TestForged' -forged $(FORGED)
 	@$(if $(GATES),echo "gate | chaos: forged blobs | $(FORGED) | $(FORGED) | ran" >> $(GATES))

@@ -23,6 +23,7 @@ import (
 	"berth/cluster-test/lab"
 	"berth/internal/await"
 	"berth/internal/crash"
+	"berth/internal/dice"
 	"berth/raftstore"
 	"berth/raftstore/state"
 )
@@ -95,19 +96,23 @@ func rounds() []where {
 
 // TestNamedPoints ends a process at each point while a dozen boots are in flight,
 // lets it come back, and waits until each of them is whole or gone. Each of pointFleets federations
-// takes its share of the points.
+// takes its share of the points. A run with -short has a drawn part of them.
 func TestNamedPoints(t *testing.T) {
 	t.Parallel()
+	of := dice.Part(t, rounds(), roundsShort)
 	for share := range pointFleets {
 		t.Run(fmt.Sprint("share ", share), func(t *testing.T) {
 			t.Parallel()
-			endAtPoints(t, share)
+			endAtPoints(t, share, of)
 		})
 	}
 }
 
-// endAtPoints goes through one share of the points in a federation of its own.
-func endAtPoints(t *testing.T, share int) {
+// roundsShort is how many rounds a run with -short draws.
+const roundsShort = 38
+
+// endAtPoints goes through one share of these rounds in a federation of its own.
+func endAtPoints(t *testing.T, share int, of []where) {
 	t.Helper()
 	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=40:40"}}, 1, pointsRoom)
 	f.realAgent(t, pointsRoom/4)
@@ -128,8 +133,8 @@ func endAtPoints(t *testing.T, share int) {
 	}
 	f.supervise()
 	f.Allow(func(e lab.Exit) bool { return strings.Contains(e.Last, "berth: crash point") })
-	for n := share; sums.sagas() < scaled(500) || n < len(rounds()); n += pointFleets {
-		p.round(n, rounds()[n%len(rounds())])
+	for n := share; sums.sagas() < scaled(500) || n < len(of); n += pointFleets {
+		p.round(n, of[n%len(of)])
 	}
 	p.clear()
 	f.Audit()
