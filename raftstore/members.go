@@ -84,8 +84,8 @@ func (s *Store) Admit(ctx context.Context, id api.NodeID, addr string, may func(
 		}
 		welcome := may
 		may = func() error {
-			if m, known := s.findMember(id); !known || m.Addr != addr {
-				return api.Errorf(api.CodeConflict, "node %s was removed or replaced while it caught up", id)
+			if err := s.checkCatchingUp(id, addr); err != nil {
+				return err
 			}
 			return welcome()
 		}

@@ -64,8 +64,11 @@ func (s *Store) promoteMember(ctx context.Context, id api.NodeID, addr string, m
 		if told && last >= target && last+promoteLag >= s.raft.LastIndex() {
 			return nil
 		}
-		if _, known := s.findMember(id); !known || !s.IsLeader() {
+		if !s.IsLeader() {
 			return notLeader("raftstore.AddVoter")
+		}
+		if err := s.checkCatchingUp(id, addr); err != nil {
+			return err
 		}
 		select {
 		case <-changed:
@@ -75,4 +78,12 @@ func (s *Store) promoteMember(ctx context.Context, id api.NodeID, addr string, m
 			return api.Wrap(api.CodeTimeout, "raftstore.AddVoter", "the new node has not caught up yet; it stays without a vote until the request is repeated", ctx.Err())
 		}
 	}
+}
+
+// checkCatchingUp returns an error for a node that was removed or replaced since it was added without a vote.
+func (s *Store) checkCatchingUp(id api.NodeID, addr string) error {
+	if m, known := s.findMember(id); !known || m.Addr != addr {
+		return api.Errorf(api.CodeConflict, "node %s was removed or replaced while it caught up", id)
+	}
+	return nil
 }
