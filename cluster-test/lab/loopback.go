@@ -157,7 +157,7 @@ func (l *loopback) serveCaller(to *Machine, port string, caller net.Conn) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	defer cancel()
 	context.AfterFunc(ctx, func() { _ = caller.Close() })
-	from, err := l.callerAt(caller.RemoteAddr())
+	from, err := l.callerOf(caller)
 	if err != nil {
 		return // it has hung up
 	}
@@ -220,17 +220,18 @@ func (l *loopback) awaitPassage(ctx context.Context, from, to *Machine, n int) e
 	}
 }
 
-// callerAt returns the machine whose process has the other end of a connection; if no
+// callerOf returns the machine whose process has the other end of a connection; if no
 // service has it, a client does.
-func (l *loopback) callerAt(at net.Addr) (*Machine, error) {
-	tcp, ok := at.(*net.TCPAddr)
-	if !ok {
-		return nil, fmt.Errorf("%s is no TCP address", at)
+func (l *loopback) callerOf(conn net.Conn) (*Machine, error) {
+	theirs, ok := conn.RemoteAddr().(*net.TCPAddr)
+	ours, also := conn.LocalAddr().(*net.TCPAddr)
+	if !ok || !also {
+		return nil, fmt.Errorf("%s is no TCP address", conn.RemoteAddr())
 	}
-	inode, err := inodeOf(tcp)
+	inode, err := inodeOf(theirs, ours)
 	for looks := 1; err != nil && looks < looksMax && l.ctx.Err() == nil; looks++ {
 		Pass(l.ctx, lookPause)
-		inode, err = inodeOf(tcp)
+		inode, err = inodeOf(theirs, ours)
 	}
 	if err != nil {
 		return nil, err
@@ -245,20 +246,24 @@ func (l *loopback) callerAt(at net.Addr) (*Machine, error) {
 	return l.w.Clients, nil
 }
 
-// inodeOf returns the inode of the socket at an IPv4 address of this machine.
-func inodeOf(at *net.TCPAddr) (string, error) {
+// inodeOf returns the inode of the socket that has one end of a connection over IPv4. It takes both ends to tell
+// that: other connections from the same address, at the same port, go elsewhere.
+func inodeOf(local, remote *net.TCPAddr) (string, error) {
 	text, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
 		return "", fmt.Errorf("listing sockets: %w", err)
 	}
-	ip := at.IP.To4()
-	if ip == nil {
-		return "", fmt.Errorf("%s is not IPv4", at)
+	var ends []string
+	for _, at := range []*net.TCPAddr{local, remote} {
+		ip := at.IP.To4()
+		if ip == nil {
+			return "", fmt.Errorf("%s is not IPv4", at)
+		}
+		ends = append(ends, fmt.Sprintf("%08X:%04X", binary.LittleEndian.Uint32(ip), at.Port))
 	}
-	want := fmt.Sprintf("%08X:%04X", binary.LittleEndian.Uint32(ip), at.Port)
 	for line := range bytes.Lines(text) {
 		f := strings.Fields(string(line))
-		if len(f) > 9 && f[1] == want && f[9] != "0" {
+		if len(f) > 9 && f[1] == ends[0] && f[2] == ends[1] && f[9] != "0" {
 			return f[9], nil
 		}
 	}

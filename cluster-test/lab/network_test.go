@@ -3,12 +3,15 @@ package lab
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -356,4 +359,34 @@ func users(t *testing.T, ns string) int {
 		}
 	}
 	return n
+}
+
+// TestInodeOf: two connections may come from one port of one address, if they go to different places.
+func TestInodeOf(t *testing.T) {
+	t.Parallel()
+	shared := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		var refused error
+		err := c.Control(func(fd uintptr) { refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+		return errors.Join(err, refused)
+	}, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
+	for range 3 {
+		ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = ln.Close() })
+		conn, err := shared.DialContext(t.Context(), "tcp", ln.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		local, remote := conn.LocalAddr().(*net.TCPAddr), conn.RemoteAddr().(*net.TCPAddr)
+		shared.LocalAddr = local
+		file, err := conn.(*net.TCPConn).File()
+		require.NoError(t, err)
+		info, err := file.Stat()
+		require.NoError(t, err)
+		require.NoError(t, file.Close())
+		inode, err := inodeOf(local, remote)
+		require.NoError(t, err)
+		assert.Equal(t, strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10), inode)
+	}
+	_, err := inodeOf(&net.TCPAddr{IP: net.IPv6loopback}, &net.TCPAddr{IP: net.IPv6loopback})
+	require.ErrorContains(t, err, "not IPv4")
 }
