@@ -170,8 +170,9 @@ func TestCallsHaveTurns(t *testing.T) {
 			go serve(class, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { order <- class }), bearer("member:s"))
 			synctest.Wait()
 		}
-		close(over)
+		over <- struct{}{} // of one, after which one begins at a time
 		synctest.Wait()
+		close(over)
 		assert.Equal(t, rates.Writes, <-order)
 		assert.Equal(t, rates.Releases, <-order)
 		assert.Equal(t, rates.Writes, <-order)
