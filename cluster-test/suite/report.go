@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -109,14 +110,38 @@ func (f *failure) text() string {
 			lines = append(lines, line[:min(len(line), failureLineMax)])
 		}
 	}
-	if cut := len(lines) - failureLinesMax; cut > 0 {
-		half := failureLinesMax / 2
-		lines = slices.Concat(lines[:half], []string{fmt.Sprintf("... %d lines ...", cut)}, lines[len(lines)-half:])
-	}
-	for _, line := range lines {
+	for _, line := range cutLines(lines) {
 		fmt.Fprintln(&b, "  "+line)
 	}
 	return b.String()
+}
+
+// messageLine is where a test says what is wrong, among what else it prints.
+var messageLine = regexp.MustCompile(`^\s+Error Trace:|: await: |^panic: |^fatal error: |DATA RACE`)
+
+// cutLines leaves the begin, the end, and the first message of a long output.
+func cutLines(lines []string) []string {
+	if len(lines) <= failureLinesMax {
+		return lines
+	}
+	const part = failureLinesMax / 3
+	parts := [][2]int{{0, part}, {len(lines) - part, len(lines)}}
+	if i := slices.IndexFunc(lines, messageLine.MatchString); i > 0 {
+		parts = slices.Insert(parts, 1, [2]int{i - 1, min(i-1+part, len(lines))}) // with the line that says where
+	}
+	var out []string
+	at := 0
+	for _, p := range parts {
+		from := max(p[0], at)
+		if from > at {
+			out = append(out, fmt.Sprintf("... %d lines ...", from-at))
+		}
+		if from < p[1] {
+			out = append(out, lines[from:p[1]]...)
+			at = p[1]
+		}
+	}
+	return out
 }
 
 // repeat returns the command that runs what failed alone.

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -131,7 +135,22 @@ func TestReport(t *testing.T) {
 
 func TestLongFailuresAreCut(t *testing.T) {
 	f := failure{"a", "T", []string{strings.Repeat("x\n", failureLinesMax+1)}}
-	assert.Contains(t, f.text(), "... 1 lines ...")
+	assert.Contains(t, f.text(), fmt.Sprintf("\n  ... %d lines ...\n", 1+failureLinesMax/3))
+	for at := range 2 * failureLinesMax { // wherever the message is, it is printed
+		output := slices.Repeat([]string{"x\n"}, 2*failureLinesMax)
+		output[at] = "    Error Trace: here\n"
+		f.output = output
+		text := f.text()
+		assert.Contains(t, text, "Error Trace: here", at)
+		assert.LessOrEqual(t, strings.Count(text, "\n"), failureLinesMax+3, at)
+		shown := strings.Count(text, "  x\n") + 1
+		for _, cut := range regexp.MustCompile(`\.\.\. (\d+) lines`).FindAllStringSubmatch(text, -1) {
+			n, err := strconv.Atoi(cut[1])
+			require.NoError(t, err)
+			shown += n
+		}
+		assert.Equal(t, len(output), shown, at)
+	}
 	f.output = []string{strings.Repeat("x\n", failureLinesMax)}
 	assert.NotContains(t, f.text(), "...")
 	assert.Equal(t, "go test -count=1 -tags chaos ./a", (&failure{pkg: "a"}).repeat("chaos"))
