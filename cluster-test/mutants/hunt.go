@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,15 +25,18 @@ const (
 // hunter compiles faults into suites and checks whether they fail. It is safe for
 // concurrent use once measure has returned.
 type hunter struct {
-	root, dir string // of the module; of the suites without a fault
+	root, dir string // of the module; of the suites that have all joined faults
 	jobs      int    // number of concurrent hunts
 	out       io.Writer
 	progress  io.Writer
 
-	limit map[suite]time.Duration // of a run of each suite that was measured
+	limit   map[suite]time.Duration // of a run of each suite that was measured
+	overlay string                  // of the code with all joined faults; "" for the code as it is
+	alone   map[string]bool         // the faults that are compiled alone
+	broken  map[string]string       // errors of the compiler for those that are not valid code
 
 	mu     sync.Mutex          // guards what follows, and progress
-	plain  map[string]*builder // of the suites without a fault, by package
+	suites map[string]*builder // by their file
 	absent map[suite]bool      // those that skip themselves here
 }
 
@@ -38,8 +44,43 @@ type hunter struct {
 func newHunter(root, dir string, jobs int, out, progress io.Writer) *hunter {
 	return &hunter{
 		root: root, dir: dir, jobs: jobs, out: out, progress: progress,
-		plain: map[string]*builder{}, absent: map[suite]bool{},
+		alone: map[string]bool{}, broken: map[string]string{}, suites: map[string]*builder{}, absent: map[suite]bool{},
 	}
+}
+
+// specimen is a fault, and the suites that are compiled with it.
+type specimen struct {
+	fault   string // its name; "" for none
+	overlay string // of the code; "" for the code as it is
+	dir     string // of the suites
+	tmp     string // for what they leave
+}
+
+// join compiles faults into one program, those that can be. It may be called again with more faults.
+func (h *hunter) join(ctx context.Context, j *joint, more map[string]change) error {
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		switch err := j.add(name, more[name]); {
+		case errors.Is(err, errAlone):
+			h.alone[name] = true
+		case err != nil:
+			h.broken[name] = err.Error()
+		}
+	}
+	if len(j.files) == 0 {
+		return nil
+	}
+	h.say("compiling %d faults in %d packages", len(more), len(j.packages()))
+	dir, err := os.MkdirTemp(h.dir, "joint-")
+	if err == nil {
+		err = os.Chmod(dir, passable)
+	}
+	if err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	overlay, broken, err := j.settle(ctx, dir)
+	h.overlay = overlay
+	maps.Copy(h.broken, broken)
+	return err
 }
 
 // builder compiles one thing once.
@@ -63,31 +104,34 @@ type hunt struct {
 	broken  string // compile error of the code with the fault
 }
 
-// hunt compiles a change into suites, one after the other, and runs them until one
-// finds it. It returns a *compileError if the change is not valid code.
-func (h *hunter) hunt(ctx context.Context, c change, suites []suite) (hunt, error) {
+// hunt runs suites with a fault, one after the other, until one finds it. It returns a *compileError if the fault is
+// not valid code. Unless the fault was joined with others, it is compiled alone.
+func (h *hunter) hunt(ctx context.Context, fault string, c change, suites []suite) (hunt, error) {
 	began := time.Now()
-	dir, err := os.MkdirTemp(h.dir, "fault-")
+	if text := h.broken[fault]; text != "" {
+		return hunt{}, &compileError{text}
+	}
+	tmp, err := os.MkdirTemp(h.dir, "fault-")
 	if err == nil {
-		err = os.Chmod(dir, passable)
+		err = os.Chmod(tmp, passable)
 	}
 	if err != nil {
 		return hunt{}, fmt.Errorf("making a folder: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // only temporary files would be left
-	overlay, err := c.overlay(h.root, dir)
-	if err != nil {
-		return hunt{}, err
+	defer func() { _ = os.RemoveAll(tmp) }() // only temporary files would be left
+	with := specimen{fault: fault, overlay: h.overlay, dir: h.dir, tmp: tmp}
+	if h.alone[fault] {
+		with.dir = tmp
+		if with.overlay, err = c.overlay(h.root, tmp); err != nil {
+			return hunt{}, err
+		}
 	}
 	ran := false
 	for _, s := range suites {
 		if h.skips(s) {
 			continue
 		}
-		if err := h.compile(ctx, dir, s.pkg, overlay); err != nil {
-			return hunt{}, err
-		}
-		by, err := h.look(ctx, dir, overlay, s)
+		by, err := h.look(ctx, with, s)
 		if err != nil {
 			return hunt{}, err
 		}
@@ -112,43 +156,46 @@ type compileError struct{ text string }
 // Error implements error.
 func (e *compileError) Error() string { return "it does not compile:\n" + e.text }
 
-// compile builds the tests of a package into a folder, with an overlay unless that
-// is "".
-func (h *hunter) compile(ctx context.Context, dir, pkg, overlay string) error {
-	args := []string{"test", "-c", "-vet=off", "-o", binary(dir, pkg)}
-	if overlay != "" {
-		args = append(args, "-overlay", overlay)
-	}
-	c := exec.CommandContext(ctx, "go", append(args, "berth/"+pkg)...)
-	c.Dir = h.root
-	text, err := c.CombinedOutput()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return &compileError{string(text)}
-	}
-	if err != nil {
-		return fmt.Errorf("running the compiler: %w", err)
-	}
-	return nil
-}
-
-// compilePlain builds the tests of a package without a fault, the first time.
-func (h *hunter) compilePlain(ctx context.Context, pkg string) error {
+// compile builds the tests of a package for a fault, the first time.
+func (h *hunter) compile(ctx context.Context, sp specimen, pkg string) error {
+	file := binary(sp.dir, pkg)
 	h.mu.Lock()
-	b := h.plain[pkg]
+	b := h.suites[file]
 	if b == nil {
 		b = &builder{}
-		h.plain[pkg] = b
+		h.suites[file] = b
 	}
 	h.mu.Unlock()
 	b.once.Do(func() {
-		if b.err = h.compile(ctx, h.dir, pkg, ""); b.err != nil {
-			b.err = fmt.Errorf("the tests of %s without a fault: %w", pkg, b.err)
+		args := []string{"test", "-c", "-vet=off", "-ldflags=-w", "-o", file}
+		if sp.overlay != "" {
+			args = append(args, "-overlay", sp.overlay)
 		}
+		_, b.err = compiler(ctx, h.root, append(args, "berth/"+pkg)...)
 	})
 	return b.err
+}
+
+// compiler runs the Go toolchain in the module and returns its output, with a *compileError if that has errors.
+func compiler(ctx context.Context, root string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, "go", args...)
+	c.Dir = root
+	c.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -gcflags=berth/...=-e") // all errors, not only the first ten
+	text, err := c.CombinedOutput()
+	switch exit := (*exec.ExitError)(nil); {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case errors.As(err, &exit):
+		return string(text), &compileError{string(text)}
+	case err != nil:
+		return "", fmt.Errorf("running the compiler: %w", err)
+	}
+	return string(text), nil
+}
+
+// without returns the suites without a fault.
+func (h *hunter) without() specimen {
+	return specimen{overlay: h.overlay, dir: h.dir, tmp: filepath.Join(h.dir, "tmp")}
 }
 
 // measure runs suites without a fault, to check that they pass and to measure their time.
@@ -158,15 +205,15 @@ func (h *hunter) measure(ctx context.Context, suites []suite) error {
 		if _, known := h.limit[s]; known {
 			continue
 		}
-		if err := h.compilePlain(ctx, s.pkg); err != nil {
-			return err
-		}
 		var o outcome
 		var took time.Duration
 		for range looksMax { // a flake must not end the whole run
+			if err := h.compile(ctx, h.without(), s.pkg); err != nil {
+				return err
+			}
 			began := time.Now()
 			var err error
-			if o, err = h.runner(h.dir, suiteTimeout).try(ctx, s); err != nil {
+			if o, err = h.runner(h.without(), suiteTimeout).try(ctx, s); err != nil {
 				return err
 			}
 			if took = time.Since(began); o.end != failed {
@@ -182,17 +229,22 @@ func (h *hunter) measure(ctx context.Context, suites []suite) error {
 	return nil
 }
 
-// runner runs the suites that were compiled into a folder.
-func (h *hunter) runner(dir string, timeout time.Duration) *runner {
-	return &runner{root: h.root, dir: dir, timeout: timeout}
+// runner runs suites with a fault.
+func (h *hunter) runner(sp specimen, timeout time.Duration) *runner {
+	r := &runner{root: h.root, dir: sp.dir, tmp: sp.tmp, timeout: timeout, env: []string{faultEnv + "=" + sp.fault}}
+	if sp.overlay != "" { // for suites that build berth themselves
+		r.env = append(r.env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+sp.overlay)
+	}
+	return r
 }
 
-// look runs a suite with the fault that is compiled into it, and returns the test
-// that finds it: one that fails with it and passes without.
-func (h *hunter) look(ctx context.Context, dir, overlay string, s suite) (string, error) {
+// look runs a suite with a fault, and returns the test that finds it: one that fails with it and passes without.
+func (h *hunter) look(ctx context.Context, sp specimen, s suite) (string, error) {
+	if err := h.compile(ctx, sp, s.pkg); err != nil {
+		return "", err
+	}
 	limit := cmp.Or(h.limit[s], suiteTimeout)
-	with := h.runner(dir, limit)
-	with.env = []string{"GOFLAGS=" + os.Getenv("GOFLAGS") + " -overlay=" + overlay} // for suites that build berth themselves
+	with := h.runner(sp, limit)
 	for range looksMax {
 		o, err := with.try(ctx, s)
 		if early := (*earlyError)(nil); errors.As(err, &early) {
@@ -210,10 +262,10 @@ func (h *hunter) look(ctx context.Context, dir, overlay string, s suite) (string
 		case o.end == passed:
 			return "", nil
 		}
-		if err = h.compilePlain(ctx, s.pkg); err != nil {
-			return "", err
+		if err = h.compile(ctx, h.without(), s.pkg); err != nil {
+			return "", fmt.Errorf("the tests of %s without a fault: %w", s.pkg, err)
 		}
-		meant, err := confirm(ctx, with, h.runner(h.dir, limit), s, o.test)
+		meant, err := confirm(ctx, with, h.runner(h.without(), limit), s, o.test)
 		if err != nil {
 			return "", err
 		}

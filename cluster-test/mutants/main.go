@@ -1,11 +1,11 @@
-// Mutants shows that the tests find every deliberate fault: it compiles one fault of
-// the folder faults after the other into suites, in place of the code that it
-// changes (go build -overlay), and runs them until one fails. It must never count a fault
+// Mutants shows that the tests find every deliberate fault: it compiles the faults of
+// the folder faults into suites (go build -overlay), all that can be into one program, which makes the one
+// that its environment names, and runs them for one fault after the other until a test fails. It must never count a fault
 // as found because of a test that also fails without it, so a failing test runs again:
 // without the fault, when it must pass, and with it, when it must fail again. It must
 // never change a file of the module.
 //
-//	go run ./cluster-test/mutants               # all faults, more than an hour
+//	go run ./cluster-test/mutants               # all faults, about half an hour
 //	go run ./cluster-test/mutants fsync-off     # one
 //	go run ./cluster-test/mutants -blackbox     # also with suites that see a zone only from outside
 //	go run ./cluster-test/mutants -list         # list them
@@ -136,12 +136,23 @@ func toolchain(ctx context.Context) error {
 // starts with the test that is known to find the fault. With a ledger it writes them there as well. It returns
 // an error if a fault was not found, or does not fit the code.
 func (h *hunter) deliberate(ctx context.Context, all []fault, searches [][]suite, ledger string) error {
+	joined := map[string]change{}
+	for _, f := range all {
+		c, err := f.change(h.root)
+		if err != nil {
+			return err // TestFaults reports all of them
+		}
+		joined[f.name] = c
+	}
+	if err := h.join(ctx, newJoint(h.root), joined); err != nil {
+		return err
+	}
 	found := make([]finding, len(all))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(h.jobs)
 	for n, f := range all {
 		g.Go(func() (err error) {
-			found[n], err = h.find(ctx, f, searches)
+			found[n], err = h.find(ctx, f, joined[f.name], searches)
 			return err
 		})
 	}
@@ -164,12 +175,8 @@ func (h *hunter) deliberate(ctx context.Context, all []fault, searches [][]suite
 }
 
 // find runs the searches for one fault.
-func (h *hunter) find(ctx context.Context, f fault, searches [][]suite) (finding, error) {
+func (h *hunter) find(ctx context.Context, f fault, c change, searches [][]suite) (finding, error) {
 	found := finding{fault: f}
-	c, err := f.change(h.root)
-	if err != nil {
-		return finding{}, err // TestFaults reports all of them
-	}
 	for n, s := range searches {
 		switch {
 		case f.only:
@@ -177,7 +184,7 @@ func (h *hunter) find(ctx context.Context, f fault, searches [][]suite) (finding
 		case n == 0 && f.test.pkg != "":
 			s = slices.Concat([]suite{f.test}, s)
 		}
-		one, err := h.hunt(ctx, c, s)
+		one, err := h.hunt(ctx, f.name, c, s)
 		if broken := (*compileError)(nil); errors.As(err, &broken) { // the search for the others continues
 			one, err = hunt{broken: broken.Error()}, nil
 		}

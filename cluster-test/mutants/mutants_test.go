@@ -14,11 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAsASuite is the suite that other tests run: the name of the overlay says how
+// TestAsASuite is the suite that other tests run: the name of the fault says how
 // it ends.
 func TestAsASuite(t *testing.T) {
-	_, overlay, _ := strings.Cut(os.Getenv("GOFLAGS"), " -overlay=")
-	name := strings.TrimPrefix(overlay, "/")
+	name := os.Getenv(faultEnv)
 	if _, err := os.Stat(filepath.Join(os.TempDir(), "broken")); err == nil && name == "" {
 		t.Fail()
 	}
@@ -58,7 +57,7 @@ func TestTry(t *testing.T) {
 	t.Parallel()
 	dir, s := asSuite(t)
 	// A timeout of the tests themselves would not show what happens after it.
-	r := &runner{root: "../..", dir: dir, timeout: time.Second}
+	r := &runner{root: "../..", dir: dir, tmp: filepath.Join(dir, "tmp"), timeout: time.Second}
 	for fault, want := range map[string]outcome{
 		"":        {end: skipped, reason: "it is run by other tests alone"},
 		"passes":  {end: passed},
@@ -66,7 +65,7 @@ func TestTry(t *testing.T) {
 		"crashes": {end: failed, test: "TestAsASuite (did not end)"},
 		"hangs":   {end: failed, test: "TestAsASuite (did not end)"},
 	} {
-		r.env = []string{"GOFLAGS= -overlay=/" + fault}
+		r.env = []string{faultEnv + "=" + fault}
 		o, err := r.try(t.Context(), s)
 		require.NoError(t, err, fault)
 		assert.Equal(t, want, outcome{o.end, o.test, o.reason, ""}, fault)
@@ -86,10 +85,10 @@ func TestLook(t *testing.T) {
 	h := newHunter("../..", dir, 1, nil, &said)
 	built := &builder{}
 	built.once.Do(func() {})
-	h.plain[s.pkg] = built
+	h.suites[binary(dir, s.pkg)] = built
 	look := func(fault string) string {
 		t.Helper()
-		by, err := h.look(t.Context(), dir, "/"+fault, s)
+		by, err := h.look(t.Context(), specimen{fault: fault, dir: dir, tmp: filepath.Join(dir, "tmp")}, s)
 		require.NoError(t, err)
 		return by
 	}
@@ -108,7 +107,7 @@ func TestLook(t *testing.T) {
 
 	said.Reset()
 	assert.Empty(t, look(""))
-	found, err := h.hunt(t.Context(), nil, []suite{s})
+	found, err := h.hunt(t.Context(), "", nil, []suite{s})
 	require.NoError(t, err)
 	assert.True(t, found.untried, "what skips itself has not looked")
 	assert.Equal(t, "cluster-test/mutants ^TestAsASuite$ is skipped here: it is run by other tests alone\n", said.String(), "and is not run again")

@@ -74,10 +74,14 @@ func (h *hunter) random(ctx context.Context, sites []site, seed uint64, n int) e
 			all = append(all, r.suites...)
 		}
 	}
+	sites, err := h.joinRandom(ctx, sites[:min(len(sites), n*drawnPerOne)], n)
+	if err != nil {
+		return err
+	}
 	if err := h.measure(ctx, all); err != nil {
 		return err
 	}
-	q := &queue{sites: sites[:min(len(sites), n*drawnPerOne)], want: n}
+	q := &queue{sites: sites, want: n}
 	g, ctx := errgroup.WithContext(ctx)
 	for range h.jobs {
 		g.Go(func() error {
@@ -98,6 +102,37 @@ func (h *hunter) random(ctx context.Context, sites []site, seed uint64, n int) e
 	return report(h.out, q.done, seed)
 }
 
+// joinRandom compiles faults into one program, until n of them are valid code, and returns all that it took.
+func (h *hunter) joinRandom(ctx context.Context, sites []site, n int) ([]site, error) {
+	j := newJoint(h.root)
+	for taken, valid := 0, 0; ; {
+		more := map[string]change{}
+		for len(more) < n-valid && taken < len(sites) {
+			s := &sites[taken]
+			taken++
+			if harmless(s) != "" {
+				continue
+			}
+			c, err := s.change(h.root)
+			if err != nil {
+				return nil, err
+			}
+			more[s.name()] = c
+		}
+		if len(more) == 0 {
+			return sites[:taken], nil
+		}
+		if err := h.join(ctx, j, more); err != nil {
+			return nil, err
+		}
+		for name := range more {
+			if h.broken[name] == "" {
+				valid++
+			}
+		}
+	}
+}
+
 // try makes one fault and runs suites until one finds it.
 func (h *hunter) try(ctx context.Context, s site, suites []suite) (drawn, error) {
 	d := drawn{site: s, why: harmless(&s)}
@@ -108,7 +143,7 @@ func (h *hunter) try(ctx context.Context, s site, suites []suite) (drawn, error)
 	if err != nil {
 		return d, err
 	}
-	d.hunt, err = h.hunt(ctx, c, suites)
+	d.hunt, err = h.hunt(ctx, s.name(), c, suites)
 	if broken := (*compileError)(nil); errors.As(err, &broken) {
 		d.absent = true
 		return d, nil

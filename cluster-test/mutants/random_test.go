@@ -84,6 +84,11 @@ func TestDraw(t *testing.T) {
 	_, err = draw("../..", []string{"no/such"}, 1)
 	require.ErrorContains(t, err, `"no/such"`)
 	assert.ElementsMatch(t, some, other, "and another seed the same in another order")
+	names := map[string]bool{}
+	for i := range one {
+		names[one[i].name()] = true
+	}
+	assert.Len(t, names, len(one), "each has a name of its own")
 	for i, r := range rooms {
 		assert.Equal(t, r.pkg, one[i].room, "each room in its turn")
 		assert.Equal(t, r.pkg, r.suites[0].pkg, "its own tests first")
@@ -133,20 +138,21 @@ func TestRandomFault(t *testing.T) {
 	require.NoError(t, err)
 	suites := []suite{{"internal/crash", ""}}
 	h := newHunter(root, t.TempDir(), 1, nil, &bytes.Buffer{})
-	require.NoError(t, h.measure(t.Context(), suites))
 	file := "internal/crash/crash.go"
 	before, err := os.ReadFile(filepath.Join(root, file))
 	require.NoError(t, err)
 	all, err := sitesOf(root, "internal/crash")
 	require.NoError(t, err)
-	i := slices.IndexFunc(all, func(s site) bool { return s.kind == "never" })
-	require.GreaterOrEqual(t, i, 0)
-	d, err := h.try(t.Context(), all[i], suites)
+	never := all[slices.IndexFunc(all, func(s site) bool { return s.kind == "never" })]
+	wrong := never
+	wrong.kind, wrong.text = "no type", "1"
+	taken, err := h.joinRandom(t.Context(), []site{wrong, never, all[0]}, 1)
 	require.NoError(t, err)
-	assert.Contains(t, d.by, "internal/crash Test", "%s", &all[i])
-
-	wrong := all[i]
-	wrong.text = "no code"
+	assert.Equal(t, []site{wrong, never}, taken, "more than one, as one is not valid")
+	require.NoError(t, h.measure(t.Context(), suites))
+	d, err := h.try(t.Context(), never, suites)
+	require.NoError(t, err)
+	assert.Contains(t, d.by, "internal/crash Test", "%s", &never)
 	d, err = h.try(t.Context(), wrong, suites)
 	require.NoError(t, err)
 	assert.True(t, d.absent)

@@ -29,6 +29,11 @@ func (s *site) String() string {
 	return fmt.Sprintf("%s:%d %s: `%s` for `%s`", s.file, s.line, s.kind, s.is, s.was)
 }
 
+// name returns a word for the fault that no other has.
+func (s *site) name() string {
+	return strings.NewReplacer("/", ".", " ", "-").Replace(fmt.Sprintf("%s-%d-%d-%s", s.file, s.begin, s.end, s.kind))
+}
+
 // room is a package in which faults are made, and the suites that must find them: its own
 // first.
 type room struct {

@@ -78,11 +78,12 @@ var blackBox = []suite{
 	powerCuts,
 }
 
-// runner runs the suites that are compiled into a folder. It is safe for concurrent
-// use if each has its own folder.
+// runner runs the suites that are compiled into a folder. Several may share that, if
+// each has its own folder for leftover files.
 type runner struct {
 	root    string // of the module
-	dir     string // with the compiled suites and their leftover files
+	dir     string // with the compiled suites
+	tmp     string // for their leftover files
 	timeout time.Duration
 	env     []string // additions to the environment of the suites
 }
@@ -116,8 +117,7 @@ type outcome struct {
 // try runs a suite. It returns an error if the run proves nothing about the fault compiled
 // into it.
 func (r *runner) try(ctx context.Context, s suite) (outcome, error) {
-	tmp := filepath.Join(r.dir, "tmp")
-	if err := os.MkdirAll(tmp, passable); err != nil {
+	if err := os.MkdirAll(r.tmp, passable); err != nil {
 		return outcome{}, fmt.Errorf("making a folder: %w", err)
 	}
 	timed, cancel := context.WithTimeout(ctx, r.timeout+endTimeout)
@@ -126,7 +126,7 @@ func (r *runner) try(ctx context.Context, s suite) (outcome, error) {
 		"-test.v", "-test.failfast", "-test.timeout", r.timeout.String(), "-test.run", s.run)
 	c.Dir = filepath.Join(r.root, s.pkg)
 	c.Env = slices.Concat(os.Environ(), r.env, []string{
-		"TMPDIR=" + tmp,
+		"TMPDIR=" + r.tmp,
 		"RAPID_NOFAILFILE=1", "RAPID_SHRINKTIME=1ms", // a failure need not be kept, nor be made small
 	})
 	c.WaitDelay = endTimeout // for what a suite leaves running and that has its output
