@@ -46,9 +46,17 @@ type link struct {
 	learned []string   // from the leader
 	hinted  []string   // from the node that last redirected a call, whose view may be old
 	current string
-	left    chan struct{} // closed when current is left
+	stay    *stay    // at current
 	form    api.Form      // newest that the zone reads, from its last answer
 }
+
+// stay is the time in which calls go to one node.
+type stay struct {
+	over chan struct{} // closed at its end
+	why  error         // set before over is closed: errMoved, or nil if a call failed
+}
+
+func newStay() *stay { return &stay{over: make(chan struct{})} }
 
 func newLink(addresses []string, transport http.RoundTripper) *link {
 	return &link{
@@ -56,7 +64,7 @@ func newLink(addresses []string, transport http.RoundTripper) *link {
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		fixed: addresses, current: addresses[0], left: make(chan struct{}),
+		fixed: addresses, current: addresses[0], stay: newStay(),
 	}
 }
 
@@ -86,7 +94,7 @@ func newTransport(conf *tls.Config, dial Dialer) *http.Transport {
 }
 
 // postTo posts in to path at the presumed leader and decodes its
-// answer into out. After an error that another node may not have, the next call goes to
+// answer into out. After a redirect, and after an error that another node may not have, the next call goes to
 // another node, and so do calls that still wait for the same node. It returns errMoved
 // for a redirect, and an api.Error for a refusal.
 func (l *link) postTo(ctx context.Context, path string, in, out any) error {
@@ -135,13 +143,13 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	addr, left := l.nextPlace()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	addr, stay := l.nextPlace()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	go func() {
 		select {
-		case <-left: // another call got no answer from this node: waiting is useless
-			cancel()
+		case <-stay.over: // another call got no answer from this node, or was sent elsewhere: waiting is useless
+			cancel(stay.why)
 		case <-ctx.Done():
 		}
 	}()
@@ -156,6 +164,9 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	req.Header.Set(api.HeaderRequestID, string(requestid.Of(ctx)))
 	began := l.about.began()
 	resp, err := l.client.Do(req)
+	if err != nil && context.Cause(ctx) == errMoved { //nolint:errorlint // it is what was given
+		return errMoved
+	}
 	if err != nil {
 		l.leaveAddress(addr)
 		return fmt.Errorf("calling %s: %w", addr, err)
@@ -209,7 +220,9 @@ func (l *link) followLeader(addr string, answer []byte) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.current = to.Leader
+	if l.current == addr { // no other call has left it already
+		l.moveTo(to.Leader, errMoved)
+	}
 	return errMoved
 }
 
@@ -238,12 +251,18 @@ func (l *link) nextAddress() string {
 	return addr
 }
 
-// nextPlace returns the address of the next call, and a channel that is closed when calls
-// to this address should end.
-func (l *link) nextPlace() (addr string, left <-chan struct{}) {
+// nextPlace returns the address of the next call, and for how long calls should wait there.
+func (l *link) nextPlace() (addr string, at *stay) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.current, l.left
+	return l.current, l.stay
+}
+
+// moveTo ends the calls that wait for the present node, and sends the next ones to another. The caller holds mu.
+func (l *link) moveTo(addr string, why error) {
+	l.current, l.stay.why = addr, why
+	close(l.stay.over)
+	l.stay = newStay()
 }
 
 // leaveAddress switches to the next address, unless another call has left addr already.
@@ -259,9 +278,7 @@ func (l *link) leaveAddress(addr string) {
 			all = append(all, a)
 		}
 	}
-	l.current = all[(slices.Index(all, addr)+1)%len(all)]
-	close(l.left)
-	l.left = make(chan struct{})
+	l.moveTo(all[(slices.Index(all, addr)+1)%len(all)], nil)
 }
 
 // learnAddresses replaces the addresses learned from the leader and returns the usable

@@ -51,6 +51,39 @@ func TestAFrozenNodeIsLeft(t *testing.T) {
 	})
 }
 
+// TestAPollLeavesANodeThatLeadsNoMore: once another call has learned who leads, the poll goes there too, though the
+// node that it waits for is frozen meanwhile.
+func TestAPollLeavesANodeThatLeadsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		frozen := frozenNode("a:1")
+		answer, err := codec.Marshal(api.AgentRedirect{Leader: "b:1"})
+		require.NoError(t, err)
+		l := newLink([]string{"a:1", "b:1"}, tripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "a:1" && r.URL.Path == api.PathAgentReport {
+				return &http.Response{StatusCode: http.StatusMisdirectedRequest, Body: io.NopCloser(bytes.NewReader(answer)), Request: r}, nil
+			}
+			return frozen.RoundTrip(r)
+		}))
+		polled := make(chan error, 1)
+		go func() { polled <- l.postTo(t.Context(), api.PathAgentWork, api.AgentWork{}, new(api.AgentWorkload)) }()
+		synctest.Wait()
+		require.ErrorIs(t, l.postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)), errMoved)
+		require.ErrorIs(t, <-polled, errMoved)
+		assert.Equal(t, "b:1", l.nextAddress())
+
+		require.ErrorIs(t, l.followLeader("a:1", answer), errMoved)
+		old, err := codec.Marshal(api.AgentRedirect{Leader: "c:1"})
+		require.NoError(t, err)
+		require.ErrorIs(t, l.followLeader("a:1", old), errMoved)
+		assert.Equal(t, "b:1", l.nextAddress(), "a late word of a node that was left moves nobody")
+	})
+}
+
+type tripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (t tripper) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
 func TestCallsHaveMoreTimeAfterFailures(t *testing.T) {
 	r := retry{rand: func() float64 { return 0 }}
 	var got []time.Duration

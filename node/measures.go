@@ -43,7 +43,7 @@ func (m *measures) noteCall(l *api.Link, call string, code api.Code, took time.D
 func (n *Node) agentDoor() http.Handler {
 	return agents.New(agents.Config{
 		Zone: n.zone, Fleet: n.fleet, Outputs: n.outputs, Renew: n.renewAgent, Trust: n.trustAgent, TrustMark: n.federation.TrustMark,
-		Agent: n.agentOf, Leader: n.leaderAgentAddr, Log: n.log, Rates: n.rates, Now: n.now, Refusals: n.refusals,
+		Agent: n.agentOf, Leader: n.leaderAgentAddr, OnLeaderChange: n.onLeaderChange, Log: n.log, Rates: n.rates, Now: n.now, Refusals: n.refusals,
 		Insecure: n.opts.Insecure, Traffic: n.measures.traffic,
 	})
 }

@@ -38,6 +38,8 @@ type Config struct {
 	Trust   func(ctx context.Context, id api.AgentID, q *api.AgentTrust) (*api.AgentTrusted, error)
 	Agent   func(r *http.Request) (api.AgentID, bool) // the authenticated agent
 	Leader  func() (addr string, self bool)           // agent listener of the leader, "" if there is none
+	// OnLeaderChange calls f at the next change of the leader, unless stop is called before; nil for never.
+	OnLeaderChange func(f func()) (stop func())
 	// TrustMark returns what changes whenever agents have to ask which authorities to trust.
 	TrustMark func() api.Fingerprint
 	Log       *slog.Logger
@@ -138,8 +140,12 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 				return
 			}
 		}
-		if leader, self := d.Leader(); !self {
-			wire.CBOR(w, r, http.StatusMisdirectedRequest, api.AgentRedirect{Leader: leader, Addresses: d.nodeAddresses()})
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		if d.OnLeaderChange != nil { // no call waits here longer than this node leads
+			defer d.OnLeaderChange(cancel)()
+		}
+		if d.redirects(w, r) {
 			return
 		}
 		if err := d.Fleet.AdmitAgent(id, r.Header.Get(api.HeaderHome)); err != nil {
@@ -148,7 +154,10 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 			return
 		}
 		d.Fleet.NoteAbout(id, readAbout(r.Header))
-		a, err := readCall(r, id, limit, use)
+		a, err := readCall(r.WithContext(ctx), id, limit, use)
+		if ctx.Err() != nil && d.redirects(w, r) {
+			return
+		}
 		if err != nil {
 			d.writeRefusal(w, r, id, err)
 			return
@@ -161,6 +170,15 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 		}
 		wire.CBOR(w, r, http.StatusOK, a)
 	}
+}
+
+// redirects answers with the address of the leader if that is another node.
+func (d *agentDoor) redirects(w http.ResponseWriter, r *http.Request) bool {
+	leader, self := d.Leader()
+	if !self {
+		wire.CBOR(w, r, http.StatusMisdirectedRequest, api.AgentRedirect{Leader: leader, Addresses: d.nodeAddresses()})
+	}
+	return !self
 }
 
 // dropNotices removes what an agent of an earlier release cannot read: it stops preemptible

@@ -363,6 +363,31 @@ func TestWorkIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestAPollEndsWhenAnotherNodeLeads: what this one would answer later may never come.
+func TestAPollEndsWhenAnotherNodeLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		change, changes := context.WithCancel(t.Context())
+		w.conf.OnLeaderChange = func(f func()) (stop func()) {
+			end := context.AfterFunc(change, f)
+			return func() { end() }
+		}
+		w.Handler = New(w.conf)
+		var reg api.AgentRegistered
+		w.answered(t, "a-1", api.PathAgentRegister, hosts(1), &reg)
+		begun, got := time.Now(), make(chan *httptest.ResponseRecorder)
+		go func() {
+			got <- w.do(t, "a-1", api.PathAgentWork, encode(t, api.AgentWork{After: w.store.View().Index(), Wait: time.Minute}))
+		}()
+		synctest.Wait()
+		w.follower = true
+		changes()
+		answer := <-got
+		assert.Equal(t, http.StatusMisdirectedRequest, answer.Code)
+		assert.Zero(t, time.Since(begun))
+	})
+}
+
 // TestAnAgentOfBeforeGetsNoNotice: it would read none of its lists.
 func TestAnAgentOfBeforeGetsNoNotice(t *testing.T) {
 	d := &agentDoor{Config{
