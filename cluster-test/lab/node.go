@@ -69,15 +69,15 @@ func (z *Zone) addNode(id string) *NodeProc {
 	return n
 }
 
-// patience is how long a node waits for a word of its leader before it wants to lead: on a busy machine
+// Patience is how long a node waits for a word of its leader before it wants to lead: on a busy machine
 // all processes stand still now and then.
-const patience = 2 * time.Second
+const Patience = 2 * time.Second
 
 // BePatient has the node wait longer for a leader from its next start on, unless the world is Quick. All nodes
 // of zones with several are patient; one that is alone has nobody to wait for.
 func (n *NodeProc) BePatient() {
 	if !n.Zone.opts.Quick {
-		n.Env = append(n.Env, "BERTH_TIMING="+patience.String())
+		n.Env = append(n.Env, "BERTH_TIMING="+Patience.String())
 	}
 }
 

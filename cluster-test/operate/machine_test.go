@@ -170,10 +170,18 @@ func (j *joined) Write(p []byte) (int, error) {
 
 func (j *joined) String() string { return j.text.String() }
 
-// do is try of a line that must succeed. It returns what was printed on standard output.
+// do is try of a line that must succeed. It returns what was printed on standard output. While the zone has no
+// leader, the line is repeated, as it says itself.
 func (m *machine) do(line string) string {
 	m.t.Helper()
-	out, all, err := m.try(line)
+	var out, all string
+	var err error
+	await.Until(m.t, m.name+"$ "+line, func(context.Context) error {
+		if out, all, err = m.try(line); err != nil && strings.Contains(all, " (unavailable, ") {
+			return fmt.Errorf("%w: %s", err, all)
+		}
+		return nil
+	})
 	m.t.Logf("%s$ %s\n%s", m.name, line, all)
 	require.NoError(m.t, err, "%s$ %s\n%s", m.name, line, all)
 	return out
@@ -196,7 +204,7 @@ func (m *machine) until(line, prints string) {
 
 // environment is that of a process that starts now.
 func (m *machine) environment() []string {
-	return append(os.Environ(), "BERTH_CLOCK="+m.clock)
+	return append(os.Environ(), "BERTH_CLOCK="+m.clock, "BERTH_TIMING="+lab.Patience.String())
 }
 
 // journal is the file with what the programs of a unit have logged.
