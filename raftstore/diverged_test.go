@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/assert"
@@ -69,7 +70,7 @@ func lead(t *testing.T, ended *error) (byHand, *node) {
 	t.Helper()
 	over := newNetwork()
 	cfg := Config{ID: "a", Advertise: "a:1", Stream: over.listen("a:1"), Log: discard()}.withDefaults()
-	to := newTransport(cfg, newRaftLog(cfg.Log, nil), newProgress(), nobody{}, cfg.Fatal)
+	to := newTransport(cfg, newRaftLog(cfg.Log, nil), newProgress(), newPaces(time.Now), nobody{}, cfg.Fatal)
 	t.Cleanup(func() { assert.NoError(t, to.Close()) })
 	b := start(t, Config{
 		ID: "b", Memory: NewMemory(), Advertise: "b:1", Stream: over.listen("b:1"), Timing: defaultTiming(), Fatal: func(err error) { *ended = err },

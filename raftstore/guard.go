@@ -33,6 +33,7 @@ type guard struct {
 	one       chan struct{} // holds one token while nothing is written
 	now       func() time.Time
 	written   *measure.Histogram // times of writes to the log
+	paces     *paces             // the latest of them
 	mu        sync.Mutex         // guards the fields below
 	dead      error
 }
@@ -40,7 +41,7 @@ type guard struct {
 func newGuard(cfg Config, fail func(error), leads func() bool) *guard {
 	g := &guard{
 		node: cfg.ID, crash: cfg.Crash, fail: fail, leads: leads,
-		now: cfg.Now, leading: cfg.HungLeading, otherwise: cfg.HungOtherwise, one: make(chan struct{}, 1), wrap: cfg.wrap,
+		now: cfg.Now, paces: newPaces(cfg.Now), leading: cfg.HungLeading, otherwise: cfg.HungOtherwise, one: make(chan struct{}, 1), wrap: cfg.wrap,
 	}
 	g.one <- struct{}{}
 	return g
@@ -52,7 +53,11 @@ func (g *guard) writeEntry(what string, f func() error) error {
 	<-g.one
 	defer func() { g.one <- struct{}{} }()
 	began := g.now()
-	defer func() { g.written.NoteTime(g.now().Sub(began)) }()
+	defer func() {
+		took := g.now().Sub(began)
+		g.written.NoteTime(took)
+		g.paces.noteOwn(took)
+	}()
 	return g.runWatched(what, f)
 }
 

@@ -28,6 +28,7 @@ type Store struct {
 	queue    *queue
 	asks     *asks
 	progress *progress
+	paces    *paces
 	fsm      *fsm
 	changing chan struct{} // holds a value while this node changes the members
 	term     atomic.Pointer[term]
@@ -63,11 +64,11 @@ func Open(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		cfg: cfg, queue: newQueue(), asks: newAsks(), progress: newProgress(),
+		cfg: cfg, queue: newQueue(), asks: newAsks(), progress: newProgress(), paces: newPaces(cfg.Now),
 		failed: make(chan struct{}), closing: make(chan struct{}), changing: make(chan struct{}, 1), peers: newPeerWatch(cfg), measures: newMeasures(),
 	}
 	g := newGuard(cfg, s.failNode, func() bool { return s.opened.Load() && s.IsLeader() })
-	g.written = s.measures.Write
+	g.written, g.paces = s.measures.Write, s.paces
 	st, err := openStores(cfg, g, s.opened.Load)
 	if err != nil {
 		return nil, fmt.Errorf("opening node %s: %w", cfg.ID, err)
@@ -96,7 +97,7 @@ func (s *Store) startRaft(machine *fsm) (r *raft.Raft, err error) {
 	if err = raft.ValidateConfig(conf); err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "raftstore.Open", "the timing does not fit together", err)
 	}
-	transport := newTransport(s.cfg, logger, s.progress, s.stores.stable, s.failNode)
+	transport := newTransport(s.cfg, logger, s.progress, s.paces, s.stores.stable, s.failNode)
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("starting raft: panic: %v", p)
@@ -154,6 +155,7 @@ func (s *Store) Run(ctx context.Context) error {
 	wg.Go(func() { s.proposeQueued(ctx) })
 	wg.Go(func() { s.confirmAsks(ctx) })
 	wg.Go(func() { s.watchLeadership(ctx) })
+	wg.Go(func() { s.watchPace(ctx) })
 	select {
 	case <-ctx.Done():
 	case <-s.closing:

@@ -58,6 +58,7 @@ func (a addr) String() string { return string(a) }
 type transport struct {
 	*raft.NetworkTransport
 	progress *progress
+	paces    *paces
 	mine     entries
 	newest   api.Form      // that this node reads
 	fail     func(error)   // ends the process
@@ -79,10 +80,10 @@ var (
 	_ raft.WithClose   = (*transport)(nil)
 )
 
-func newTransport(cfg Config, l hclog.Logger, p *progress, mine entries, fail func(error)) *transport {
+func newTransport(cfg Config, l hclog.Logger, p *progress, paces *paces, mine entries, fail func(error)) *transport {
 	ctx, closing := context.WithCancel(context.Background())
 	t := &transport{
-		progress: p, mine: mine, newest: cfg.Form, fail: fail, calls: make(chan raft.RPC), closing: closing,
+		progress: p, paces: paces, mine: mine, newest: cfg.Form, fail: fail, calls: make(chan raft.RPC), closing: closing,
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: &streamLayer{
 				stream: cfg.Stream, advertise: addr(cfg.Advertise), open: map[*trackedConn]struct{}{},
@@ -159,9 +160,13 @@ func (t *transport) answerLateSnapshot(c raft.RPC) bool {
 func (t *transport) AppendEntries(
 	id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
+	began := t.paces.now()
 	err := t.NetworkTransport.AppendEntries(id, placeOf(id, target), args, resp)
 	if err == nil && resp.Success {
 		t.progress.noteIndex(id, resp.LastLog)
+		if len(args.Entries) > 0 {
+			t.paces.noteOther(id, t.paces.now().Sub(began))
+		}
 	}
 	return err
 }
