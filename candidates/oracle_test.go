@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/capacity"
+	"berth/internal/dice"
 )
 
 // fact is a provider as the oracle knows it.
@@ -355,12 +356,12 @@ func TestOracle(t *testing.T) {
 			}
 		}
 	}
-	rich := func() bool { return served*20 > queries && most > 8 }
-	for round := 0; round == 0 || round < 20 && !rich() && !t.Failed(); round++ { // few worlds may be poor
-		rapid.Check(t, compareOne)
-	}
-	t.Logf("%d queries, %d with candidates, at most %d", queries, served, most)
-	require.True(t, t.Failed() || rich(), "the worlds are too poor to prove anything")
+	dice.Enough(t, func() { rapid.Check(t, compareOne) }, func() string {
+		if served*20 > queries && most > 8 {
+			return ""
+		}
+		return fmt.Sprintf("of %d queries %d had candidates, at most %d", queries, served, most)
+	})
 }
 
 // compare returns how many candidates there are.

@@ -108,6 +108,21 @@ func Seeds(t testing.TB, n int) []uint64 {
 	return kept
 }
 
+// roundsMax is how often Enough plays.
+const roundsMax = 20
+
+// Enough plays until the draws are rich enough to prove anything. poor says what they lack, "" if nothing. One round may be
+// poor; a test whose rounds all are fails.
+func Enough(t testing.TB, play func(), poor func() string) {
+	t.Helper()
+	for range roundsMax {
+		if play(); t.Failed() || poor() == "" {
+			return
+		}
+	}
+	t.Fatalf("what was drawn in %d rounds proves nothing: %s", roundsMax, poor())
+}
+
 func readSeeds(path string) (seeds []uint64, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

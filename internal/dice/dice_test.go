@@ -1,6 +1,7 @@
 package dice
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,5 +67,31 @@ func TestSeeds(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))
 		_, err := readSeeds(path)
 		assert.Error(t, err, bad)
+	}
+}
+
+// tester is a test that may fail in another one.
+type tester struct {
+	testing.TB
+	failed bool
+	said   string
+}
+
+func (t *tester) Failed() bool { return t.failed }
+func (*tester) Helper()        {}
+
+func (t *tester) Fatalf(format string, args ...any) { t.said = fmt.Sprintf(format, args...) }
+
+func TestEnough(t *testing.T) {
+	for _, c := range []struct{ richAt, failsAt, rounds int }{{1, 0, 1}, {3, 0, 3}, {roundsMax, 0, roundsMax}, {roundsMax + 1, 0, roundsMax}, {3, 2, 2}} {
+		fake, n := &tester{}, 0
+		Enough(fake, func() { n++; fake.failed = n == c.failsAt }, func() string {
+			if n >= c.richAt {
+				return ""
+			}
+			return "poor"
+		})
+		assert.Equal(t, c.rounds, n, "%+v", c)
+		assert.Equal(t, c.richAt > roundsMax, fake.said != "", "%+v", c)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"berth/api"
+	draws "berth/internal/dice"
 	"berth/raftstore/command"
 )
 
@@ -97,12 +97,14 @@ func TestEventsAreTheHistory(t *testing.T) {
 			d.w.do(d.command())
 		}
 	}
-	for round := 0; round == 0 || round < 20 && len(kinds) < int(EventHost-EventInstance)+1; round++ { // until each kind was drawn
-		rapid.Check(t, play)
-	}
-	for kind := EventInstance; kind <= EventHost; kind++ {
-		assert.Positive(t, kinds[kind], "kind %d was drawn", kind)
-	}
+	draws.Enough(t, func() { rapid.Check(t, play) }, func() string {
+		for kind := EventInstance; kind <= EventHost; kind++ {
+			if kinds[kind] == 0 {
+				return fmt.Sprintf("no event of kind %d", kind)
+			}
+		}
+		return ""
+	})
 }
 
 // TestEventsAreBounded: beyond a number or an age the oldest go, and readers are told.

@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/cluster-test/check"
+	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
@@ -68,11 +70,12 @@ func playFrom(
 			"instance evicted": evicted, "instance evicted from a slot": lent,
 		})
 	}
-	for round := 0; round == 0 || round < 20 && len(got.Below(least())) > 0; round++ { // few histories may be poor
-		rapid.Check(t, playOne)
-	}
-	t.Log(got)
-	assert.Empty(t, got.Below(least()), "the generator draws too little")
+	dice.Enough(t, func() { rapid.Check(t, playOne) }, func() string {
+		if few := got.Below(least()); len(few) > 0 {
+			return fmt.Sprintf("%v of %v", few, got)
+		}
+		return ""
+	})
 }
 
 // TestOracle plays random histories of commands of every kind.
