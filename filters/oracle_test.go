@@ -1,7 +1,9 @@
 package filters_test
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/big"
 	"net/netip"
 	"regexp"
@@ -17,6 +19,7 @@ import (
 	"berth/capacity"
 	"berth/filters"
 	"berth/filters/query"
+	"berth/internal/dice"
 )
 
 // scene is a random fleet and a random request, and the slow, obvious answers.
@@ -475,7 +478,7 @@ func TestFiltersAgreeHostByHost(t *testing.T) {
 		least = 1 // a fifth of the scenes
 	}
 	passed, dropped := map[string]int{}, map[string]int{}
-	rapid.Check(t, func(t *rapid.T) {
+	play := func(t *rapid.T) {
 		w := drawScene(t)
 		names, fs := oracled(t)
 		for i, f := range fs {
@@ -484,13 +487,12 @@ func TestFiltersAgreeHostByHost(t *testing.T) {
 			passed[names[i]] += len(want)
 			dropped[names[i]] += len(w.specs) - len(want)
 		}
-	})
-	for name := range slow {
-		assert.GreaterOrEqual(t, passed[name], least, "the scenes let hardly a host pass filter %s", name)
-		if name != "all_hosts" {
-			assert.GreaterOrEqual(t, dropped[name], least, "the scenes have hardly a host for filter %s to drop", name)
-		}
 	}
+	all := slices.Collect(maps.Keys(slow))
+	dropping := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return name == "all_hosts" })
+	dice.Enough(t, func() { rapid.Check(t, play) }, func() string {
+		return cmp.Or(dice.Rare(passed, least, all...), dice.Rare(dropped, least, dropping...))
+	})
 }
 
 // Run counts each host once, by the first filter of whatever order that drops it,

@@ -123,6 +123,20 @@ func Enough(t testing.TB, play func(), poor func() string) {
 	t.Fatalf("what was drawn in %d rounds proves nothing: %s", roundsMax, poor())
 }
 
+// Rare says which of the names were drawn less than a number of times, "" if none.
+func Rare(counts map[string]int, least int, names ...string) string {
+	var rare []string
+	for _, n := range names {
+		if counts[n] < least {
+			rare = append(rare, fmt.Sprintf("%s %d times", n, counts[n]))
+		}
+	}
+	if rare == nil {
+		return ""
+	}
+	return fmt.Sprintf("drawn less than %d times: %s", least, strings.Join(rare, ", "))
+}
+
 func readSeeds(path string) (seeds []uint64, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -95,3 +95,9 @@ func TestEnough(t *testing.T) {
 		assert.Equal(t, c.richAt > roundsMax, fake.said != "", "%+v", c)
 	}
 }
+
+func TestRare(t *testing.T) {
+	counts := map[string]int{"a": 1, "b": 2}
+	assert.Empty(t, Rare(counts, 1, "a", "b"))
+	assert.Equal(t, "drawn less than 2 times: a 1 times, c 0 times", Rare(counts, 2, "a", "b", "c"))
+}

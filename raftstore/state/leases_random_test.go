@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"berth/api"
+	draws "berth/internal/dice"
 	"berth/raftstore/command"
 )
 
@@ -354,7 +354,7 @@ func (d *leaseDice) next() (command.Command, bool) {
 // twice, a state that was restored goes on alike, and nothing waits for ever.
 func TestLeaseHistories(t *testing.T) {
 	seen := map[string]int{}
-	rapid.Check(t, func(rt *rapid.T) {
+	play := func(rt *rapid.T) {
 		w := &world{tb: rt, s: New(), now: start, form: api.FormNewest}
 		d := &leaseDice{dice: dice{rt: rt, w: w}, seen: seen}
 		for _, c := range d.first() {
@@ -377,19 +377,16 @@ func TestLeaseHistories(t *testing.T) {
 		}
 		require.Equal(rt, saved(rt, w.s), saved(rt, twin))
 		d.finish()
+	}
+	draws.Enough(t, func() { rapid.Check(t, play) }, func() string {
+		if testing.Short() {
+			return ""
+		}
+		return draws.Rare(seen, 5,
+			"LeaseCreate ok", "LeaseSet ok", "LeaseDelete ok", "Hold ok", "Hold kept", "Hold whole", "Hold within", "Hold refused some", "BootDecide ok",
+			"HoldDecide ok", "HoldDecide conflict", "InstanceMove ok", "InstanceReport ok", "BootCreate ok", "lease PENDING", "lease ACTIVE",
+			"lease TERMINATING", "lease TERMINATED", "lease UPDATING", "lease STARTING", "lease DELETING")
 	})
-	t.Log(seen)
-	if testing.Short() {
-		return
-	}
-	const least = 5 // a quarter of what the poorest of many runs had
-	for _, what := range []string{
-		"LeaseCreate ok", "LeaseSet ok", "LeaseDelete ok", "Hold ok", "Hold kept", "Hold whole", "Hold within", "Hold refused some", "BootDecide ok",
-		"HoldDecide ok", "HoldDecide conflict", "InstanceMove ok", "InstanceReport ok", "BootCreate ok", "lease PENDING", "lease ACTIVE",
-		"lease TERMINATING", "lease TERMINATED", "lease UPDATING", "lease STARTING", "lease DELETING",
-	} {
-		assert.GreaterOrEqual(t, seen[what], least, "%s was drawn", what)
-	}
 }
 
 // note counts what came of a command.

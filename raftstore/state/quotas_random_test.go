@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"berth/api"
+	draws "berth/internal/dice"
 	"berth/quota"
 	"berth/raftstore/command"
 )
@@ -265,7 +265,7 @@ func (d *quotaDice) isOver(s *State) bool {
 // them, at any instant, and is refused only what would be. The usage never drifts from the records.
 func TestQuotaHistories(t *testing.T) {
 	seen := map[string]int{}
-	rapid.Check(t, func(rt *rapid.T) {
+	play := func(rt *rapid.T) {
 		w := &world{tb: rt, s: New(), now: start, form: api.FormNewest}
 		w.ok(initial())
 		w.ok(command.LinkPut{Stamp: w.stamp(), Link: linkOf("up", api.LinkParent)})
@@ -308,16 +308,14 @@ func TestQuotaHistories(t *testing.T) {
 			checkUsage(rt, w.s)
 		}
 		d.finish()
+	}
+	draws.Enough(t, func() { rapid.Check(t, play) }, func() string {
+		if testing.Short() {
+			return ""
+		}
+		return draws.Rare(seen, 1,
+			"LeaseCreate ok", "LeaseCreate over_quota", "LeaseSet ok", "LeaseSet over_quota", "BootCreate ok", "BootCreate over_quota", "Hold ok",
+			"BootDecide ok", "LeaseDelete ok", "InstanceReport ok", "lease UPDATING", "lease TERMINATED",
+			"GroupPut ok", "GroupPut over_quota", "GroupDelete ok", "Prune ok", "over boots", "over records", "over data", "over server_groups")
 	})
-	t.Log(seen)
-	if testing.Short() {
-		return
-	}
-	for _, what := range []string{
-		"LeaseCreate ok", "LeaseCreate over_quota", "LeaseSet ok", "LeaseSet over_quota", "BootCreate ok", "BootCreate over_quota", "Hold ok",
-		"BootDecide ok", "LeaseDelete ok", "InstanceReport ok", "lease UPDATING", "lease TERMINATED",
-		"GroupPut ok", "GroupPut over_quota", "GroupDelete ok", "Prune ok", "over boots", "over records", "over data", "over server_groups",
-	} {
-		assert.Positive(t, seen[what], "%s was drawn", what) // the rarest comes 20 times in the mean
-	}
 }
