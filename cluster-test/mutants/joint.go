@@ -37,15 +37,15 @@ type joint struct {
 // jointFile is a file with the functions that faults change.
 type jointFile struct {
 	source
-	copies  []copied
-	imports []string // that only copies use
+	copies []copied
 }
 
 // copied is one function with one fault.
 type copied struct {
-	fault string
-	name  string // of the function
-	text  string
+	fault   string
+	name    string // of the function
+	text    string
+	imports []string // that the file has for the fault alone
 }
 
 // errAlone is the error of a fault that changes more than functions, and so cannot be in one program with others.
@@ -78,11 +78,6 @@ func (j *joint) add(fault string, c change) error {
 			return err
 		}
 		parsed[file] = was
-		for _, i := range is.imports() {
-			if !slices.Contains(was.source.imports(), i) && !slices.Contains(was.imports, i) {
-				was.imports = append(was.imports, i)
-			}
-		}
 	}
 	for file, f := range parsed {
 		f.copies = append(f.copies, copies[file]...)
@@ -204,6 +199,8 @@ func (s *source) changed(is source, fault string) ([]copied, error) {
 	if len(before) != len(after) || !slices.Equal(otherBefore, otherAfter) {
 		return nil, errAlone
 	}
+	had := s.imports()
+	more := slices.DeleteFunc(is.imports(), func(i string) bool { return slices.Contains(had, i) })
 	var out []copied
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		f := after[name]
@@ -218,7 +215,7 @@ func (s *source) changed(is source, fault string) ([]copied, error) {
 			return nil, errAlone
 		}
 		text := string(is.text[is.offset(f.Pos()):is.offset(f.Name.Pos())]) + copyName + string(is.text[is.offset(f.Name.End()):is.offset(f.End())])
-		out = append(out, copied{fault, name, text})
+		out = append(out, copied{fault, name, text, more})
 	}
 	return out, nil
 }
@@ -268,8 +265,13 @@ func (f *jointFile) render() []byte {
 		ins = append(ins, head...)
 		ins = append(ins, insertion{body, body, " switch berthFault { " + cases.String() + "};"})
 	}
-	after := f.offset(f.tree.Name.End())
-	for _, i := range f.imports {
+	after, imports := f.offset(f.tree.Name.End()), map[string]bool{}
+	for _, c := range f.copies {
+		for _, i := range c.imports {
+			imports[i] = true
+		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(imports)) {
 		ins = append(ins, insertion{after, after, "; import " + i})
 	}
 	slices.SortStableFunc(ins, func(a, b insertion) int { return cmp.Compare(a.from, b.from) })

@@ -83,7 +83,7 @@ func TestJoint(t *testing.T) {
 		"named":   {"n++", "n += 10"},
 		"down":    {"return 1 +", "return 2 +"},
 		"show":    {`import "fmt"`, "import (\n\t\"fmt\"\n\t\"os\"\n)", `fmt.Println("shown")`, `fmt.Fprintln(os.Stdout, "hidden")`},
-		"unused":  {"return p.v", "x := 1; return p.v"},
+		"unused":  {`import "fmt"`, "import (\n\t\"fmt\"\n\t\"maps\"\n)", "return p.v", "x := maps.Keys[map[int]int]; return p.v"},
 		"types":   {"return 0\n", "return \"\"\n"},
 	} {
 		require.NoError(t, add(name, replace...), name)
@@ -93,6 +93,7 @@ func TestJoint(t *testing.T) {
 		"recover":   {"_ = recover()", "recover()"},
 		"signature": {"func show()", "func show(...int)"},
 		"more":      {"func show()", "func more() {}\n\nfunc show()"},
+		"import":    {`import "fmt"`, "import (\n\t\"fmt\"\n\t\"slices\"\n)", "limit = 1", "limit = slices.Max([]int{1})"},
 	} {
 		require.ErrorIs(t, add(name, replace...), errAlone, name)
 	}
