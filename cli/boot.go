@@ -144,6 +144,14 @@ func (e *env) askForBoot(ctx context.Context, cl *client.Client, c *cobra.Comman
 	return id, body, e.hintRepeat(err, named)
 }
 
+// showUnreachable marks a status that is the last known one for some instances.
+func showUnreachable(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d unreachable)", n)
+}
+
 // bootTables shows a boot, and how many of its instances are in which zone.
 func bootTables(b rest.Boot) []table {
 	var t table
@@ -159,6 +167,9 @@ func bootTables(b rest.Boot) []table {
 	t.addRow("INSTANCES", fmt.Sprintf("%d of %d wanted, at least %d", b.Instances[api.StatusActive], b.MaxCount, b.MinCount))
 	if text, decided := showCounts(b.Instances); decided > 0 {
 		t.addRow("STATUS", text)
+	}
+	if b.Unreachable > 0 {
+		t.addRow("UNREACHABLE", fmt.Sprintf("%d instances; what is shown of them is the last that is known", b.Unreachable))
 	}
 	if n := len(b.Waits); n == 1 {
 		t.addRow("WAITS FOR", "zone "+b.Waits[0]+" to confirm")
@@ -199,7 +210,7 @@ func bootTables(b rest.Boot) []table {
 	zones := table{header: []string{"ZONE", "ACTIVE", "STATUS"}}
 	for _, z := range b.Zones {
 		text, _ := showCounts(z.Counts)
-		zones.addRow(z.Zone, z.Counts[api.StatusActive], text)
+		zones.addRow(z.Zone, z.Counts[api.StatusActive], text+showUnreachable(z.Unreachable))
 	}
 	return append(tables, zones)
 }

@@ -327,6 +327,19 @@ func TestAServerThatIsOutOfReachIsToldSo(t *testing.T) {
 	assert.Regexp(t, `UNREACHABLE SINCE +2026-06-01T12:00:00Z`, r.out)
 }
 
+func TestAReservationThatIsOutOfReachIsToldSo(t *testing.T) {
+	z := newFakeZone(t)
+	boot := `{"reservation_id": "r-9", "name": "web", "state": "ACTIVE", "max_count": 3, "instances": {"ACTIVE": 3}, "unreachable": 2, "zones": [
+		{"zone": "east", "instances": {"ACTIVE": 1}}, {"zone": "west", "instances": {"ACTIVE": 2}, "unreachable": 2}]}`
+	z.on("GET /zones/boot/r-9", answer{status: http.StatusOK, body: `{"boot": ` + boot + `}`})
+	z.on("GET /zones/boot", answer{status: http.StatusOK, body: `{"boots": [` + boot + `]}`})
+	r := z.berth(t.Context(), "reservation", "show", "r-9")
+	assert.Regexp(t, `UNREACHABLE +2 instances`, r.out)
+	assert.Regexp(t, `west +2 +ACTIVE 2 \(2 unreachable\)`, r.out)
+	assert.Regexp(t, `east +1 +ACTIVE 1\n`, r.out)
+	assert.Regexp(t, `r-9 .* ACTIVE \(2 unreachable\) +3/3`, z.berth(t.Context(), "reservation", "list").out)
+}
+
 // TestAReservationNamesTheZonesItWaitsFor: one or several.
 func TestAReservationNamesTheZonesItWaitsFor(t *testing.T) {
 	for waits, says := range map[string]string{

@@ -73,7 +73,7 @@ func capacityTables(v rest.Capacity, later bool) []table {
 	}
 	if v.Sum != nil && len(v.Zones) > 1 {
 		add("all", v.Sum.Classes)
-		quality := "sum of all zones that are not paused"
+		quality := "sum of all zones that are neither paused nor down"
 		if v.Sum.Rounded {
 			quality += ", partly rounded"
 		}
@@ -105,7 +105,9 @@ func describeFigures(z rest.ZoneCapacity) string {
 	} else {
 		parts = append(parts, "none: not reported yet")
 	}
-	if z.Heard && z.Partial {
+	if z.Silent {
+		parts = append(parts, "down: nothing of it can be had, not in the sum")
+	} else if z.Heard && z.Partial {
 		parts = append(parts, "some are missing or old")
 	}
 	if z.Paused {

@@ -65,7 +65,7 @@ func reservationRows(projects bool) func([]rest.Boot) []table {
 		header, wide = "RESERVATION|PROJECT|NAME|STATE|ACTIVE|FLAVOR|CREATED", strings.TrimPrefix(wide, "PROJECT|")
 	}
 	return wideTableOf(header, wide, func(b rest.Boot) []any {
-		cells := []any{b.Name, b.State, fmt.Sprintf("%d/%d", b.Instances[api.StatusActive], b.MaxCount), b.Flavor, showInstant(b.Created)}
+		cells := []any{b.Name, string(b.State) + showUnreachable(b.Unreachable), fmt.Sprintf("%d/%d", b.Instances[api.StatusActive], b.MaxCount), b.Flavor, showInstant(b.Created)}
 		more := []any{b.User, showInstant(b.Updated), b.Request, b.Reason}
 		if projects {
 			return slices.Concat([]any{b.Reservation, b.Project}, cells, more)

@@ -198,6 +198,13 @@ func (z *treeZone) count(d *rest.Digest) {
 	if d.Health != "up" && z.Health == "up" && d.Health != "" {
 		z.Health = d.Health
 	}
+	if z.Health == "down" { // nothing of it can be had
+		z.Classes = maps.Clone(d.Classes)
+		for class, t := range z.Classes {
+			t.Free = 0
+			z.Classes[class] = t
+		}
+	}
 }
 
 // allZones returns all pages of the linked zones.

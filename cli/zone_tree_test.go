@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/api/rest"
 )
 
 // treeFake is a fake of the zone with an id, and with children by id.
@@ -99,4 +100,15 @@ func TestZoneTreeIsBounded(t *testing.T) {
 		}
 		assert.Equal(t, api.DepthMax+1, depth, "the zone itself, and as many below it as links may be deep")
 	})
+}
+
+// TestNothingIsFreeInAZoneThatIsDown: its figures are the last that it told.
+func TestNothingIsFreeInAZoneThatIsDown(t *testing.T) {
+	told := &rest.Digest{Health: "up", Classes: map[api.ResourceClass]rest.ClassTotals{api.VCPU: {Total: 9, Free: 7}}}
+	for health, want := range map[string]string{"up": "7 of 9", "down": "0 of 9"} {
+		z := treeZone{Health: health}
+		z.count(told)
+		assert.Equal(t, want, z.free(api.VCPU), health)
+	}
+	assert.EqualValues(t, 7, told.Classes[api.VCPU].Free)
 }

@@ -157,8 +157,9 @@ type Boot struct {
 	Reason      string            `json:"reason,omitempty"` // reason of the failure, for people
 	Attempts    []BootAttempt     `json:"attempts"`
 	Instances   BootCounts        `json:"instances"`
-	Zones       []ZoneCounts      `json:"zones"`               // numbers of instances by direct child
-	Waits       []string          `json:"waits_for,omitempty"` // direct children that have not confirmed a decision, or the end of an instance
+	Zones       []ZoneCounts      `json:"zones"`                 // numbers of instances by direct child
+	Unreachable int               `json:"unreachable,omitempty"` // instances whose host or zone has not been heard from: their status is the last known
+	Waits       []string          `json:"waits_for,omitempty"`   // direct children that have not confirmed a decision, or the end of an instance
 	Created     api.Instant       `json:"created"`
 	Updated     api.Instant       `json:"updated"`
 	Index       uint64            `json:"index"`                // log index of this answer
@@ -197,6 +198,8 @@ type BootCounts map[api.Status]int
 type ZoneCounts struct {
 	Zone   string     `json:"zone"`
 	Counts BootCounts `json:"instances"`
+	// Unreachable is how many of them are on a host or in a zone that has not been heard from.
+	Unreachable int `json:"unreachable,omitempty"`
 }
 
 // SelectAnswer is an estimate and its sealed plan.

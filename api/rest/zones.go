@@ -169,6 +169,7 @@ type ZoneCapacity struct {
 	AgeMS   int64                               `json:"age_ms,omitempty"`  // age of the report
 	Partial bool                                `json:"partial,omitempty"` // the report is old, or a zone below has not been heard from recently
 	Paused  bool                                `json:"paused,omitempty"`  // the zone gets no new work, and is not in the sum
+	Silent  bool                                `json:"silent,omitempty"`  // the zone is taken for down: nothing of it is free, and it is not in the sum
 	Classes map[api.ResourceClass]ClassCapacity `json:"classes"`
 }
 
@@ -183,7 +184,7 @@ type ClassCapacity struct {
 	FreeAt   *int64 `json:"free_at,omitempty"` // not taken by firm claims at the instant
 }
 
-// CapacitySum is the sum over all zones that are not paused. It has only capacity and
+// CapacitySum is the sum over all zones that are neither paused nor silent. It has only capacity and
 // free.
 type CapacitySum struct {
 	Rounded bool                                `json:"rounded,omitempty"` // the sum includes a child

@@ -296,7 +296,7 @@ func bootAttempts(b *state.Boot) []rest.BootAttempt {
 // addInstances adds the counts of a boot's instances by zone and by group, and the end
 // of the last one.
 func addInstances(v *state.State, b *state.Boot, out *rest.Boot) {
-	zones := map[string]rest.BootCounts{}
+	zones := map[string]int{} // places in out.Zones
 	for _, i := range v.OfReservation(b.Request.Project, b.Request.Reservation) {
 		if i.Origin != "" {
 			continue
@@ -308,11 +308,17 @@ func addInstances(v *state.State, b *state.Boot, out *rest.Boot) {
 			out.Groups[g].Counts[i.Status]++
 		}
 		name := zoneName(v, i)
-		if zones[name] == nil {
-			zones[name] = rest.BootCounts{}
-			out.Zones = append(out.Zones, rest.ZoneCounts{Zone: name, Counts: zones[name]})
+		at, known := zones[name]
+		if !known {
+			at = len(out.Zones)
+			zones[name] = at
+			out.Zones = append(out.Zones, rest.ZoneCounts{Zone: name, Counts: rest.BootCounts{}})
 		}
-		zones[name][i.Status]++
+		out.Zones[at].Counts[i.Status]++
+		if i.Live() && v.UnreachableSince(i) > 0 {
+			out.Unreachable++
+			out.Zones[at].Unreachable++
+		}
 	}
 	slices.SortFunc(out.Zones, func(a, b rest.ZoneCounts) int { return cmp.Compare(a.Zone, b.Zone) })
 }

@@ -261,6 +261,34 @@ func TestAServerThatIsOutOfReachSaysSo(t *testing.T) {
 	}
 }
 
+// TestAReservationOutOfReachSaysSo: its counts are what was last known, here and by zone.
+func TestAReservationOutOfReachSaysSo(t *testing.T) {
+	w := newWorld(t)
+	see := func() rest.Boot {
+		var got struct{ Boot rest.Boot }
+		w.answered(t, call{method: "GET", target: "/zones/boot/r-web", token: reader}, 200, &got)
+		var list struct{ Boots []rest.Boot }
+		w.answered(t, call{method: "GET", target: "/zones/boot", token: reader}, 200, &list)
+		i := slices.IndexFunc(list.Boots, func(b rest.Boot) bool { return b.Reservation == "r-web" })
+		require.GreaterOrEqual(t, i, 0)
+		assert.Equal(t, got.Boot.Unreachable, list.Boots[i].Unreachable)
+		return got.Boot
+	}
+	before := see()
+	assert.Zero(t, before.Unreachable)
+	w.store.Must(t, command.HostsState{Stamp: w.zone.Stamp(), Hosts: []api.HostID{"host-id-1"}, State: api.HostDown})
+	down := see()
+	assert.Equal(t, 1, down.Unreachable)
+	assert.Equal(t, before.Instances, down.Instances)
+	sum := 0
+	for _, z := range down.Zones {
+		sum += z.Unreachable
+	}
+	assert.Equal(t, 1, sum)
+	w.store.Must(t, command.HostsState{Stamp: w.zone.Stamp(), Hosts: []api.HostID{"host-id-1"}, State: api.HostUp})
+	assert.Equal(t, before.Zones, see().Zones)
+}
+
 // TestAParentsProjectIsNoProjectOfThisZone: a reservation of a parent may have the
 // project and the id of one of this zone.
 func TestAParentsProjectIsNoProjectOfThisZone(t *testing.T) {

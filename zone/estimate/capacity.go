@@ -7,6 +7,7 @@ import (
 	"berth/api/rest"
 	"berth/capacity"
 	"berth/raftstore/state"
+	"berth/zone"
 )
 
 // CapacityOf returns the capacity of the zone at v and of its children, with the free
@@ -58,18 +59,26 @@ func (e *Estimator) childCapacity(l *api.Link) rest.ZoneCapacity {
 		c.Partial = true
 		return c
 	}
-	c.Heard, c.AgeMS, c.Partial = true, age.Milliseconds(), d.Partial || age > digestAgeMax
+	c.Silent = age > zone.LinkFresh
+	c.Heard, c.AgeMS, c.Partial = true, age.Milliseconds(), d.Partial || c.Silent
 	for class, t := range d.Classes {
+		if c.Silent {
+			t.Free = 0
+		}
 		c.Classes[class] = rest.ClassCapacity{Capacity: t.Total, Free: t.Free}
 	}
 	return c
 }
 
-// sumCapacity adds up all zones that are not paused.
+// sumCapacity adds up all zones that are neither paused nor silent.
 func sumCapacity(zones []rest.ZoneCapacity) *rest.CapacitySum {
 	sum := &rest.CapacitySum{Classes: map[api.ResourceClass]rest.ClassCapacity{}}
 	for _, one := range zones {
 		if one.Paused {
+			continue
+		}
+		if one.Silent {
+			sum.Partial = true
 			continue
 		}
 		sum.Rounded = sum.Rounded || !one.Exact

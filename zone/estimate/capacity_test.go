@@ -47,16 +47,19 @@ func TestCapacityIsExactHereAndRoundedBelow(t *testing.T) {
 		assert.Equal(t, rest.ZoneCapacity{
 			Name: "east", Heard: true, AgeMS: 1000, Classes: map[api.ResourceClass]rest.ClassCapacity{api.VCPU: {Capacity: 64, Free: 32}},
 		}, byName["east"], "reserved and later are not made up")
-		assert.True(t, byName["west"].Partial, "too old")
+		assert.Equal(t, rest.ZoneCapacity{
+			Name: "west", Heard: true, AgeMS: (digestAgeMax + 1).Milliseconds(), Partial: true, Silent: true,
+			Classes: map[api.ResourceClass]rest.ClassCapacity{api.VCPU: {Capacity: 16}},
+		}, byName["west"], "what it has cannot be had")
 		assert.Equal(t, rest.ZoneCapacity{Name: "north", Partial: true, Classes: map[api.ResourceClass]rest.ClassCapacity{}}, byName["north"])
-		assert.Equal(t, rest.ClassCapacity{Capacity: 92, Free: 57}, c.Sum.Classes[api.VCPU])
+		assert.Equal(t, rest.ClassCapacity{Capacity: 76, Free: 41}, c.Sum.Classes[api.VCPU], "nor what does not answer")
 		assert.True(t, c.Sum.Rounded && c.Sum.Partial)
 
 		paused := api.LinkPaused
 		root.Do(command.LinkSet{ID: "link-east", State: &paused})
 		c, err = capacityOf(root, 0, "")
 		require.NoError(t, err)
-		assert.Equal(t, rest.ClassCapacity{Capacity: 28, Free: 25}, c.Sum.Classes[api.VCPU], "what is paused is not in the sum")
+		assert.Equal(t, rest.ClassCapacity{Capacity: 12, Free: 9}, c.Sum.Classes[api.VCPU], "what is paused is not in the sum")
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"berth/capacity"
 	"berth/filters"
 	"berth/raftstore/state"
+	"berth/zone"
 )
 
 // Digest returns what neighbours may know of this zone: rounded totals over its own
@@ -73,7 +74,7 @@ func (e *Estimator) addBelow(v *state.State, d *api.Digest) {
 			continue
 		}
 		below, age, ok := e.digests.Digest(l.Zone)
-		if !ok || age > digestAgeMax {
+		if !ok || age > zone.LinkFresh { // what it has cannot be had
 			d.Partial = true
 			continue
 		}

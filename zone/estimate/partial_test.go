@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"berth/api"
+	"berth/zone"
 	"berth/zone/zonetest"
 )
 
@@ -22,7 +23,7 @@ func TestSilentChildMakesADigestPartial(t *testing.T) {
 			w.Tell(west.Name, api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{api.VCPU: {Total: 16, Free: 16}}}, age)
 			return root.Lead().Digest()
 		}
-		assert.Equal(t, [2]any{false, int64(20)}, [2]any{d(digestAgeMax).Partial, d(digestAgeMax).Classes[api.VCPU].Total})
-		assert.Equal(t, [2]any{true, int64(4)}, [2]any{d(digestAgeMax + 1).Partial, d(digestAgeMax + 1).Classes[api.VCPU].Total})
+		assert.Equal(t, [2]any{false, int64(20)}, [2]any{d(zone.LinkFresh).Partial, d(zone.LinkFresh).Classes[api.VCPU].Total})
+		assert.Equal(t, [2]any{true, int64(4)}, [2]any{d(zone.LinkFresh + 1).Partial, d(zone.LinkFresh + 1).Classes[api.VCPU].Total})
 	})
 }
