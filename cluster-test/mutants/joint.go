@@ -32,6 +32,7 @@ const faultEnv = "BERTH_FAULT"
 type joint struct {
 	root  string
 	files map[string]*jointFile // by path within the module
+	made  int                   // copies so far
 }
 
 // jointFile is a file with the functions that faults change.
@@ -45,6 +46,7 @@ type copied struct {
 	fault   string
 	name    string // of the function
 	text    string
+	number  int // no other copy has it: methods of one type may be in several files
 	imports []string // that the file has for the fault alone
 }
 
@@ -79,8 +81,13 @@ func (j *joint) add(fault string, c change) error {
 		}
 		parsed[file] = was
 	}
-	for file, f := range parsed {
-		f.copies = append(f.copies, copies[file]...)
+	for _, file := range slices.Sorted(maps.Keys(parsed)) {
+		f := parsed[file]
+		for _, c := range copies[file] {
+			c.number = j.made
+			j.made++
+			f.copies = append(f.copies, c)
+		}
 		j.files[file] = f
 	}
 	return nil
@@ -215,7 +222,7 @@ func (s *source) changed(is source, fault string) ([]copied, error) {
 			return nil, errAlone
 		}
 		text := string(is.text[is.offset(f.Pos()):is.offset(f.Name.Pos())]) + copyName + string(is.text[is.offset(f.Name.End()):is.offset(f.End())])
-		out = append(out, copied{fault, name, text, more})
+		out = append(out, copied{fault: fault, name: name, text: text, imports: more})
 	}
 	return out, nil
 }
@@ -250,11 +257,11 @@ func (f *jointFile) render() []byte {
 	for _, name := range slices.Sorted(maps.Keys(funcs)) {
 		var cases strings.Builder
 		head, call := f.head(funcs[name])
-		for i, c := range f.copies {
+		for _, c := range f.copies {
 			if c.name != name {
 				continue
 			}
-			own := "berthFault" + strconv.Itoa(i)
+			own := "berthFault" + strconv.Itoa(c.number)
 			fmt.Fprintf(&cases, "case %q: %s; ", c.fault, strings.Replace(call, copyName, own, 1))
 			fmt.Fprintf(&copies, "\n//line berth-fault/%s:1\n%s\n", c.fault, strings.Replace(c.text, copyName, own, 1))
 		}

@@ -69,7 +69,10 @@ func TestJoint(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "go.mod"), []byte("module berth\n\ngo 1.25\n"), 0o600))
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "x"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "x", "x.go"), []byte(jointCode), 0o600))
+	const more = "package main\n\nfunc (p pair[_, _]) unused() int { return 1 }\n"
+	require.NoError(t, os.WriteFile(filepath.Join(root, "x", "more.go"), []byte(more), 0o600))
 	j := newJoint(root)
+	require.NoError(t, j.add("elsewhere", change{"x/more.go": []byte(strings.Replace(more, "1", "2", 1))}))
 	add := func(name string, replace ...string) error {
 		text := strings.NewReplacer(replace...).Replace(jointCode)
 		require.NotEqual(t, jointCode, text, name)
