@@ -46,7 +46,7 @@ type copied struct {
 	fault   string
 	name    string // of the function
 	text    string
-	number  int // no other copy has it: methods of one type may be in several files
+	number  int      // no other copy has it: methods of one type may be in several files
 	imports []string // that the file has for the fault alone
 }
 
