@@ -491,6 +491,9 @@ type SelectAnswer struct {
 	// Soon reports that one of them was heard lately, so that it may answer soon. Only zones that read
 	// FormFifth are told.
 	Soon bool `cbor:"8,keyasint,omitempty"`
+	// Short says what a boot of the plan would lack, as a boot that fails says it; "" for nothing. It is for this zone's own
+	// caller, and never sent to a parent.
+	Short string `cbor:"-"`
 }
 
 // Contended is the number of slots of a group, in addition to those offered, that there

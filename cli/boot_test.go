@@ -310,6 +310,16 @@ func TestSelectThatFindsTooLittle(t *testing.T) {
 	assert.Zero(t, z.berth(t.Context(), "select", "--flavor", "small", "--name", "web", "--count", "12", "--min", "10").exit)
 }
 
+// TestAPlanSaysWhatTheBootWouldLack: the reason of the zone, and not its own count.
+func TestAPlanSaysWhatTheBootWouldLack(t *testing.T) {
+	z := newFakeZone(t)
+	z.on("POST /zones/select", answer{status: http.StatusOK, body: `{"reservation_id": "r-9", "weights": [[]], "zones": [], "refusals": [], "reason": "zones with slots for it: 3; 4 are needed"}`})
+	r := z.berth(t.Context(), "boot", "--flavor", "small", "--name", "web", "--count", "10", "--min-zones", "4", "--plan")
+	assert.Equal(t, exitNoCapacity, r.exit)
+	assert.Contains(t, r.errOut, "nothing could be booted: zones with slots for it: 3; 4 are needed")
+	assert.NotContains(t, r.errOut, "ask for fewer")
+}
+
 // TestALeastCountAloneIsTheCount: as it is for the API.
 func TestALeastCountAloneIsTheCount(t *testing.T) {
 	z := newFakeZone(t)

@@ -93,6 +93,9 @@ func kindsOf(s rest.ServerCreate) []kind {
 
 // checkOffer returns an error if the offer is too small for a boot of s.
 func checkOffer(a rest.SelectAnswer, s rest.ServerCreate) error {
+	if a.Reason != "" {
+		return exitError(exitNoCapacity, "see what turned it away, and what would help, with: berth explain "+string(a.Reservation), "nothing could be booted: %s", a.Reason)
+	}
 	for i, k := range kindsOf(s) {
 		n := 0
 		if i < len(a.Weights) {

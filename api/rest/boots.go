@@ -211,12 +211,13 @@ type SelectAnswer struct {
 	Refusals    []Refusals        `json:"refusals"`             // per group, of this zone's own hosts
 	Request     api.RequestID     `json:"request_id,omitempty"` // for GET /explain/{id}
 	ExpiresInMS int64             `json:"expires_in_ms"`        // how long the blob is valid
+	Reason      string            `json:"reason,omitempty"`     // what a boot of the plan would lack; absent if it can be booted
 }
 
 // SelectAnswerOf returns the body of an estimate.
 func SelectAnswerOf(a *api.SelectAnswer) SelectAnswer {
 	return SelectAnswer{
 		a.Reservation, a.Weights, a.Blob, each(a.Zones, zoneOutcomeOf), each(a.Refusals, refusalsOf),
-		a.Request, a.Expires.Milliseconds(),
+		a.Request, a.Expires.Milliseconds(), a.Short,
 	}
 }

@@ -196,11 +196,16 @@ func TestZoneRules(t *testing.T) {
 				east.Do(command.ConfigSet{Config: api.ZoneConfig{Tags: []string{"cold"}}})
 				o := zonetest.Order("b", c.n, c.n)
 				o.Request.Zones = c.rule
+				planned := o.Request
+				a, err := root.Lead().Select(w.Ctx, "", &planned)
+				require.NoError(t, err)
 				b := root.Run(o)
 				if c.want == nil {
 					assert.Equal(t, api.BootFailed, b.State())
 					assert.Empty(t, root.Instances("b"))
+					assert.Equal(t, b.Reason, a.Short, "a plan says what the boot says")
 				} else {
+					assert.Empty(t, a.Short)
 					require.Equal(t, api.BootActive, b.State(), b.Reason)
 					assert.Equal(t, c.want, root.Spread("b", ""))
 				}
@@ -347,6 +352,7 @@ func TestPlanBreaksNoZoneRule(t *testing.T) {
 		a, err := root.Lead().Select(w.Ctx, "", &req)
 		require.NoError(t, err)
 		assert.Empty(t, a.Weights[0])
+		assert.Equal(t, "zones with slots for it: 2; 3 are needed", a.Short)
 		for _, z := range a.Zones {
 			assert.Zero(t, z.Taken, z.Zone)
 			assert.Equal(t, 4, z.Offered, z.Zone)

@@ -115,6 +115,7 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	p = e.fitPlan(ctx, v, req, p)
 	e.findRivals(v, origin, req, p)
 	contended := p.contendedRoom(req)
+	short := p.describeShort(req)
 	if p.unmet != "" {
 		p.dropSlots()
 	}
@@ -138,7 +139,7 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	a := &api.SelectAnswer{
 		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: time.Duration(p.Layer.Expires-now) * time.Millisecond,
 		Zones: p.Zones, Refusals: p.Refusals, Request: call, Contended: contended,
-		Silent: len(p.Silent()) > 0, Soon: e.OutlookOf(p) == Soon,
+		Silent: len(p.Silent()) > 0, Soon: e.OutlookOf(p) == Soon, Short: short,
 	}
 	if peer != "" {
 		a.Refusals = foldRefusals(p)

@@ -2,10 +2,7 @@ package saga
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"berth/api"
@@ -182,53 +179,7 @@ func (r *run) planRemaining(ctx context.Context, req *api.Request) *estimate.Pla
 // describeShortfall describes what would be missing from the minimum if all slots of a
 // room were held in addition; "" for nothing. The state machine decides.
 func (r *run) describeShortfall(room estimate.Room) string {
-	places := maps.Clone(room.Places)
-	if places == nil {
-		places = map[api.LinkID]bool{}
-	}
-	all := 0
-	for g := range r.held {
-		have := r.heldOf(g)
-		if room.Slots != nil {
-			have += room.Slots[g]
-		}
-		for link, n := range r.held[g] {
-			places[link] = places[link] || n > 0
-		}
-		all += have
-		if want := &r.want.request.Groups[g]; have < want.Min {
-			return fmt.Sprintf("%d of %d%s could be had, %s needed", have, want.Count, nameOf(want), withVerb(want.Min))
-		}
-	}
-	n := 0
-	for _, used := range places {
-		if used {
-			n++
-		}
-	}
-	switch least := r.want.request.Zones.MinZones; {
-	case all < r.want.least || all == 0:
-		return fmt.Sprintf("%d of %d could be had, %s needed", all, r.want.request.Count(), withVerb(r.want.least))
-	case n < least:
-		return fmt.Sprintf("zones with slots for it: %d; %s needed", n, withVerb(least))
-	}
-	return ""
-}
-
-// withVerb returns a number and its verb.
-func withVerb(n int) string {
-	if n == 1 {
-		return "1 is"
-	}
-	return strconv.Itoa(n) + " are"
-}
-
-// nameOf returns the name of a group for a sentence, if it has one.
-func nameOf(g *api.Group) string {
-	if g.Name == "" {
-		return ""
-	}
-	return " of group " + g.Name
+	return estimate.DescribeShortfall(&r.want.request, r.want.least, r.held, room)
 }
 
 // mayRetry reports whether to repeat a select that found too little because a zone did not answer, and

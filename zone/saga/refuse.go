@@ -1,8 +1,6 @@
 package saga
 
 import (
-	"strings"
-
 	"berth/api"
 	"berth/zone/estimate"
 )
@@ -26,13 +24,10 @@ func (r *run) adviseToPreempt(req *api.Request, p *estimate.Plan) string {
 // unreachedCause returns why an owner came out short, with the zones that could not be asked
 // or did not answer: they may have had room.
 func unreachedCause(short string, p *estimate.Plan) cause {
-	why := cause{api.CodeNoCapacity, short}
-	if paused := p.Paused(); len(paused) > 0 {
-		why.text += "; paused: " + strings.Join(paused, ", ")
-	}
-	if silent := p.Silent(); len(silent) > 0 {
+	why := cause{api.CodeNoCapacity, short + p.DescribeUnreached()}
+	if len(p.Silent()) > 0 {
 		why.code = api.CodeUnreached
-		why.text += "; without an answer of: " + strings.Join(silent, ", ") + "; repeat the request"
+		why.text += "; repeat the request"
 	}
 	return why
 }
