@@ -61,6 +61,7 @@ type Federation struct {
 	opts Options
 	wg   sync.WaitGroup
 	fail context.CancelCauseFunc
+	why  func() error // what was given to fail first, or the end of the context of Start
 }
 
 // Zone is one running zone.
@@ -113,10 +114,13 @@ func Start(ctx context.Context, o Options) (*Federation, error) {
 		return nil, err
 	}
 	ctx, fail := context.WithCancelCause(ctx)
-	f := &Federation{opts: o, fail: fail}
+	f := &Federation{opts: o, fail: fail, why: func() error { return context.Cause(ctx) }}
 	if err := f.growTree(ctx, o.Tree, nil); err != nil {
 		fail(err)
-		return nil, errors.Join(err, f.Wait())
+		if why := f.Wait(); why != nil {
+			err = why
+		}
+		return nil, err
 	}
 	return f, nil
 }
@@ -140,6 +144,9 @@ func (o *Options) check() error {
 func (f *Federation) Wait() error {
 	f.wg.Wait()
 	f.fail(nil)
+	if err := f.why(); !errors.Is(err, context.Canceled) {
+		return err
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package dev
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -241,6 +242,18 @@ func TestHostsOfSeveralAgents(t *testing.T) {
 			require.Equal(t, api.BootReleased, b.State)
 			r.stop()
 		}
+	})
+}
+
+// TestWaitTellsWhatEndedIt: the first failure of a part, which ends all others.
+func TestWaitTellsWhatEndedIt(t *testing.T) {
+	virtually(t, func(t *world) {
+		f, err := Start(t.Context(), Options{Dir: t.TempDir(), Tree: Spec{Name: "root"}, Version: "test", Now: time.Now, Log: slog.New(slog.DiscardHandler), net: t.net})
+		require.NoError(t, err)
+		broken := errors.New("the disk is gone")
+		f.fail(broken)
+		f.fail(errors.New("and more"))
+		require.ErrorIs(t, f.Wait(), broken)
 	})
 }
 

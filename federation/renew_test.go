@@ -49,7 +49,9 @@ func TestMembersAreRenewed(t *testing.T) {
 		_, err = a.RenewNode(t.Context(), "node-2", a.shown(began), call.csr, call.names)
 		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), "%s: %v", what, err)
 	}
-	a.members.list = slices.DeleteFunc(a.members.list, func(m raftstore.Member) bool { return m.ID == "node-2" })
+	a.members.edit("", func(list []raftstore.Member) []raftstore.Member {
+		return slices.DeleteFunc(list, func(m raftstore.Member) bool { return m.ID == "node-2" })
+	})
 	_, err = a.RenewNode(t.Context(), "node-2", a.shown(began), certificateRequest(t), names)
 	refusedAs(t, api.CodeForbidden, err)
 }

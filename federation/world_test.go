@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -282,6 +283,7 @@ func (p *peers) Digest(id api.ZoneID) (api.Digest, time.Duration, bool) {
 
 // fakeMembers is a Raft group that does at once what it is told.
 type fakeMembers struct {
+	mu   sync.Mutex // guards list and told while a zone works
 	list []raftstore.Member
 	told []string
 	form atomic.Int64 // that the zone writes
@@ -295,7 +297,11 @@ type fakeMembers struct {
 var _ Members = (*fakeMembers)(nil)
 
 // Members implements Members.
-func (m *fakeMembers) Members() []raftstore.Member { return slices.Clone(m.list) }
+func (m *fakeMembers) Members() []raftstore.Member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.list)
+}
 
 // Form implements Members.
 func (m *fakeMembers) Form() api.Form { return max(api.Form(m.form.Load()), api.FormFirst) }
@@ -311,20 +317,22 @@ func (m *fakeMembers) Admit(_ context.Context, id api.NodeID, addr string, may f
 		if err := may(); err != nil {
 			return err
 		}
-		m.list = slices.DeleteFunc(m.list, func(o raftstore.Member) bool { return o.ID == id })
-		m.list = append(m.list, raftstore.Member{ID: id, Addr: addr, Voter: votes})
+		m.edit("", func(list []raftstore.Member) []raftstore.Member {
+			list = slices.DeleteFunc(list, func(o raftstore.Member) bool { return o.ID == id })
+			return append(list, raftstore.Member{ID: id, Addr: addr, Voter: votes})
+		})
 	}
-	m.told = append(m.told, "add "+string(id))
+	m.edit("add "+string(id), nil)
 	return nil
 }
 
 // Remove implements Members.
 func (m *fakeMembers) Remove(_ context.Context, id api.NodeID) error {
-	if !slices.ContainsFunc(m.list, func(o raftstore.Member) bool { return o.ID == id }) {
+	is := func(o raftstore.Member) bool { return o.ID == id }
+	if !slices.ContainsFunc(m.Members(), is) {
 		return api.Errorf(api.CodeNotFound, "the zone has no node %s", id)
 	}
-	m.told = append(m.told, "remove "+string(id))
-	m.list = slices.DeleteFunc(m.list, func(o raftstore.Member) bool { return o.ID == id })
+	m.edit("remove "+string(id), func(list []raftstore.Member) []raftstore.Member { return slices.DeleteFunc(list, is) })
 	if m.removed != nil {
 		return m.removed()
 	}
@@ -333,8 +341,20 @@ func (m *fakeMembers) Remove(_ context.Context, id api.NodeID) error {
 
 // Transfer implements Members.
 func (m *fakeMembers) Transfer(_ context.Context, to api.NodeID) error {
-	m.told = append(m.told, "transfer "+string(to))
+	m.edit("transfer "+string(to), nil)
 	return nil
+}
+
+// edit changes the list, and notes what was asked for; "" and nil for nothing.
+func (m *fakeMembers) edit(told string, change func([]raftstore.Member) []raftstore.Member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if told != "" {
+		m.told = append(m.told, told)
+	}
+	if change != nil {
+		m.list = change(m.list)
+	}
 }
 
 // until waits for a state of a zone.
