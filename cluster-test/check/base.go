@@ -53,6 +53,9 @@ func (r *replay) keepPart(index uint64, c command.Restore, kek []byte, due uint6
 	want.BeginNewHistory(c.Sum)
 	want.ContinueAudit(r.s)
 	want.ContinueCA(r.s)
+	if r.s.Form() >= api.FormFifth {
+		want.ReconcileChildren()
+	}
 	if due > 0 || !bytes.Equal(kek, want.KEK) {
 		want.KEKDue = index
 	}

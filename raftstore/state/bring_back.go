@@ -35,9 +35,7 @@ func (s *State) BringBack(r Return) error {
 	s.beginIncarnation(r)
 	s.BeginNewHistory(r.Sum)
 	s.markRestored()
-	for _, l := range s.Children() {
-		s.beginReconcile(l.ID)
-	}
+	s.ReconcileChildren()
 	s.passFacts()
 	return nil
 }

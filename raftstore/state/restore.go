@@ -76,8 +76,8 @@ func (s *State) restorePart(c command.Restore) Result {
 	return Result{}
 }
 
-// takeUp replaces the state by the one in a backup. Index and time go on, and everything
-// counts as changed.
+// takeUp replaces the state by the one in a backup. Index and time go on, everything
+// counts as changed, and children have to be reconciled: they have what was done since.
 //
 // It panics if the backup is complete and cannot be loaded: the proposer could load it, so
 // this node is older and must not go on without it.
@@ -106,7 +106,18 @@ func (s *State) takeUp(u *upload, form api.Form) Result {
 	*s = *from
 	s.touchTopic(Everything)
 	s.markRestored()
+	if s.form >= api.FormFifth {
+		s.ReconcileChildren()
+	}
 	return Result{}
+}
+
+// ReconcileChildren makes what a restore makes due: children have what was done since the backup. It is for who follows a
+// restore step by step.
+func (s *State) ReconcileChildren() {
+	for _, l := range s.Children() {
+		s.beginReconcile(l.ID)
+	}
 }
 
 // ContinueCA is continueCA, for who follows a restore step by step.

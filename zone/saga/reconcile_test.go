@@ -1,6 +1,7 @@
 package saga_test
 
 import (
+	"crypto/sha256"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -123,6 +124,35 @@ func TestReconcile(t *testing.T) {
 				assert.Equal(t, before, statusesOf(root, "a"))
 				assert.Equal(t, before, statusesOf(kid, "a"))
 				assert.Empty(t, statusesOf(root, "b"))
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("c", 4, 4)).State(), "the room of b is free")
+				w.Settle()
+			})
+		})
+	}
+}
+
+// TestARestoredZoneReconciles: a zone whose state was restored compares with its children by itself. What they were given since
+// the backup ends there, and the rest goes on.
+func TestARestoredZoneReconciles(t *testing.T) {
+	for _, wrong := range dice.Part(t, eachMishapOfReconciling(), 2) {
+		t.Run(wrong.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				kid := w.Zone("kid", root, 6)
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
+				await.Sleep(time.Minute)
+				backup := root.Saved()
+				sum := sha256.Sum256(backup)
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("b", 3, 3)).State())
+				before := statusesOf(root, "a")
+				wrong.goes(w)
+				root.Do(command.Restore{Sum: sum[:], Size: int64(len(backup)), Data: backup})
+				untilReconciled(root, kidLink)
+				kid.Until("what the backup does not have has ended", func(*state.State) bool { return len(kid.Instances("b")) == 0 })
+				await.Sleep(time.Minute)
+				assert.Equal(t, before, statusesOf(root, "a"))
+				assert.Equal(t, before, statusesOf(kid, "a"))
 				require.Equal(t, api.BootActive, root.Run(zonetest.Order("c", 4, 4)).State(), "the room of b is free")
 				w.Settle()
 			})
