@@ -348,6 +348,14 @@ func (z *slowZone) cost(w api.CostWeight, s *capacity.Spec, g int) int64 {
 		return 1
 	case "fill_first", "spread":
 		class := api.ResourceClass(cmp.Or(w.Options["class"], "MEMORY_MB"))
+		if asked := z.req.Groups[g].Resources; w.Options["class"] == "" && asked[class] == 0 {
+			most := int64(0)
+			for _, c := range []api.ResourceClass{"CUSTOM_X", "PGPU", api.VCPU} { // of equal worth the first
+				if n := asked[c] * worth[c]; n > most {
+					class, most = c, n
+				}
+			}
+		}
 		free := z.free(s, class)
 		for _, p := range z.placed {
 			if p.host == s.ID && !p.kept {

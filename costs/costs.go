@@ -44,12 +44,13 @@ const (
 	// Constant is 1 for every host.
 	Constant = "constant"
 	// FillFirst is the worth of what is free over the window of the request: fuller
-	// hosts are cheaper. Option class, default MEMORY_MB. For a host that draws from
+	// hosts are cheaper. Option class; by default MEMORY_MB, or of a group that asks for none the
+	// class of which it asks for the most, by points. For a host that draws from
 	// others it is what is free in the view everywhere that it reaches, shared pools
 	// whole, less what slots of the request on this host take.
 	FillFirst = "fill_first"
 	// Spread is ScaleMax less the worth of what is free: emptier hosts are cheaper.
-	// Option class, default MEMORY_MB.
+	// Option class as for FillFirst.
 	Spread = "spread"
 	// specialCost is specialPoints for each special thing of the host that the group does
 	// not ask for. Things are resource classes that the host has capacity of, option

@@ -143,6 +143,34 @@ func TestFreeRoom(t *testing.T) {
 	assert.Equal(t, int64(4096+2*8*4096), both, "one cost of two classes")
 }
 
+// TestFreeRoomOfWhatIsAskedFor: hosts are filled and spread over by memory, or for a group that asks for none by the
+// class of which it asks for the most.
+func TestFreeRoomOfWhatIsAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		asks    api.Resources
+		options []string
+		want    int64 // of FillFirst before a slot is taken, and after
+		after   int64
+	}{
+		{api.Resources{api.MemoryMB: 1, api.VCPU: 8}, nil, 4096, 4095},
+		{api.Resources{api.VCPU: 2}, nil, 8 * 4096, 6 * 4096},
+		{api.Resources{api.DiskGB: 10}, nil, 100 * 64, 90 * 64},
+		{api.Resources{api.VCPU: 1, api.DiskGB: 10}, nil, 8 * 4096, 7 * 4096},
+		{api.Resources{api.VCPU: 1, api.DiskGB: 65}, nil, 100 * 64, 35 * 64},
+		{api.Resources{api.VCPU: 1, api.DiskGB: 64}, nil, 100 * 64, 36 * 64},
+		{api.Resources{"CUSTOM_B": 1, "CUSTOM_A": 1}, nil, 0, 0},
+		{api.Resources{api.VCPU: 2}, []string{"class=MEMORY_MB"}, 4096, 4096},
+		{nil, nil, 4096, 4096},
+	} {
+		s := newScene(api.Group{Count: 1, Resources: c.asks}).
+			host(capacity.Spec{ID: "a"}, api.Resources{api.MemoryMB: 4096, api.VCPU: 8, api.DiskGB: 100})
+		for slots, want := range []int64{c.want, c.after} {
+			assert.Equal(t, want, price(t, s.look(), "a", int64(slots), weight(costs.FillFirst, 1, c.options...)), "%+v", c)
+			assert.Equal(t, costs.ScaleMax-want, price(t, s.look(), "a", int64(slots), weight(costs.Spread, 1, c.options...)), "%+v", c)
+		}
+	}
+}
+
 // Case 30: no hosts are no prices, and no reason to fall over.
 func TestNoHosts(t *testing.T) {
 	l := newScene(memory(1)).look()
@@ -310,7 +338,7 @@ func TestNewNamesEverythingThatIsWrong(t *testing.T) {
 		weight(costs.Constant, 1),
 		weight(costs.Constant, 1),
 		weight(costs.FillFirst, -1001, "class=VCPU"),
-		weight(costs.FillFirst, 1),
+		weight(costs.FillFirst, 1, "class=MEMORY_MB"),
 		weight(costs.FillFirst, 1, "class=MEMORY_MB"),
 		weight("attribute", 1),
 		weight("attribute", 1, "attribute=price", "scale=0"),

@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"cmp"
 	"slices"
 
 	"berth/api"
@@ -9,9 +10,28 @@ import (
 
 func constantLine(*Look, options, int64) line { return line{flat: 1} }
 
+// classOf returns the class by which hosts are filled and spread over for a group, if the configuration names
+// none: MEMORY_MB, or where a slot takes none of it the class of which it takes the most, by points, of equal ones the first.
+func classOf(g *api.Group) api.ResourceClass {
+	best, most := api.MemoryMB, int64(0)
+	if g.Resources[best] > 0 {
+		return best
+	}
+	for _, c := range g.Resources.Classes() {
+		unit := Points(c)
+		if worth := min(g.Resources[c], ScaleMax/unit) * unit; worth > most {
+			best, most = c, worth
+		}
+	}
+	return best
+}
+
 // fillLine counts units of the class, so that nothing overflows: a host may have
 // more of them than ScaleMax points are worth. Where the view says it all, no column is made.
 func fillLine(l *Look, o options, _ int64) line {
+	if o.class == "" {
+		o.class = classOf(&l.Req.Groups[l.Index])
+	}
 	unit, step := Points(o.class), -l.Req.Groups[l.Index].Resources[o.class]
 	if len(l.Earlier) == 0 && !l.View.HasCompounds() {
 		return line{free: l.View.Free(o.class, l.Window, l.Req.ClaimClass()), live: true, step: step, unit: unit, top: ScaleMax / unit}
@@ -32,6 +52,7 @@ func spreadLine(l *Look, o options, weight int64) line {
 
 // evictionLine counts what preemptibles use now of the room that the next slot would have.
 func evictionLine(l *Look, o options, _ int64) line {
+	o.class = cmp.Or(o.class, api.MemoryMB)
 	used := l.View.PreemptibleColumn(o.class)
 	if used == nil || l.Req.ClaimClass() != api.Preempting {
 		return line{}

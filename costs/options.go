@@ -11,14 +11,14 @@ import (
 
 // options is what the options of one cost say.
 type options struct {
-	class     api.ResourceClass
+	class     api.ResourceClass   // "" for the default of the cost
 	classes   []api.ResourceClass // sorted; nil for every class that IsSpecial
 	traits    []string            // sorted
 	attribute string
 	scale     int64
 }
 
-func defaultOptions() options { return options{class: api.MemoryMB, scale: attributeScale} }
+func defaultOptions() options { return options{scale: attributeScale} }
 
 // String spells o so that options that say the same are spelt alike.
 func (o options) String() string {
