@@ -151,7 +151,8 @@ func bindingSet(e *env) *cobra.Command {
 		Long: `Bind new work of a project to a child, and end the binding that it has for the same work:
 general work, or with --tag work whose flavor has exactly these affinity tags as extra
 specs, or with --az work that asks for that availability zone. What runs stays where it
-is. The binding holds only as long as the child fits: see docs/bindings.md.`,
+is. The binding holds only as long as the child fits, and has no effect while bindings
+are off: see docs/bindings.md.`,
 		Example:           "  berth binding set web west\n  berth binding set web north --tag gpu=cad --az az1",
 		Args:              exactArgs("a PROJECT", "a ZONE"),
 		ValidArgsFunction: e.firstThen(noNames, childNames),
@@ -164,9 +165,24 @@ is. The binding holds only as long as the child fits: see docs/bindings.md.`,
 	e.flagNames(c, "parent", zoneNames)
 	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		s.Project, s.Zone = api.ProjectID(args[0]), args[1]
-		return showAnswer(ctx, e, func(ctx context.Context) (rest.Binding, error) { return c.SetBinding(ctx, s) }, bindingTables)
+		err := showAnswer(ctx, e, func(ctx context.Context) (rest.Binding, error) { return c.SetBinding(ctx, s) }, bindingTables)
+		if err == nil {
+			e.noteBindingsOff(ctx, c)
+		}
+		return err
 	})
 	return c
+}
+
+// noteBindingsOff says that a binding has no effect while the zone binds no projects.
+func (e *env) noteBindingsOff(ctx context.Context, cl *client.Client) {
+	config, err := cl.Config(ctx)
+	if err != nil { // the binding is made, and this is a hint
+		return
+	}
+	if m := config.Bindings.Mode; m == "" || m == api.BindingOff {
+		e.printNote("bindings are off in this zone, so this has no effect; to use them: berth operator config set --binding-mode prefer (or strict)")
+	}
 }
 
 // noNames completes nothing.
@@ -182,9 +198,13 @@ conflict if the binding is not active any more. What runs stays where it is.`,
 		Args:              exactArgs("an ID", "a ZONE"),
 		ValidArgsFunction: e.firstThen(bindingIDs, childNames),
 		RunE: e.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return showAnswer(ctx, e, func(ctx context.Context) (rest.Binding, error) {
+			err := showAnswer(ctx, e, func(ctx context.Context) (rest.Binding, error) {
 				return c.MoveBinding(ctx, api.BindingID(args[0]), args[1])
 			}, bindingTables)
+			if err == nil {
+				e.noteBindingsOff(ctx, c)
+			}
+			return err
 		}),
 	}
 }
