@@ -56,6 +56,20 @@ func ChildOf(r *api.BindingRule, l *api.Link, d *api.Digest, silent bool) Child 
 	return c
 }
 
+// AZsOf returns the availability zones that work below a child may ask for: the one that its operator here says, which
+// takes the place of what the child reports where projects are bound. d is its digest.
+func AZsOf(r *api.BindingRule, l *api.Link, d *api.Digest) []string {
+	switch {
+	case l.Terms.AZ == "":
+		return d.AZs
+	case r.Use() != api.BindingOff:
+		return []string{l.Terms.AZ}
+	}
+	out := append([]string{l.Terms.AZ}, d.AZs...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // KeyOf returns the key of work of a group: its tags are the pairs of its extra specs whose name some
 // child carries as a tag.
 func KeyOf(g *api.Group, children []*api.Link) api.BindingKey {

@@ -60,6 +60,18 @@ func TestChildOf(t *testing.T) {
 	assert.Zero(t, c.Headroom[api.VCPU])
 }
 
+func TestAZsOf(t *testing.T) {
+	d := &api.Digest{AZs: []string{"east", "west"}}
+	named := &api.Link{Terms: api.LinkTerms{AZ: "north"}}
+	strict := &api.BindingRule{Mode: api.BindingStrict}
+	assert.Equal(t, []string{"east", "west"}, AZsOf(strict, &api.Link{}, d))
+	assert.Equal(t, []string{"north"}, AZsOf(strict, named, d))
+	assert.Equal(t, []string{"east", "north", "west"}, AZsOf(&api.BindingRule{}, named, d), "nobody is bound, so both are asked for")
+	named.Terms.AZ = "west"
+	assert.Equal(t, []string{"east", "west"}, AZsOf(&api.BindingRule{}, named, d))
+	assert.Equal(t, []string{"west"}, AZsOf(strict, named, &api.Digest{}))
+}
+
 func TestKeyOf(t *testing.T) {
 	children := []*api.Link{{Terms: api.LinkTerms{Tags: []string{"disk=fast", "resource=CAD"}}}, {Terms: api.LinkTerms{Tags: []string{"resource=GPU"}}}}
 	for _, c := range []struct {

@@ -28,7 +28,7 @@ func plant(t *testing.T, dice *rand.Rand, groups, levels int) (blob []byte, offe
 		inner, n := plant(t, dice, groups, levels-1)
 		l.Children = append(l.Children, Child{
 			Link: api.LinkID(fmt.Sprint(long[:60], c)), Blob: inner,
-			Ask: Ask{Counts: full(groups), Least: full(groups), Inside: true, Met: slices.Repeat([]uint64{1 << 63}, groups)},
+			Ask: Ask{Counts: full(groups), Least: full(groups), Inside: true, Met: slices.Repeat([]uint64{1 << 63}, groups), InAZ: 1<<groups - 1},
 		})
 		for range n {
 			g := dice.IntN(groups)

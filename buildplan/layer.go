@@ -47,10 +47,15 @@ type Ask struct {
 	// Met are, of the groups, the extra specs that the child meets as a whole: bit n for the n-th by
 	// its key. Nil for none.
 	Met []uint64 `cbor:"4,keyasint,omitempty"`
+
+	// InAZ are the groups whose availability zone the child is as a whole: bit n for the n-th.
+	InAZ uint32 `cbor:"5,keyasint,omitempty"`
 }
 
 // IsZero reports whether a is no difference.
-func (a Ask) IsZero() bool { return a.Counts == nil && !a.Inside && a.Least == nil && a.Met == nil }
+func (a Ask) IsZero() bool {
+	return a.Counts == nil && !a.Inside && a.Least == nil && a.Met == nil && a.InAZ == 0
+}
 
 // MeetTags notes that a child meets the extra specs of req that its affinity tags, as key=value, are.
 func (a *Ask) MeetTags(req *api.Request, tags []string) {
@@ -63,6 +68,15 @@ func (a *Ask) MeetTags(req *api.Request, tags []string) {
 				}
 				a.Met[i] |= 1 << n
 			}
+		}
+	}
+}
+
+// MeetAZ notes that a child is an availability zone as a whole, "" for none, whatever its hosts call theirs.
+func (a *Ask) MeetAZ(req *api.Request, az string) {
+	for i := range req.Groups {
+		if az != "" && req.Groups[i].AZ == az {
+			a.InAZ |= 1 << i
 		}
 	}
 }
@@ -85,6 +99,9 @@ func (a Ask) Request(req *api.Request) *api.Request {
 		}
 		if i < len(a.Met) {
 			g.Met = meet(g, a.Met[i])
+		}
+		if a.InAZ&(1<<i) != 0 {
+			g.AZ = ""
 		}
 	}
 	out.Zones.MaxSkew, out.Zones.MinZones = 0, 0

@@ -142,6 +142,20 @@ func TestAskMeetsTags(t *testing.T) {
 	assert.Equal(t, []string{"z"}, buildplan.Ask{}.Request(req).Groups[0].Met)
 }
 
+// TestAskMeetsAZ: a child that is an availability zone is asked for it without the name.
+func TestAskMeetsAZ(t *testing.T) {
+	req := &api.Request{Groups: []api.Group{{AZ: "az1"}, {}, {AZ: "az2"}, {AZ: "az1"}}}
+	var a buildplan.Ask
+	a.MeetAZ(req, "")
+	a.MeetAZ(req, "az3")
+	assert.True(t, a.IsZero())
+	a.MeetAZ(req, "az1")
+	assert.False(t, a.IsZero())
+	its := a.Request(req)
+	assert.Equal(t, []string{"", "", "az2", ""}, []string{its.Groups[0].AZ, its.Groups[1].AZ, its.Groups[2].AZ, its.Groups[3].AZ})
+	assert.Equal(t, "az1", req.Groups[0].AZ, "the request itself stays as it is")
+}
+
 func TestLayerBytes(t *testing.T) {
 	l := layer()
 	l.Children[0].Blob = nil

@@ -205,7 +205,7 @@ var serverGroups = []Route{
 	{
 		Method: http.MethodGet, Path: "/availability-zones", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker},
 		Status: http.StatusOK, Answer: list("availability_zones", AvailabilityZone{}), Since: since,
-		Help: "the availability zones of this zone's hosts, and those reported by zones below",
+		Help: "the availability zones of this zone's hosts, those reported by zones below, and those that operators say of children",
 	},
 }
 

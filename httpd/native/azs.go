@@ -7,12 +7,13 @@ import (
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/binding"
 	"berth/raftstore/state"
 	"berth/zone"
 )
 
 // listAZs lists the availability zones that boots may ask for: those of this zone's own
-// hosts, and those that the zones below report by gossip.
+// hosts, those that the zones below report by gossip, and those that operators of this zone say of children.
 func (d *dialect) listAZs(w http.ResponseWriter, r *http.Request) error {
 	page, next, err := pageOf(r, d.zonesWithHosts(d.View(w)), func(a *rest.AvailabilityZone) string { return a.Name })
 	if err != nil {
@@ -45,9 +46,9 @@ func (d *dialect) zonesWithHosts(v *state.State) []*rest.AvailabilityZone {
 	for _, l := range v.Children() {
 		dg, age, ok := d.Digests.Digest(l.Zone)
 		if !ok {
-			continue
+			age = zone.LinkFresh + 1
 		}
-		for _, name := range dg.AZs {
+		for _, name := range binding.AZsOf(&v.Config.Bindings, l, &dg) {
 			add(name, l.Name, age <= zone.LinkFresh && l.State == api.LinkActive && !dg.Paused)
 		}
 	}

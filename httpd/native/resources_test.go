@@ -153,6 +153,20 @@ func TestAvailabilityZones(t *testing.T) {
 	assert.Equal(t, map[string]string{
 		"az1": "true root east west", "root": "true root", "az-zone-east": "true east", "az-zone-west": "false west",
 	}, azs(), "west has not been heard lately")
+	said := func(az string) {
+		w.store.Must(t, command.LinkSet{Stamp: w.zone.Stamp(), ID: "link-east", AZ: &az})
+	}
+	said("az-said")
+	assert.Equal(t, []string{"true east", "true east"}, []string{azs()["az-said"], azs()["az-zone-east"]}, "nobody is bound, so either may be asked for")
+	bound := w.zone.View().Config
+	bound.Bindings.Mode = api.BindingStrict
+	w.store.Must(t, command.ConfigSet{Stamp: w.zone.Stamp(), Config: bound})
+	assert.Equal(t, map[string]string{
+		"az1": "true root west", "root": "true root", "az-said": "true east",
+	}, azs(), "the word of the operator takes the place of what the zones say; that of west is az1")
+	bound.Bindings.Mode = ""
+	w.store.Must(t, command.ConfigSet{Stamp: w.zone.Stamp(), Config: bound})
+	said("")
 	off := false
 	w.store.Must(t, command.LinkSet{Stamp: w.zone.Stamp(), ID: "link-east", State: new(api.LinkPaused)})
 	for _, id := range []api.HostID{"host-id-1", "host-id-2", "host-id-3"} {

@@ -227,6 +227,7 @@ func askOf(l *api.Link, req *api.Request, pinned []pin) (buildplan.Ask, string) 
 		ask.Counts = counts
 	}
 	ask.MeetTags(req, l.Terms.Tags)
+	ask.MeetAZ(req, l.Terms.AZ)
 	return ask, ""
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/api"
+	"berth/binding"
 	"berth/buildplan"
 	"berth/capacity"
 	"berth/filters"
@@ -80,12 +81,13 @@ func (e *Estimator) addBelow(v *state.State, d *api.Digest) {
 		}
 		d.Partial = d.Partial || below.Partial
 		addDigest(d, &below, l)
+		d.AZs = sortedUnion(d.AZs, binding.AZsOf(&v.Config.Bindings, l, &below))
 	}
 }
 
 // addDigest adds the digest of a child to one of this zone.
 func addDigest(d, below *api.Digest, l *api.Link) {
-	d.Tags, d.Traits, d.AZs = sortedUnion(d.Tags, below.Tags), sortedUnion(d.Traits, below.Traits), sortedUnion(d.AZs, below.AZs)
+	d.Tags, d.Traits = sortedUnion(d.Tags, below.Tags), sortedUnion(d.Traits, below.Traits)
 	for c, t := range below.Classes {
 		sum := d.Classes[c]
 		sum.Total += t.Total

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/binding"
 	"berth/raftstore/state"
 )
 
@@ -45,7 +46,7 @@ type there struct {
 
 // seeThere gathers the availability zones and tags that this zone has, or hears of its children. A
 // child that is silent, knows too little of those below it, or has no hosts yet, may have others.
-// Tags, and what an operator says of a child, are told to admins alone.
+// Tags are told to admins alone.
 func (rd *reading) seeThere() *there {
 	admin := rd.caller.Allows(api.RoleAdmin)
 	out := &there{azs: map[string]bool{}, tags: map[string]bool{}, all: true}
@@ -61,12 +62,12 @@ func (rd *reading) seeThere() *there {
 	}
 	add(out.tags, admin, rd.v.Config.Tags...)
 	for _, l := range rd.v.Children() {
-		add(out.azs, admin, l.Terms.AZ)
 		dg, age, ok := rd.heardOf(l.Zone)
 		if !ok || age > digestAgeMax || dg.Partial || len(dg.Classes) == 0 {
 			out.all = false
 		}
-		add(out.azs, true, dg.AZs...)
+		add(out.azs, true, binding.AZsOf(&rd.v.Config.Bindings, l, &dg)...)
+		add(out.azs, false, dg.AZs...)
 		add(out.tags, admin, dg.Tags...)
 	}
 	return out

@@ -65,7 +65,7 @@ func TestWhatIsNowhereIsRefused(t *testing.T) {
 	order := func(heard zone.Digests, s *rest.ServerCreate) error { return by(member, heard, s) }
 	all := bothSaid(same)
 	refused(t, order(all, az("az-west-3")), api.CodeInvalid, `availability_zone: there is no availability zone "az-west-3" here or below `+
-		`(did you mean "az-west-1" or "az-west-2"?); there are az-east, az-soon, az-west-1, az-west-2, root`)
+		`(did you mean "az-west-1" or "az-west-2"?); there are az-east, az-said, az-soon, az-west-1, az-west-2, root`)
 	hidden := order(all, tag("ssd", "cat"))
 	assert.Equal(t, `zones.allowed_tags: there is no zone with the tag "cat" here or below`, api.MessageOf(hidden), "tags are for admins")
 	refused(t, by(admin, all, tag("ssd", "cat")), api.CodeInvalid,
