@@ -143,6 +143,17 @@ func (r *Request) validateVolumes() error {
 	return nil
 }
 
+// Attaches reports whether Rules[n] only keeps volumes on the host of the instances of the same request to which they
+// are attached. It binds where they are made. From then on attachments do: what is detached may move.
+func (r *Request) Attaches(n int) bool {
+	rule := &r.Rules[n]
+	if rule.ID != "" || rule.Policy != Affinity || len(rule.Groups) != 2 {
+		return false
+	}
+	a, b := &r.Groups[rule.Groups[0]], &r.Groups[rule.Groups[1]]
+	return a.AttachTo != "" && a.AttachTo == b.Name || b.AttachTo != "" && b.AttachTo == a.Name
+}
+
 // validateAttached checks a group of volumes that are attached to instances of the same
 // request, on their host. Counts are not compared: a part of a request may have fewer.
 func (r *Request) validateAttached(n int) error {

@@ -91,6 +91,14 @@ func (h *History) State() *State { return h.d.w.s }
 // Next returns the index of the next command.
 func (h *History) Next() uint64 { return h.d.w.index + 1 }
 
+// AsEntry returns a command as it is read from an entry of the form that the history writes.
+func (h *History) AsEntry(c command.Command) command.Command {
+	if h.d.w.form == 0 {
+		return c
+	}
+	return h.d.w.reread(c)
+}
+
 // Apply applies a command at the next index.
 func (h *History) Apply(_ uint64, c command.Command) Result { return h.d.w.do(c) }
 

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"strings"
 	"time"
 
 	"berth/api"
@@ -35,11 +36,14 @@ type limits struct {
 
 	agentHosts, agentClasses, agentTraits int // hosts of one agent, and custom names of these; 0 for no limit
 
-	unlinked bool          // a zone that is linked no more confirms nothing, and what is undecided there keeps its link
-	endFirst bool          // nothing that waits for room begins while a window that is over is yet to be ended
-	roles    int           // that operators have made; 0 where there are none
-	agents   int           // that the zone keeps; 0 where it keeps none
-	agentAge time.Duration // how long they are kept: longer than a certificate is valid
+	unlinked     bool          // a zone that is linked no more confirms nothing, and what is undecided there keeps its link
+	detachedMove bool          // what was booted with volumes may leave them once they are detached
+	tagTexts     bool          // values of affinity tags need not be names
+	choicesHeld  bool          // a hold that has nothing of the child that it has chosen keeps no other from another one
+	endFirst     bool          // nothing that waits for room begins while a window that is over is yet to be ended
+	roles        int           // that operators have made; 0 where there are none
+	agents       int           // that the zone keeps; 0 where it keeps none
+	agentAge     time.Duration // how long they are kept: longer than a certificate is valid
 
 	incarnation api.Incarnation // the last one
 	lostHosts   int             // of one agent that were written off and are still known to it
@@ -106,8 +110,19 @@ func (l limits) withBudgets() limits {
 	l.shareHeld, l.shareCommitted = 100, 100
 	l.agents, l.agentAge = 10_000, 400*24*time.Hour
 	l.roles, l.unlinked, l.endFirst = 100, true, true
+	l.choicesHeld, l.tagTexts, l.detachedMove = true, true, true
 	l.authorities, l.authorityBytes, l.vouchBytes, l.pinPause = 2, 8<<10, 128, 10*time.Second
 	return l
+}
+
+// checkTags refuses values of affinity tags that are no names, where they have to be.
+func (l *limits) checkTags(tags []string) error {
+	for _, t := range tags {
+		if _, value, _ := strings.Cut(t, "="); !l.tagTexts && !api.ValidName(value) {
+			return api.Errorf(api.CodeInvalid, "an affinity tag must be key=value, got %q", t)
+		}
+	}
+	return nil
 }
 
 // limitsAt returns the limits of a form.

@@ -46,6 +46,7 @@ func playFrom(
 		both := check.Compare(h.State(), h.Apply)
 		step := func(c command.Command) {
 			index := h.Next()
+			c = h.AsEntry(c) // its form says which limits apply
 			_, bad := both.Apply(index, c)
 			require.Empty(rt, bad, "%#v", c)
 			require.Empty(rt, both.All(index), "%#v", c)

@@ -71,7 +71,7 @@ func (s *sagaBook) claimTarget(old *api.Instance, to api.HostID) Result {
 	if !s.mayMove(old, to) {
 		return refuseWith(api.CodeNoCapacity, "a rule of the instance keeps it from that host")
 	}
-	if !s.reachesVolumes(to, old) {
+	if !s.ReachesVolumes(to, old) {
 		return refuseWith(api.CodeNoCapacity, "that host does not reach the volumes of the instance")
 	}
 	i := *old
@@ -86,13 +86,17 @@ func (s *sagaBook) claimTarget(old *api.Instance, to api.HostID) Result {
 }
 
 // mayMove reports whether the rules of an instance allow it on another host. They are in
-// its hold, which is kept as long as the instance.
+// its hold, which is kept as long as the instance. Volumes that it was booted with keep it only as long as they
+// are attached: see ReachesVolumes.
 func (s *sagaBook) mayMove(i *api.Instance, to api.HostID) bool {
 	h, ok := s.holds.Get(joinKey(i.Origin, i.Hold))
 	if !ok {
 		return true
 	}
 	for n := range h.Request.Rules {
+		if s.limits.detachedMove && h.Request.Attaches(n) {
+			continue
+		}
 		if slices.Contains(i.Rules, h.Request.RuleKey(n)) && !s.ruleAllows(h, n, hostPlace(to), hostPlace(i.Host)) {
 			return false
 		}

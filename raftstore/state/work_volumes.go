@@ -137,8 +137,8 @@ func (s *workBook) reachesVolume(host api.HostID, vol *api.Instance) bool {
 	})
 }
 
-// reachesVolumes reports whether a host reaches all volumes that are attached to an instance.
-func (s *workBook) reachesVolumes(host api.HostID, i *api.Instance) bool {
+// ReachesVolumes reports whether a host reaches all volumes that are attached to an instance.
+func (s *workBook) ReachesVolumes(host api.HostID, i *api.Instance) bool {
 	return !slices.ContainsFunc(i.Volumes, func(id api.InstanceID) bool {
 		vol, ok := s.instances.Get(string(id))
 		return ok && !s.reachesVolume(host, vol)

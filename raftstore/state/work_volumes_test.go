@@ -101,6 +101,36 @@ func TestVolumesAreAttachedWhereTheyAreReached(t *testing.T) {
 	}
 }
 
+// TestDetachedInstancesMayMove: an instance that was booted with a volume stays on its host as long as that is attached.
+// Entries of before api.FormFifth keep it there for ever.
+func TestDetachedInstancesMayMove(t *testing.T) {
+	for _, form := range []api.Form{api.FormFourth, api.FormFifth} {
+		w := storage(t)
+		w.form = form
+		c := hold(w.stamp(), "b", "b", slots("h3", "s1", "v1"))
+		of := data
+		of.AttachTo = web.Name
+		c.Commit, c.Slots[1].Group, c.Request.Zones.Pack = true, 1, true
+		c.Request.Groups, c.Request.Rules = []api.Group{web, of}, []api.Rule{{Policy: api.Affinity, Groups: []int{0, 1}}}
+		b := create(c.Stamp, "b", 2, 1)
+		b.Instances, b.Request = nil, c.Request
+		w.ok(b)
+		require.Empty(t, w.ok(c).Hold.Refused)
+		require.Equal(t, "s1", w.attached("v1"))
+		w.ok(reports(w.stamp(), "a1", "h3", api.StatusActive, "s1", "v1"))
+		move := func() command.InstanceMove {
+			return command.InstanceMove{Stamp: w.stamp(), ID: "s1", From: "h3", To: "h1"}
+		}
+		w.refused(api.CodeNoCapacity, move())
+		w.ok(command.VolumeDetach{Stamp: w.stamp(), Volume: "v1"})
+		if form < api.FormFifth {
+			w.refused(api.CodeNoCapacity, move())
+			continue
+		}
+		w.ok(move())
+	}
+}
+
 func TestWhatIsAttachedStays(t *testing.T) {
 	w := storage(t)
 	w.link("up", api.LinkParent)

@@ -130,6 +130,15 @@ func (f *Fleet) moveOff(v *state.State, i *api.Instance, names []string, try try
 	for g := range req.Groups {
 		req.Groups[g].Hints.IgnoreHosts = append(slices.Clone(req.Groups[g].Hints.IgnoreHosts), names...)
 	}
+	move := try
+	if len(i.Volumes) > 0 {
+		try = func(to api.HostID) error {
+			if !v.ReachesVolumes(to, i) {
+				return api.Errorf(api.CodeNoCapacity, "no other host of the zone that takes it reaches the volumes that are attached to it; detach them first")
+			}
+			return move(to)
+		}
+	}
 	err := f.moveAs(v, i, &req, nil, try)
 	if i.Reserved || api.CodeOf(err) != api.CodeNoCapacity {
 		return err
@@ -233,7 +242,8 @@ func (f *Fleet) moveTo(ctx context.Context, i *api.Instance, to api.HostID, evac
 }
 
 // requestOf returns the request that an instance was booted with, reduced to this
-// instance: the other groups stay, with a count of zero, so that rules can name them.
+// instance: the other groups stay, with a count of zero, so that rules can name them. Rules that kept volumes beside
+// it bind nothing any more: see api.Request.Attaches.
 func requestOf(h *state.Hold, i *api.Instance) api.Request {
 	req := h.Request
 	req.Origin = h.Origin
@@ -244,6 +254,12 @@ func requestOf(h *state.Hold, i *api.Instance) api.Request {
 	for _, sl := range h.Slots {
 		if sl.Instance.ID == i.ID {
 			req.Groups[sl.Group].Count = 1
+		}
+	}
+	req.Rules = slices.Clone(req.Rules)
+	for n := range req.Rules {
+		if req.Attaches(n) {
+			req.Rules[n].Groups = nil // the numbers of the others stay
 		}
 	}
 	req.Window, req.Lifetime = i.Window, 0

@@ -83,6 +83,9 @@ func (m *Model) Members(name RuleID) map[Spot]int {
 // there is one, does not count where it is.
 func (m *Model) Obeys(h *Hold, group int, at Spot, but *Claim) bool {
 	for name, rule := range rulesFor(h, group) {
+		if but != nil && m.form >= api.FormFifth && attaches(h, rule) {
+			continue // what is attached keeps it, and nothing else
+		}
 		all := m.Members(name)
 		if but != nil {
 			if all[Spot{Host: but.Host}]--; all[Spot{Host: but.Host}] == 0 {
@@ -109,12 +112,31 @@ func (m *Model) Broken() string {
 					return fmt.Sprintf("rule %s has %d members on host %s", name.Name, n, at.Host)
 				}
 			}
-			if b.rule.Policy == api.Affinity && len(all) > 1 && !m.onlyMoves(name) {
+			if b.rule.Policy == api.Affinity && len(all) > 1 && !m.onlyMoves(name) && !m.leftVolumes(name) {
 				return fmt.Sprintf("rule %s has members in %d places", name.Name, len(all))
 			}
 		}
 	}
 	return ""
+}
+
+// attaches reports whether a rule keeps volumes beside the instances of a boot that get them.
+func attaches(h *Hold, rule api.Rule) bool {
+	if rule.ID != "" || rule.Policy != api.Affinity || len(rule.Groups) != 2 {
+		return false
+	}
+	one, two := h.Request.Groups[rule.Groups[0]], h.Request.Groups[rule.Groups[1]]
+	return one.Volume != "" && one.AttachTo == two.Name || two.Volume != "" && two.AttachTo == one.Name
+}
+
+// leftVolumes reports whether a rule kept volumes beside instances, of which one has moved or moves.
+func (m *Model) leftVolumes(name RuleID) bool {
+	for id, b := range m.Bonds[name] {
+		if i := m.MadeBy(b.hold, id); attaches(b.hold, b.rule) && i != nil && (i.Stays > 0 || m.Coming[id] != nil) {
+			return true
+		}
+	}
+	return false
 }
 
 // onlyMoves reports whether a rule has one member, which moves.
