@@ -96,6 +96,20 @@ func TestShareOfAParent(t *testing.T) {
 	checkIndexes(t, w.s)
 }
 
+// TestAWholeShareIsNone: a parent that may have all of the zone finds it full, and not its share used up.
+func TestAWholeShareIsNone(t *testing.T) {
+	w := newLentWorld(t, 100, 100)
+	refused, _ := w.takes("k1", 20)
+	assert.Zero(t, refused)
+	_, why := w.takes("k2", 1)
+	assert.Equal(t, api.CodeContended, why)
+	w.decides("k2", api.DecisionAbort)
+	w.decides("k1", api.DecisionCommit)
+	refused, why = w.takes("k3", 1)
+	assert.Equal(t, 1, refused)
+	assert.Equal(t, api.CodeNoCapacity, why)
+}
+
 // TestShareOfAHiddenLayout: while the layout is hidden a share is of the hosts that a parent would be shown, so that who is refused at his
 // share learns no more than who is refused for want of room. So it is after a restart.
 func TestShareOfAHiddenLayout(t *testing.T) {

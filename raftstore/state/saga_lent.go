@@ -150,8 +150,11 @@ func (s *sagaBook) takenBy(h *Hold, sl *command.Slot, id api.HostID) api.Resourc
 }
 
 // whyOver returns why the share of a parent leaves no room for a slot of a hold: CodeContended if other
-// undecided holds of the parent have some of it, else CodeOverQuota.
-func (s *sagaBook) whyOver(h *Hold) api.Code {
+// undecided holds of the parent have some of it, else CodeOverQuota. A parent that may have all finds the zone full.
+func (s *sagaBook) whyOver(h *Hold, may share) api.Code {
+	if min(may.held, may.committed) >= 100 {
+		return s.whyFull(h)
+	}
 	for _, o := range s.OpenHolds() {
 		if o.Origin == h.Origin && (!o.For(h.Origin, &h.Request) || o.Attempt < h.Request.Attempt) {
 			return api.CodeContended

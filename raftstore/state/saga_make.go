@@ -185,7 +185,7 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 	case full:
 		h.noteCause(s.whyFull(h))
 	case len(h.Refused) > 0:
-		h.noteCause(s.whyOver(h))
+		h.noteCause(s.whyOver(h, lends.may))
 	}
 }
 
