@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Limits of bindings.
@@ -129,15 +131,21 @@ func (k BindingKey) Validate() error {
 }
 
 // ValidateTags returns an invalid-input error for affinity tags that are not sorted pairs. A key may
-// have a scope, as those of extra specs have: affinity:disk.
+// have a scope, as those of extra specs have: affinity:disk. A value is any text of 1 to NameMaxBytes bytes without
+// control characters, and without spaces at its ends.
 func ValidateTags(tags []string) error {
 	if len(tags) > BindingTagsMax {
 		return Errorf(CodeInvalid, "there may be at most %d affinity tags, got %d", BindingTagsMax, len(tags))
 	}
 	for _, t := range tags {
 		key, value, pair := strings.Cut(t, "=")
-		if !pair || !ValidName(strings.ReplaceAll(key, ":", "-")) || !ValidName(value) {
+		switch {
+		case !pair || key == "" || value == "":
 			return Errorf(CodeInvalid, "an affinity tag must be key=value, got %q", t)
+		case !ValidName(strings.ReplaceAll(key, ":", "-")):
+			return CheckName("the key of an affinity tag", key)
+		case len(value) > NameMaxBytes || !utf8.ValidString(value) || strings.TrimSpace(value) != value || strings.ContainsFunc(value, unicode.IsControl):
+			return Errorf(CodeInvalid, "the value of an affinity tag must be 1 to %d bytes, without control characters and spaces at its ends, got %q", NameMaxBytes, t)
 		}
 	}
 	if !slices.IsSorted(tags) || len(slices.Compact(slices.Clone(tags))) < len(tags) {

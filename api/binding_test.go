@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,7 +29,14 @@ func TestBindingKey(t *testing.T) {
 		"no pair":          {api.BindingKey{Tags: []string{"CAD"}}, `key=value, got "CAD"`},
 		"no value":         {api.BindingKey{Tags: []string{"resource="}}, "key=value"},
 		"no key":           {api.BindingKey{Tags: []string{"=CAD"}}, "key=value"},
-		"a line in it":     {api.BindingKey{Tags: []string{"resource=a\nb"}}, "key=value"},
+		"a text":           {api.BindingKey{Tags: []string{"resource=CAD Modeling, 3D = größer"}}, ""},
+		"a scope":          {api.BindingKey{Tags: []string{"affinity:resource=CAD"}}, ""},
+		"a long text":      {api.BindingKey{Tags: []string{"resource=" + strings.Repeat("x", api.NameMaxBytes)}}, ""},
+		"a longer text":    {api.BindingKey{Tags: []string{"resource=" + strings.Repeat("x", api.NameMaxBytes+1)}}, "the value of an affinity tag"},
+		"a line in it":     {api.BindingKey{Tags: []string{"resource=a\nb"}}, "without control characters"},
+		"a space after it": {api.BindingKey{Tags: []string{"resource=a "}}, "spaces at its ends"},
+		"no text":          {api.BindingKey{Tags: []string{"resource=\xff"}}, "the value of an affinity tag"},
+		"a key of a space": {api.BindingKey{Tags: []string{"a b=CAD"}}, "the key of an affinity tag"},
 		"not sorted":       {api.BindingKey{Tags: []string{"b=1", "a=1"}}, "sorted"},
 		"twice":            {api.BindingKey{Tags: []string{"a=1", "a=1"}}, "sorted and different"},
 		"an AZ of a space": {api.BindingKey{AZ: " "}, "availability zone"},

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -76,7 +77,7 @@ func (s *bindingsBook) bindingSet(c command.BindingSet) Result {
 	if !ok || l.Role != api.LinkChild {
 		return refuseWith(api.CodeNotFound, "no child zone %q", string(c.Link))
 	}
-	if err := c.Key.Validate(); err != nil {
+	if err := cmp.Or(c.Key.Validate(), s.limits.checkTags(c.Key.Tags)); err != nil {
 		return Result{Err: err}
 	}
 	t := api.Tenant{Origin: c.Origin, Project: c.Project}
@@ -133,7 +134,7 @@ func (s *bindingsBook) checkChoices(t api.Tenant, choices []api.BindingChoice) R
 	for i := range choices {
 		c := &choices[i]
 		l, known := s.links.Get(string(c.Link))
-		if !known || l.Role != api.LinkChild || c.Key.Validate() != nil {
+		if !known || l.Role != api.LinkChild || c.Key.Validate() != nil || s.limits.checkTags(c.Key.Tags) != nil {
 			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
 		others, undecided := s.chosen.Get(bindingKey(t, c.Key))

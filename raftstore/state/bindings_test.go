@@ -116,6 +116,72 @@ func TestOneRebinding(t *testing.T) {
 	assert.Len(t, w.s.PastBindings(tenant), 3)
 }
 
+// TestARefusedHoldChoosesNothing: a hold that has nothing of the child that it chose keeps neither its own request nor
+// others from another child, and one that has something keeps all others.
+func TestARefusedHoldChoosesNothing(t *testing.T) {
+	for _, form := range []api.Form{api.FormFourth, api.FormFifth} {
+		w := newBound(t)
+		w.form = form
+		w.ok(command.BindingSet{Stamp: w.stamp(), ID: "b0", Project: "p", Link: "pod1", User: "root"})
+		w.ok(w.choose("a", "pod1", api.BindingChoice{Key: general, Seen: "b0"}))
+		links := func(res string) []api.LinkID {
+			others, own := w.s.ChosenLinks("", &api.Request{Project: "p", Reservation: api.ReservationID(res), Attempt: 1}, general)
+			return []api.LinkID{others, own}
+		}
+		assert.Equal(t, []api.LinkID{"", "pod1"}, links("a"), "it is asked")
+		assert.Equal(t, []api.LinkID{"pod1", ""}, links("b"))
+		full := api.BindingChoice{Key: general, Seen: "b0", Why: api.BindingNoRoom}
+		other := w.choose("b", "pod2", full)
+		w.refused(api.CodeContended, other)
+
+		w.ok(command.HoldParts{Stamp: w.stamp(), ID: "h-a", Answers: []command.PartAnswer{answer("pod1")}})
+		assert.Equal(t, []api.LinkID{"", ""}, links("a"), "nothing is held")
+		assert.Equal(t, []api.LinkID{"", ""}, links("b"))
+		next := hold(w.stamp(), "h-a2", "a", nil, part("pod2", "i-a2"))
+		next.Attempt, next.Request.Attempt = 2, 1
+		next.Choices = []api.BindingChoice{{Key: general, Link: "pod2", Seen: "b0", Why: api.BindingNoRoom, ID: "b-a2"}}
+		if other.Stamp = w.stamp(); form < api.FormFifth { // as nodes of before that refuse them
+			w.refused(api.CodeContended, next)
+			w.refused(api.CodeContended, other)
+			continue
+		}
+		w.ok(next)
+		assert.Equal(t, []api.LinkID{"", "pod2"}, links("a"))
+		w.ok(other)
+		third := w.choose("c", "pod3", full)
+		w.refused(api.CodeContended, third)
+		again := next
+		again.ID, again.Attempt, again.Request.Attempt = "h-a3", 3, 3
+		again.Choices = []api.BindingChoice{{Key: general, Link: "pod3", Seen: "b0", Why: api.BindingNoRoom, ID: "b-a3"}}
+		w.refused(api.CodeContended, again) // b holds pod2
+		w.ok(command.HoldParts{Stamp: w.stamp(), ID: "h-b", Answers: []command.PartAnswer{answer("pod2")}})
+		again.Parts = []command.Part{part("pod3", "i-a3")}
+		w.ok(again) // its second attempt is obsolete
+	}
+}
+
+// TestTagsOfText: a value of an affinity tag is a text; before api.FormFifth it had to be a name.
+func TestTagsOfText(t *testing.T) {
+	for _, form := range []api.Form{api.FormFourth, api.FormFifth} {
+		w := newBound(t)
+		w.form = form
+		do := w.ok
+		if form < api.FormFifth {
+			do = func(c command.Command) Result { w.refused(api.CodeInvalid, c); return Result{} }
+		}
+		text := []string{"resource=CAD Modeling"}
+		do(command.LinkSet{Stamp: w.stamp(), ID: "pod1", Tags: text})
+		do(command.BindingSet{Stamp: w.stamp(), ID: "b0", Project: "p", Link: "pod1", Key: api.BindingKey{Tags: text}})
+		h := w.choose("a", "pod2", api.BindingChoice{Key: api.BindingKey{Tags: text}, Seen: "b0", Why: api.BindingNoRoom})
+		if form < api.FormFifth {
+			w.refused(api.CodePlanRefused, h)
+		} else {
+			w.ok(h)
+		}
+		w.ok(command.LinkSet{Stamp: w.stamp(), ID: "pod2", Tags: []string{"resource=CAD"}})
+	}
+}
+
 // TestBindingsByKey: a project has one binding for each key, and so has each tenant.
 func TestBindingsByKey(t *testing.T) {
 	w := newBound(t)

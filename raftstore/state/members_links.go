@@ -1,6 +1,8 @@
 package state
 
 import (
+	"cmp"
+
 	"berth/api"
 	"berth/raftstore/command"
 )
@@ -71,7 +73,7 @@ func (s *membersBook) linkSet(c command.LinkSet) Result {
 			return refuseWith(api.CodeInvalid, "a parent has no tags, availability zone, headroom or maintenance")
 		}
 		l.Terms = termsAfter(l.Terms, &c)
-		if err := l.Terms.Validate(); err != nil {
+		if err := cmp.Or(l.Terms.Validate(), s.limits.checkTags(l.Terms.Tags)); err != nil {
 			return Result{Err: err}
 		}
 	}
