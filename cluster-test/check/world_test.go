@@ -552,7 +552,7 @@ func (w *world) choice(origin api.LinkID, p api.ProjectID, k api.BindingKey) api
 	if b, ok := w.s.ActiveBinding(t, k); ok && w.roll(4) > 0 {
 		c.Seen = b.ID
 	}
-	if l, ok := w.s.ChosenLink(t, k); ok && w.roll(4) > 0 {
+	if l, _ := w.s.ChosenLinks(origin, &api.Request{Project: p}, k); l != "" && w.roll(4) > 0 {
 		c.Link = l
 	}
 	return c

@@ -21,17 +21,11 @@ type bindingsBook struct {
 	bindings table.Map[*api.Binding] // id
 	active   table.Map[string]       // tenant and key: id
 	past     table.Set               // tenant, end, id
-	chosen   table.Map[chosen]       // tenant and key: what undecided holds have chosen
-}
-
-// chosen is the child that undecided holds have chosen for a key.
-type chosen struct {
-	Link  api.LinkID
-	Holds int
+	choosing table.Set               // tenant and key, hold: undecided holds that have chosen a child
 }
 
 func (s *bindingsBook) tables(into []table.Table) []table.Table {
-	return append(s.quotasBook.tables(into), table.Of(&s.bindings), table.Of(&s.active), &s.past, table.Of(&s.chosen))
+	return append(s.quotasBook.tables(into), table.Of(&s.bindings), table.Of(&s.active), &s.past, &s.choosing)
 }
 
 func (s *bindingsBook) sections() []section {
@@ -129,20 +123,20 @@ func (s *bindingsBook) checkRoomForBinding(t api.Tenant, replaces bool) Result {
 }
 
 // checkChoices refuses the choices of a hold if they are not those that other undecided holds have
-// made, or if the plan has not seen the binding that is active. It must be planned again.
-func (s *bindingsBook) checkChoices(t api.Tenant, choices []api.BindingChoice) Result {
+// made, which chosen returns by key, or if the plan has not seen the binding that is active. It must be planned again.
+func (s *bindingsBook) checkChoices(t api.Tenant, choices []api.BindingChoice, chosen func(api.BindingKey) (api.LinkID, bool)) Result {
 	for i := range choices {
 		c := &choices[i]
 		l, known := s.links.Get(string(c.Link))
 		if !known || l.Role != api.LinkChild || c.Key.Validate() != nil || s.limits.checkTags(c.Key.Tags) != nil {
 			return refuseWith(api.CodePlanRefused, "%s", api.PlanRefusedMessage)
 		}
-		others, undecided := s.chosen.Get(bindingKey(t, c.Key))
+		others, undecided := chosen(c.Key)
 		old, bound := s.ActiveBinding(t, c.Key)
 		switch {
 		case c.Why != "" && !s.isFreeBinding(c.ID) || slices.ContainsFunc(choices[:i], c.Clashes):
 			return refuseWith(api.CodeConflict, "binding id %s is taken", string(c.ID))
-		case undecided && others.Link != c.Link:
+		case undecided && others != c.Link:
 			return refuseWith(api.CodeContended, "another request of the project is choosing its zone")
 		case undecided:
 			continue
@@ -156,16 +150,15 @@ func (s *bindingsBook) checkChoices(t api.Tenant, choices []api.BindingChoice) R
 	return Result{}
 }
 
-// keepChoices counts a hold among those that have made its choices, or with -1 no longer.
-func (s *bindingsBook) keepChoices(h *Hold, by int) {
+// indexChoices lists an undecided hold among those that have made its choices, or no longer.
+func (s *bindingsBook) indexChoices(h *Hold, undecided bool) {
 	for i := range h.Choices {
-		k := bindingKey(h.Tenant(), h.Choices[i].Key)
-		c, _ := s.chosen.Get(k)
-		if c.Link, c.Holds = h.Choices[i].Link, c.Holds+by; c.Holds <= 0 {
-			s.chosen.Delete(k)
-			continue
+		k := bindingKey(h.Tenant(), h.Choices[i].Key) + "\x00" + h.Key()
+		if undecided {
+			s.choosing.Insert(k)
+		} else {
+			s.choosing.Delete(k)
 		}
-		s.chosen.Set(k, c)
 	}
 }
 
@@ -251,12 +244,6 @@ func (s *bindingsBook) ActiveBinding(t api.Tenant, k api.BindingKey) (*api.Bindi
 		return nil, false
 	}
 	return s.bindings.Get(id)
-}
-
-// ChosenLink returns the child that undecided holds of a tenant have chosen for a key.
-func (s *bindingsBook) ChosenLink(t api.Tenant, k api.BindingKey) (api.LinkID, bool) {
-	c, ok := s.chosen.Get(bindingKey(t, k))
-	return c.Link, ok
 }
 
 // CountBindings returns the number of active bindings, and of past ones that are kept.

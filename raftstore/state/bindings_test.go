@@ -80,7 +80,7 @@ func TestBindingBeginsWithItsCommit(t *testing.T) {
 
 // chosen returns the child that undecided holds of p have chosen for a key, "" for none.
 func (w *world) chosen(k api.BindingKey) string {
-	l, _ := w.s.ChosenLink(tenant, k)
+	l, _ := w.s.ChosenLinks("", &api.Request{Project: "p"}, k)
 	return string(l)
 }
 
@@ -196,9 +196,8 @@ func TestBindingsByKey(t *testing.T) {
 	assert.Equal(t, w.s.ActiveBindings(tenant), again.ActiveBindings(tenant))
 	w.ok(w.choose("a", "pod3", api.BindingChoice{Key: cad, Seen: "c", Why: api.BindingHeadroom}))
 	again = loaded(t, saved(t, w.s))
-	l, ok := again.ChosenLink(tenant, cad)
-	assert.True(t, ok, "choices outlive a snapshot")
-	assert.Equal(t, api.LinkID("pod3"), l)
+	l, _ := again.ChosenLinks("", &api.Request{Project: "p"}, cad)
+	assert.Equal(t, api.LinkID("pod3"), l, "choices outlive a snapshot")
 }
 
 // TestOperatorsBind: they set, move and end bindings, and their word stands.

@@ -202,7 +202,7 @@ func (e entries) since(before entries) entries {
 // project names.
 var usedBy = map[string][]string{
 	"zone and parent": {
-		"active", "begins", "bindings", "byHost", "byRes", "byTenant", "chosen", "draws", "endedHolds",
+		"active", "begins", "bindings", "byHost", "byRes", "byTenant", "choosing", "draws", "endedHolds",
 		"endedInstances", "ends", "expiringPlans", "held", "holds", "hosts", "instances", "leased",
 		"members", "past", "plans", "reserved", "tenants", "unended", "work",
 	},
@@ -291,8 +291,8 @@ func (d side) seen(s *State) map[string]any {
 
 	hosts, links := s.Members(tenant, "sg")
 	out["members"] = []any{hosts, links}
-	chosen, ok := s.ChosenLink(tenant, api.BindingKey{AZ: "az2"})
-	out["chosen"] = []any{chosen, ok}
+	chosen, own := s.ChosenLinks(tenant.Origin, &api.Request{Project: tenant.Project}, api.BindingKey{AZ: "az2"})
+	out["chosen"] = []any{chosen, own}
 	for _, mark := range []string{ours.mark, theirs.mark} {
 		id := api.InstanceID(mark + "a")
 		host, here := s.HostOf(tenant, id)

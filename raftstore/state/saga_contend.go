@@ -2,6 +2,7 @@ package state
 
 import (
 	"slices"
+	"strings"
 
 	"berth/api"
 )
@@ -20,6 +21,53 @@ func (s *sagaBook) whyFull(h *Hold) api.Code {
 		return api.CodeContended
 	}
 	return api.CodeNoCapacity
+}
+
+// choiceOf returns the child that an undecided hold has chosen for a key.
+func (h *Hold) choiceOf(k api.BindingKey) api.LinkID {
+	i := slices.IndexFunc(h.Choices, func(c api.BindingChoice) bool { return c.Key.String() == k.String() })
+	return h.Choices[i].Link
+}
+
+// scanChoosing visits the undecided holds of a tenant that have chosen a child for a key.
+func (s *sagaBook) scanChoosing(t api.Tenant, k api.BindingKey, visit func(h *Hold, link api.LinkID) bool) {
+	prefix := bindingKey(t, k) + "\x00"
+	s.choosing.Ascend(prefix, func(of string) bool {
+		if !strings.HasPrefix(of, prefix) {
+			return false
+		}
+		h, _ := s.holds.Get(of[len(prefix):])
+		return visit(h, h.choiceOf(k))
+	})
+}
+
+// chosenBeside returns the child that undecided holds have chosen for a key of a request. A hold that has nothing
+// of that child, because it was refused, has chosen none, and neither has an obsolete attempt of the request.
+func (s *sagaBook) chosenBeside(t api.Tenant, k api.BindingKey, req *api.Request) (link api.LinkID, undecided bool) {
+	s.scanChoosing(t, k, func(h *Hold, l api.LinkID) bool {
+		if !s.limits.choicesHeld || h.hasPartAt(l) && (!h.For(t.Origin, req) || h.Attempt >= req.Attempt) {
+			link, undecided = l, true
+		}
+		return !undecided
+	})
+	return link, undecided
+}
+
+// ChosenLinks returns the child that undecided holds of others have chosen for a key of a request, and the one
+// that holds of the request itself have: "" for none. origin is the parent that the request is from, "" for this
+// zone. A hold that has nothing of the child that it chose has chosen none.
+func (s *sagaBook) ChosenLinks(origin api.LinkID, req *api.Request, k api.BindingKey) (others, own api.LinkID) {
+	s.scanChoosing(api.Tenant{Origin: origin, Project: req.Project}, k, func(h *Hold, l api.LinkID) bool {
+		switch {
+		case !h.hasPartAt(l):
+		case !h.For(origin, req):
+			others = l
+		case h.Attempt >= req.Attempt:
+			own = l
+		}
+		return others == "" || own == ""
+	})
+	return others, own
 }
 
 // For reports whether a hold and a request are for the same reservation. origin is the

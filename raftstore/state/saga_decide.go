@@ -54,7 +54,7 @@ func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
 	s.open.Delete(h.Key())
 	if old.Decision == api.DecisionPending {
 		s.forgetHeld(old)
-		s.keepChoices(old, -1)
+		s.indexChoices(old, false)
 	}
 	if d == api.DecisionCommit {
 		s.bindChoices(&h)

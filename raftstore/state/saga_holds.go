@@ -172,7 +172,7 @@ func (s *sagaBook) loadHold(h *Hold) {
 	}
 	s.indexHeld(h)
 	s.countLentBy(h, true)
-	s.keepChoices(h, +1)
+	s.indexChoices(h, true)
 	if h.Origin == "" {
 		s.open.Insert(h.Key())
 	} else {

@@ -33,7 +33,7 @@ func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 	if h.Request.Reserves {
 		h.Grace = s.Config.Preemptibles.GraceOf(h.Request.Grace)
 	}
-	s.keepChoices(h, +1)
+	s.indexChoices(h, true)
 	s.takeSlots(h, c)
 	s.takeParts(h, c)
 	s.indexHeld(h)
@@ -62,7 +62,9 @@ func (s *sagaBook) checkHold(c command.Hold, owner Result) Result {
 	if owner.Err != nil {
 		return owner
 	}
-	if r := s.checkChoices(api.Tenant{Origin: c.Origin, Project: c.Request.Project}, c.Choices); r.Err != nil {
+	t := api.Tenant{Origin: c.Origin, Project: c.Request.Project}
+	chosen := func(k api.BindingKey) (api.LinkID, bool) { return s.chosenBeside(t, k, &c.Request) }
+	if r := s.checkChoices(t, c.Choices, chosen); r.Err != nil {
 		return r
 	}
 	return s.checkAsked(c)

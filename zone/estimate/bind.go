@@ -8,6 +8,7 @@ import (
 	"berth/api"
 	"berth/binding"
 	"berth/buildplan"
+	"berth/filters"
 	"berth/raftstore/state"
 	"berth/zone"
 )
@@ -63,6 +64,7 @@ type keyChoice struct {
 	groups []int
 	active *api.Binding      // nil for none
 	leave  api.BindingReason // why its child is not the first to be asked; "" if it is
+	stays  bool              // what its child cannot take goes elsewhere without a new binding
 	fixed  bool              // the child is that of undecided holds
 	rivals bool              // which are of others
 	order  []api.LinkID      // to be asked, the best first
@@ -187,13 +189,20 @@ func (b *binder) orderChildren(k *keyChoice) {
 	if b.ownHasTags(k) {
 		k.others = append(k.others, "")
 	}
-	switch link, mine := b.chosenFor(k); {
+	k.stays = b.w.Request.Class == api.Preemptible // which goes where room is left, and says nothing of that for other work
+	switch link, mine, chose := b.chosenFor(k); {
 	case link != "":
-		k.fixed, k.rivals, k.order = true, !mine, []api.LinkID{link}
+		k.fixed, k.rivals, k.stays = true, !mine, k.stays || !chose
+		rest := slices.DeleteFunc(k.order, func(l api.LinkID) bool { return l == link })
+		if k.order = []api.LinkID{link}; !mine && k.active != nil && link == k.active.Link {
+			k.order = append(k.order, rest...) // for what leaves the binding where it is
+		}
 	case k.active != nil && k.leave == "":
 		k.order = slices.DeleteFunc(k.order, func(l api.LinkID) bool { return l == k.active.Link })
 		if slices.ContainsFunc(b.all, func(c binding.Child) bool { return c.Link == k.active.Link }) {
 			k.order = append([]api.LinkID{k.active.Link}, k.order...)
+		} else {
+			k.stays = true // the request excludes it
 		}
 	}
 }
@@ -215,22 +224,24 @@ func (b *binder) ownHasTags(k *keyChoice) bool {
 }
 
 // chosenFor returns the child that undecided holds have chosen for a key, and whether they are of the
-// request itself; "" for none.
-func (b *binder) chosenFor(k *keyChoice) (link api.LinkID, mine bool) {
+// request itself, which nobody waits for; "" for none. What the request holds where it has chosen nothing is there
+// without a binding.
+func (b *binder) chosenFor(k *keyChoice) (link api.LinkID, mine, chose bool) {
+	others, own := b.v.ChosenLinks(b.w.Request.Origin, b.w.Request, k.key)
+	if own != "" {
+		return own, true, true
+	}
 	for _, g := range k.groups {
 		if b.w.Held == nil {
 			break
 		}
 		for _, l := range slices.Sorted(maps.Keys(b.w.Held[g])) {
 			if l != "" && b.w.Held[g][l] > 0 {
-				link, mine = l, true
+				return l, true, false
 			}
 		}
 	}
-	if chosen, undecided := b.v.ChosenLink(b.w.Request.Tenant(), k.key); undecided {
-		return chosen, link != ""
-	}
-	return link, mine
+	return others, false, true
 }
 
 // layOutBound lays out a request with each group where its project is bound.
@@ -244,6 +255,9 @@ func (e *Estimator) layOutBound(ctx context.Context, v *state.State, w *Want) (*
 	if b.strict {
 		p, answers = b.askNext(ctx, p, answers)
 	} else if p.Offered() < w.Request.Count() {
+		for _, k := range b.keys {
+			b.noteStay(k, p, answers)
+		}
 		p, answers = b.layOutOnce(ctx, b.boundsOfAll())
 	}
 	p.binder = b
@@ -352,6 +366,9 @@ func (b *binder) places() []int {
 func (b *binder) moveOn(p *Plan, answers []childAnswer) bool {
 	for _, k := range b.keys {
 		if k.at+1 < len(k.order) && b.isShort(k, p) && b.mayLeave(k, answers) {
+			if b.noteStay(k, p, answers); k.fixed && !k.stays {
+				continue
+			}
 			k.at++
 			return true
 		}
@@ -361,7 +378,36 @@ func (b *binder) moveOn(p *Plan, answers []childAnswer) bool {
 
 // isShort reports whether a group of a key has fewer slots in a plan than it wants.
 func (b *binder) isShort(k *keyChoice, p *Plan) bool {
-	return slices.ContainsFunc(k.groups, func(g int) bool { return len(p.Layer.Groups[g].Order) < b.w.Request.Groups[g].Count })
+	return slices.ContainsFunc(k.groups, func(g int) bool { return b.missesSlots(g, p) })
+}
+
+func (b *binder) missesSlots(g int, p *Plan) bool {
+	return len(p.Layer.Groups[g].Order) < b.w.Request.Groups[g].Count
+}
+
+// noteStay has a binding stay if its child, which was asked, came out short for another reason than a lack of free
+// room: it could not take that request if it were empty, and can take others.
+func (b *binder) noteStay(k *keyChoice, p *Plan, answers []childAnswer) {
+	if k.active == nil || k.at >= len(k.order) || k.order[k.at] != k.active.Link {
+		return
+	}
+	i := slices.IndexFunc(answers, func(a childAnswer) bool { return a.link.ID == k.active.Link })
+	if i < 0 || answers[i].answer == nil || !b.isShort(k, p) {
+		return
+	}
+	refusals := answers[i].answer.Refusals
+	k.stays = k.stays || !slices.ContainsFunc(k.groups, func(g int) bool {
+		return b.missesSlots(g, p) && (g >= len(refusals) || lacksRoom(&refusals[g]))
+	})
+}
+
+// lacksRoom reports whether a child may have refused slots of a group because its room is used up, or what it lends.
+// What it does not show may be.
+func lacksRoom(r *api.Refusals) bool {
+	all := slices.Concat(r.Filters, r.Limits)
+	return len(all) == 0 || slices.ContainsFunc(all, func(f api.FilterCount) bool {
+		return f.Tier == api.TierNotNow && f.Filter != filters.NameServerGroup || f.Filter == limitedByShare || f.Filter == refusedLayout
+	})
 }
 
 // mayLeave reports whether a key may leave the child that it is at, which came out short. One that is
@@ -386,7 +432,7 @@ func (b *binder) choices(p *Plan) []api.BindingChoice {
 	var out []api.BindingChoice
 	for _, k := range b.keys {
 		link := b.linkOf(k, p)
-		if link == "" {
+		if link == "" || k.stays && (k.active == nil || k.active.Link != link) {
 			continue
 		}
 		c := api.BindingChoice{Key: k.key, Link: link}
@@ -452,5 +498,5 @@ func (p *Plan) Bound() bool { return p.binder != nil && p.binder.strict }
 // isChoosing reports whether undecided requests of the project hold a plan that came out short to a
 // child.
 func (p *Plan) isChoosing() bool {
-	return p.binder != nil && p.binder.strict && slices.ContainsFunc(p.binder.keys, func(k *keyChoice) bool { return k.rivals && p.binder.isShort(k, p) })
+	return p.binder != nil && p.binder.strict && slices.ContainsFunc(p.binder.keys, func(k *keyChoice) bool { return k.rivals && k.at == 0 && p.binder.isShort(k, p) })
 }

@@ -160,7 +160,13 @@ func (r *run) mayLeave(ctx context.Context, h *state.Hold, late map[api.LinkID]b
 	ctx, cancel := context.WithTimeout(ctx, api.SelectTimeout)
 	defer cancel()
 	p := r.s.estimator.PlanFor(ctx, r.s.zone.View(), &estimate.Want{Request: &req, Held: its.held, Avoid: its.last, Vain: r.vain})
-	return ctx.Err() == nil && p.Offered() >= wanted && its.describeShortfall(p.Room()) == ""
+	room := p.Room()
+	for l := range late { // in any order
+		if room.Places[l] { // what is bound goes nowhere else
+			return false
+		}
+	}
+	return ctx.Err() == nil && p.Offered() >= wanted && its.describeShortfall(room) == ""
 }
 
 // leaving returns when the owner leaves children: nil if it must not, because its plan is fixed or it takes over

@@ -19,19 +19,27 @@ func (m *Model) BindingOf(origin api.LinkID, p api.ProjectID, k api.BindingKey) 
 	return nil
 }
 
-// wish returns the child that an undecided hold has chosen for a key of a project.
-func (m *Model) wish(origin api.LinkID, p api.ProjectID, k api.BindingKey) (api.LinkID, bool) {
+// wish returns the child that another undecided hold than that of c has chosen for a key of its project. From
+// api.FormFifth on it must have something there, and be no attempt that c makes obsolete.
+func (m *Model) wish(c command.Hold, k api.BindingKey) (api.LinkID, bool) {
 	for id, h := range m.Holds {
-		if h.Decision != api.DecisionPending || id.Origin != origin || h.Request.Project != p {
+		if h.Decision != api.DecisionPending || id.Origin != c.Origin || h.Request.Project != c.Request.Project {
 			continue
 		}
-		for _, c := range h.Choices {
-			if c.Key.String() == k.String() {
-				return c.Link, true // all of them chose the same
+		obsolete := h.Request.Reservation == c.Request.Reservation && h.Attempt < c.Request.Attempt
+		for _, ch := range h.Choices {
+			counts := m.form < api.FormFifth || !obsolete && h.hasAt(ch.Link)
+			if counts && ch.Key.String() == k.String() {
+				return ch.Link, true // all of them chose the same
 			}
 		}
 	}
 	return "", false
+}
+
+// hasAt reports whether a child has something of the hold, or is being asked for it.
+func (h *Hold) hasAt(link api.LinkID) bool {
+	return slices.ContainsFunc(h.Parts, func(p *Part) bool { return p.Link == link && len(p.IDs) > 0 })
 }
 
 // mayChoose returns why the choices of a hold cannot stand.
@@ -41,7 +49,7 @@ func (m *Model) mayChoose(c command.Hold) *Refusal {
 		if r := m.mayBe(ch, c.Choices[:i]); r != nil {
 			return r
 		}
-		if link, undecided := m.wish(c.Origin, p, ch.Key); undecided {
+		if link, undecided := m.wish(c, ch.Key); undecided {
 			if link != ch.Link {
 				return &Refusal{promise.Binding, fmt.Sprintf("another request of the project has chosen %s", link)}
 			}
@@ -90,8 +98,7 @@ func (m *Model) countBound(origin api.LinkID, p api.ProjectID) (n int) {
 func (m *Model) bindFor(h *Hold) {
 	for _, c := range h.Choices {
 		b := m.BindingOf(h.ID.Origin, h.Request.Project, c.Key)
-		at := slices.ContainsFunc(h.Parts, func(p *Part) bool { return p.Link == c.Link && len(p.IDs) > 0 })
-		if !at || c.Why == "" || !m.isFree(c.ID) || b != nil && (b.Link == c.Link || b.ID != c.Seen) {
+		if !h.hasAt(c.Link) || c.Why == "" || !m.isFree(c.ID) || b != nil && (b.Link == c.Link || b.ID != c.Seen) {
 			continue
 		}
 		m.bind(b, &api.Binding{

@@ -32,6 +32,7 @@ type Hold struct {
 	ID       HoldID
 	Boot     *Boot // nil for a parent's
 	Request  api.Request
+	Attempt  int
 	Groups   map[api.InstanceID]int
 	Names    map[api.InstanceID]string
 	Start    api.Instant // of its claims
@@ -88,7 +89,7 @@ func (m *Model) makeHold(c command.Hold) *Refusal {
 	}
 	h := &Hold{
 		ID: id, Boot: b, Plan: c.Plan, AtOnce: c.Commit, Decision: api.DecisionPending,
-		Request: c.Request, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{}, Choices: c.Choices,
+		Request: c.Request, Attempt: c.Attempt, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{}, Choices: c.Choices,
 	}
 	for _, sl := range c.Slots {
 		h.Names[sl.Instance.ID] = sl.Instance.Name
