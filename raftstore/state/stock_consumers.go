@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/capacity"
 	"berth/raftstore/command"
 )
 
@@ -156,17 +157,35 @@ func (s *stockBook) checkRoom(a *allotment, _ command.ConsumersPut) Result {
 		row, _ := v.Row(id)
 		for _, class := range a.wanted[id].Classes() {
 			more := a.wanted[id][class] - a.had[id][class]
-			room := v.FreeOver(row, class, api.Window{Start: s.now, End: api.Forever}, api.Firm)
-			room += a.seen[id].inventory[class].Capacity() - v.Capacity(row, class)
+			grown := a.seen[id].inventory[class].Capacity() - v.Capacity(row, class)
+			room := grown + v.FreeOver(row, class, api.Window{Start: s.now, End: api.Forever}, api.Firm)
 			if h := s.closedHost(id); more > 0 && h != nil {
 				return refuseWith(api.CodeNoCapacity, "host %q is %s and takes nothing new", h.Name, h.whyNoWork())
 			}
 			if more > 0 && more > room {
+				if until := s.fullFrom(v, row, class, more-grown); until > s.now {
+					return refuseWith(api.CodeNoCapacity, "provider %s has %d of %s left, %d more wanted; it would fit until %v, when room is reserved there", string(id), max(room, 0), class, more, until)
+				}
 				return refuseWith(api.CodeNoCapacity, "provider %s has %d of %s left, %d more wanted", string(id), max(room, 0), class, more)
 			}
 		}
 	}
 	return Result{}
+}
+
+// fullFrom returns the instant until which a row has room for an amount of a class without a break from now on. It must
+// not have it for ever.
+func (s *stockBook) fullFrom(v capacity.View, row int, class api.ResourceClass, amount int64) api.Instant {
+	fits, full := s.now, api.Instant(api.Forever)
+	for fits+1 < full {
+		mid := fits + (full-fits)/2
+		if v.FreeOver(row, class, api.Window{Start: s.now, End: mid}, api.Firm) >= amount {
+			fits = mid
+		} else {
+			full = mid
+		}
+	}
+	return fits
 }
 
 // closedHost returns the host whose tree a provider is in if it takes no work, else nil.

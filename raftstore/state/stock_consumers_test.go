@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,6 +31,28 @@ func nothing(consumer string) command.ConsumerEntry {
 func generation(e command.ConsumerEntry, g uint64) command.ConsumerEntry {
 	e.Generation = &g
 	return e
+}
+
+// TestRoomUntilALease: a claim, which has no end, is told until when there would be room for it, if there is some now.
+func TestRoomUntilALease(t *testing.T) {
+	w := newWorld(t)
+	w.form = api.FormNewest
+	w.host("h1", 4)
+	w.ok(create(w.stamp(), "lease", 3, 3))
+	start := w.now.Add(10 * time.Minute)
+	c := hold(w.stamp(), "k", "lease", slots("h1", "s1", "s2", "s3"))
+	c.Request.Reserves, c.Request.Window = true, api.Window{Start: start, End: start.Add(time.Hour)}
+	require.Empty(t, w.ok(c).Hold.Refused)
+	w.ok(w.consumers(wants("small", "h1", api.VCPU, 1)))
+	for n, says := range map[int64]string{
+		1: fmt.Sprintf("provider h1 has 0 of VCPU left, 1 more wanted; it would fit until %v, when room is reserved there", start),
+		3: fmt.Sprintf("provider h1 has 0 of VCPU left, 3 more wanted; it would fit until %v, when room is reserved there", start),
+		4: "provider h1 has 0 of VCPU left, 4 more wanted",
+	} {
+		err := w.do(w.consumers(wants("c", "h1", api.VCPU, n))).Err
+		assert.Equal(t, api.CodeNoCapacity, api.CodeOf(err))
+		assert.Equal(t, says, api.MessageOf(err))
+	}
 }
 
 func (w *world) consumers(es ...command.ConsumerEntry) command.ConsumersPut {
