@@ -21,7 +21,7 @@ type bindingsBook struct {
 	bindings table.Map[*api.Binding] // id
 	active   table.Map[string]       // tenant and key: id
 	past     table.Set               // tenant, end, id
-	choosing table.Set               // tenant and key, hold: undecided holds that have chosen a child
+	choosing table.Set               // tenant and key, reservation, hold: undecided holds that have chosen a child
 }
 
 func (s *bindingsBook) tables(into []table.Table) []table.Table {
@@ -153,7 +153,7 @@ func (s *bindingsBook) checkChoices(t api.Tenant, choices []api.BindingChoice, c
 // indexChoices lists an undecided hold among those that have made its choices, or no longer.
 func (s *bindingsBook) indexChoices(h *Hold, undecided bool) {
 	for i := range h.Choices {
-		k := bindingKey(h.Tenant(), h.Choices[i].Key) + "\x00" + h.Key()
+		k := joinKey(joinKey(bindingKey(h.Tenant(), h.Choices[i].Key), h.Request.Reservation), h.Key())
 		if undecided {
 			s.choosing.Insert(k)
 		} else {

@@ -29,14 +29,20 @@ func (h *Hold) choiceOf(k api.BindingKey) api.LinkID {
 	return h.Choices[i].Link
 }
 
-// scanChoosing visits the undecided holds of a tenant that have chosen a child for a key.
-func (s *sagaBook) scanChoosing(t api.Tenant, k api.BindingKey, visit func(h *Hold, link api.LinkID) bool) {
-	prefix := bindingKey(t, k) + "\x00"
+// scanChoosing visits the undecided holds of a tenant that have chosen a child for a key: those of one reservation, or
+// with "" all, until visit returns false.
+func (s *sagaBook) scanChoosing(t api.Tenant, k api.BindingKey, r api.ReservationID, visit func(h *Hold, link api.LinkID) bool) {
+	all := joinKey(bindingKey(t, k), "")
+	prefix := all
+	if r != "" {
+		prefix = joinKey(all+string(r), "")
+	}
 	s.choosing.Ascend(prefix, func(of string) bool {
 		if !strings.HasPrefix(of, prefix) {
 			return false
 		}
-		h, _ := s.holds.Get(of[len(prefix):])
+		_, hold, _ := strings.Cut(of[len(all):], "\x00")
+		h, _ := s.holds.Get(hold)
 		return visit(h, h.choiceOf(k))
 	})
 }
@@ -44,7 +50,7 @@ func (s *sagaBook) scanChoosing(t api.Tenant, k api.BindingKey, visit func(h *Ho
 // chosenBeside returns the child that undecided holds have chosen for a key of a request. A hold that has nothing
 // of that child, because it was refused, has chosen none, and neither has an obsolete attempt of the request.
 func (s *sagaBook) chosenBeside(t api.Tenant, k api.BindingKey, req *api.Request) (link api.LinkID, undecided bool) {
-	s.scanChoosing(t, k, func(h *Hold, l api.LinkID) bool {
+	s.scanChoosing(t, k, "", func(h *Hold, l api.LinkID) bool {
 		if !s.limits.choicesHeld || h.hasPartAt(l) && (!h.For(t.Origin, req) || h.Attempt >= req.Attempt) {
 			link, undecided = l, true
 		}
@@ -57,15 +63,21 @@ func (s *sagaBook) chosenBeside(t api.Tenant, k api.BindingKey, req *api.Request
 // that holds of the request itself have: "" for none. origin is the parent that the request is from, "" for this
 // zone. A hold that has nothing of the child that it chose has chosen none.
 func (s *sagaBook) ChosenLinks(origin api.LinkID, req *api.Request, k api.BindingKey) (others, own api.LinkID) {
-	s.scanChoosing(api.Tenant{Origin: origin, Project: req.Project}, k, func(h *Hold, l api.LinkID) bool {
-		switch {
-		case !h.hasPartAt(l):
-		case !h.For(origin, req):
+	t := api.Tenant{Origin: origin, Project: req.Project}
+	s.scanChoosing(t, k, "", func(h *Hold, l api.LinkID) bool {
+		if h.hasPartAt(l) && !h.For(origin, req) {
 			others = l
-		case h.Attempt >= req.Attempt:
+		}
+		return others == ""
+	})
+	if req.Reservation == "" {
+		return others, ""
+	}
+	s.scanChoosing(t, k, req.Reservation, func(h *Hold, l api.LinkID) bool {
+		if h.hasPartAt(l) && h.Attempt >= req.Attempt {
 			own = l
 		}
-		return others == "" || own == ""
+		return own == ""
 	})
 	return others, own
 }
