@@ -181,7 +181,7 @@ func (b *binder) orderChildren(k *keyChoice) {
 		if d.By == binding.FilterHeadroom {
 			k.order = append(k.order, d.Link)
 		}
-		if k.active != nil && d.Link == k.active.Link && (d.By != binding.FilterHeadroom || b.hasHeadroom(d.Link)) {
+		if k.active != nil && d.Link == k.active.Link && (d.By != binding.FilterHeadroom || b.mindsHeadroom(d.Link, work)) {
 			k.leave = leaveReasons[d.By]
 		}
 	}
@@ -207,9 +207,15 @@ func (b *binder) orderChildren(k *keyChoice) {
 	}
 }
 
-// hasHeadroom reports whether some room of a child is to stay free.
-func (b *binder) hasHeadroom(link api.LinkID) bool {
+// mindsHeadroom reports whether some room of a child is to stay free beside work of which it has all classes. Other work
+// it could not take if it were empty.
+func (b *binder) mindsHeadroom(link api.LinkID, work *binding.Work) bool {
 	i := slices.IndexFunc(b.all, func(c binding.Child) bool { return c.Link == link })
+	for class, n := range work.Resources {
+		if n > 0 && b.all[i].Usage[class].Total == 0 {
+			return false
+		}
+	}
 	for _, p := range b.all[i].Headroom {
 		if p > 0 {
 			return true

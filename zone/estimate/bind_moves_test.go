@@ -2,6 +2,7 @@ package estimate_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +108,19 @@ func TestABindingMovesForWantOfRoom(t *testing.T) {
 		}},
 		"size": {odd: func(o *intake.BootOrder, _ *zonetest.World, _ *zonetest.Member) {
 			o.Request.Groups[0].Resources = api.Resources{api.VCPU: 5}
+		}},
+		"class, beside a headroom": {odd: func(o *intake.BootOrder, w *zonetest.World, pod2 *zonetest.Member) {
+			w.Zones[0].SetTerms("pod1", func(t *api.LinkTerms) { t.Headroom = map[api.ResourceClass]int64{api.VCPU: 10} })
+			w.Tell("pod1", api.Digest{Classes: map[api.ResourceClass]api.ClassTotals{
+				api.VCPU: {Total: 4, Free: 3, SlotMax: 4}, api.MemoryMB: {Total: 4096, Free: 4096, SlotMax: 4096},
+			}}, 0)
+			change(pod2, 1, func(at command.Stamp, id api.HostID) command.Command {
+				h, _ := pod2.View().Host(id)
+				inventory := maps.Clone(h.Inventory)
+				inventory["PGPU"] = api.Inventory{Total: 1}
+				return command.ProviderSet{Stamp: at, ID: id, Inventory: &inventory}
+			})
+			o.Request.Groups[0].Resources = api.Resources{api.VCPU: 1, "PGPU": 1}
 		}},
 		"rule": {odd: func(o *intake.BootOrder, _ *zonetest.World, _ *zonetest.Member) {
 			o.Request.Groups[0].Count, o.Request.Groups[0].Min = 2, 2
