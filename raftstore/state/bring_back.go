@@ -35,7 +35,7 @@ func (s *State) BringBack(r Return) error {
 	s.beginIncarnation(r)
 	s.BeginNewHistory(r.Sum)
 	s.markRestored()
-	s.ReconcileChildren()
+	s.beginReconciles()
 	s.passFacts()
 	return nil
 }

@@ -42,6 +42,13 @@ func (s *State) beginReconcile(id api.LinkID) {
 	s.tellAllAgain(id)
 }
 
+// beginReconciles is beginReconcile for all children: they have what was done since a backup that this zone went back to.
+func (s *State) beginReconciles() {
+	for _, l := range s.Children() {
+		s.beginReconcile(l.ID)
+	}
+}
+
 // linkReconciled ends instances that a child has forgotten.
 func (s *State) linkReconciled(c command.LinkReconciled) Result {
 	l, ok := s.links.Get(string(c.ID))

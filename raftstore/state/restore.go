@@ -107,17 +107,15 @@ func (s *State) takeUp(u *upload, form api.Form) Result {
 	s.touchTopic(Everything)
 	s.markRestored()
 	if s.form >= api.FormFifth {
-		s.ReconcileChildren()
+		s.beginReconciles()
 	}
 	return Result{}
 }
 
-// ReconcileChildren makes what a restore makes due: children have what was done since the backup. It is for who follows a
-// restore step by step.
+// ReconcileChildren is beginReconciles, for who follows a restore step by step.
 func (s *State) ReconcileChildren() {
-	for _, l := range s.Children() {
-		s.beginReconcile(l.ID)
-	}
+	s.beginReconciles()
+	s.passFacts()
 }
 
 // ContinueCA is continueCA, for who follows a restore step by step.
