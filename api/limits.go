@@ -44,6 +44,9 @@ const (
 	CommandArgsMax    = 64                // words of a flavor's command
 	CommandMaxBytes   = 4096              // bytes of a flavor's command in all
 	BodyMaxBytes      = 1 << 20           // a public request body
+	SmallBodyMaxBytes = 64 << 10          // that of a call which says little
+	JoinBodyMaxBytes  = 16 << 10          // that of a node or agent which joins: a token, a certificate request and names
+	PlanBodyMaxBytes  = 9 << 20           // that of a call which takes up a sealed plan, in base64
 	ZoneBodyMaxBytes  = 8 << 20           // a body between zones
 	BlobMaxBytes      = 4 << 20           // one sealed plan
 	DepthMax          = 8                 // zones between the asker and the deepest owner

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptrace"
@@ -72,6 +73,10 @@ func (n *Node) forwardOver(way http.RoundTripper, door string) http.Handler {
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if errors.Is(err, errSlowBody) { // the caller's, not the leader's
+				wire.Refuse(w, r, api.Wrap(api.CodeSlow, "node.forward", "the body did not arrive in time", err))
+				return
+			}
 			n.log.InfoContext(r.Context(), "a request could not be passed on to the leader", "error", err)
 			if sent, _ := r.Context().Value(sentKey{}).(*atomic.Bool); !sent.Load() {
 				wire.Refuse(w, r, errNotLeader)

@@ -131,7 +131,7 @@ type roundTrip func(r *http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // losesTheLeader passes calls on that get no answer. Only of one that was not sent
-// is it said that nothing was changed.
+// is it said that nothing was changed; and one whose body came too slowly has lost nobody.
 func (r *running) losesTheLeader(t *world) {
 	t.Helper()
 	closed := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
@@ -154,7 +154,8 @@ func (r *running) losesTheLeader(t *world) {
 		}
 		return closed.RoundTrip(req)
 	})
-	for want, way := range map[api.Code][]http.RoundTripper{api.CodeUnavailable: {closed}, api.CodeTimeout: {hangsUp, again}} {
+	slow := roundTrip(func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("write: %w", errSlowBody) })
+	for want, way := range map[api.Code][]http.RoundTripper{api.CodeUnavailable: {closed}, api.CodeTimeout: {hangsUp, again}, api.CodeSlow: {slow}} {
 		for _, one := range way {
 			h, rec := wire.WithRequestID(r.forwardOver(one, doorAPI)), httptest.NewRecorder()
 			h.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/servers/i-1", nil))

@@ -294,10 +294,10 @@ func (r *room) Close() error {
 func (r *room) Addr() net.Addr { return r.addr }
 
 // serveHTTP serves HTTP on a listener until ctx ends, and then waits for requests in
-// flight, at most a few seconds.
-func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
+// flight, at most a few seconds. Each call has an account of begin.
+func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, begin accounts, log *slog.Logger) error {
 	s := &http.Server{
-		Handler: withPace(h), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMaxBytes,
+		Handler: withPace(h, begin), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerMaxBytes,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
@@ -307,7 +307,7 @@ func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.L
 			return withCounted(ctx, c)
 		},
 		ConnState: cutStrangers,
-		HTTP2:     &http.HTTP2Config{WriteByteTimeout: stallMax},
+		HTTP2:     &http.HTTP2Config{WriteByteTimeout: stallMax, MaxReceiveBufferPerConnection: bodyBuffer, MaxReceiveBufferPerStream: bodyBuffer},
 	}
 	shutdown := func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)

@@ -33,6 +33,7 @@ import (
 	"berth/httpd/tricircle"
 	"berth/identity"
 	"berth/internal/backoff"
+	"berth/internal/budget"
 	"berth/internal/crash"
 	"berth/internal/requestid"
 	"berth/internal/tracing"
@@ -138,6 +139,7 @@ type Node struct {
 	streams   *httpevents.Streams
 	egress    *webhook.Sender
 	rates     *rates.Limiter
+	budget    *budget.Budget
 	uses      *door.Uses
 	refusals  *refusals.Counter
 	turns     *turns.Turns // of calls of the public API
@@ -280,6 +282,7 @@ func (n *Node) buildZone() error {
 		CertificateTTL: n.opts.CertificateTTL,
 	})
 	n.rates, n.uses, n.turns = rates.New(n.opts.Rates), door.NewUses(), door.NewTurns(n.now, n.opts.Share)
+	n.budget = newBudget(n.opts.ConnsPerAddress)
 	n.backups.replace(newBackups(n, n.opts.Backups))
 	leads := n.leading.Load
 	common := door.Config{
@@ -375,19 +378,19 @@ func (n *Node) Run(ctx context.Context) error {
 			cancel(err)
 		}
 	})
-	serving := func(ln net.Listener, h http.Handler) {
+	serving := func(name string, ln net.Listener, h http.Handler) {
 		doors.Go(func() {
-			if err := serveHTTP(ctx, ln, h, n.log); err != nil {
+			if err := serveHTTP(ctx, ln, h, n.accountsOf(name), n.log); err != nil {
 				cancel(err)
 			}
 		})
 	}
-	serving(apiListener, stripNodeHeaders(n.api))
-	serving(gatewayGate.roomFor(api.ALPNHTTP), n.endOutdated(stripNodeHeaders(n.gateway)))
-	serving(gatewayGate.roomFor(api.ALPNEnrol), stripNodeHeaders(n.enrolment))
-	serving(n.nodeGate.roomFor(api.ALPNHTTP), n.endOutdated(n.onlyMembers(n.fromNodes())))
-	serving(agentGate.roomFor(api.ALPNHTTP), n.endOutdated(n.agentDoor()))
-	serving(placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
+	serving(listenerAPI, apiListener, stripNodeHeaders(n.api))
+	serving(listenerGateway, gatewayGate.roomFor(api.ALPNHTTP), n.endOutdated(stripNodeHeaders(n.gateway)))
+	serving(listenerEnrol, gatewayGate.roomFor(api.ALPNEnrol), stripNodeHeaders(n.enrolment))
+	serving(listenerNode, n.nodeGate.roomFor(api.ALPNHTTP), n.endOutdated(n.onlyMembers(n.fromNodes())))
+	serving(listenerAgent, agentGate.roomFor(api.ALPNHTTP), n.endOutdated(n.agentDoor()))
+	serving(listenerAdmin, placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
 	n.logStart(ctx)
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })
 	doors.Go(func() { agentGate.acceptConns(ctx) })

@@ -18,6 +18,7 @@ import (
 
 	"berth/identity"
 	"berth/internal/await"
+	"berth/internal/budget"
 )
 
 // answered serves one request in memory, and returns what its handler returned, the body of the
@@ -28,7 +29,7 @@ func answered(t *testing.T, h func(w http.ResponseWriter) error) (told <-chan er
 	ln := pipes{make(chan net.Conn), make(chan struct{})}
 	done, result := make(chan error, 1), make(chan error, 1)
 	go func() {
-		done <- serveHTTP(ctx, ln, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { result <- h(w) }), quiet)
+		done <- serveHTTP(ctx, ln, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { result <- h(w) }), free, quiet)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -43,6 +44,9 @@ func answered(t *testing.T, h func(w http.ResponseWriter) error) (told <-chan er
 	require.NoError(t, err)
 	return result, answer.Body, mine
 }
+
+// free is the account of calls that may hold what they like.
+func free(*http.Request) *budget.Account { return nil }
 
 // writes is a handler's writing of an answer in one piece.
 func writes(b []byte) func(http.ResponseWriter) error {
@@ -79,7 +83,7 @@ func TestASmallAnswerIsCutOffToo(t *testing.T) {
 				l := placed{Listener: ln, places: newPlaces(1, 1)}
 				done := make(chan error, 1)
 				go func() {
-					done <- serveHTTP(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = h(w) }), quiet)
+					done <- serveHTTP(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = h(w) }), free, quiet)
 				}()
 				mine, theirs := net.Pipe()
 				ln.conns <- theirs
@@ -171,7 +175,7 @@ func TestPaceOfHTTP2(t *testing.T) {
 						await.Sleep(3 * stallMax)
 					}
 					told <- writes(make([]byte, 1<<24))(w) // more than a client takes that does not read
-				}), quiet)
+				}), free, quiet)
 		}()
 		roots := x509.NewCertPool()
 		roots.AddCert(creds.Get(identity.RoleAPI).CA)

@@ -154,7 +154,7 @@ func TestStrangersMayNotIdle(t *testing.T) {
 						noteKnown(r)
 					}
 					await.Sleep(2 * strangerIdle) // a call may take as long as it wants
-				}), quiet)
+				}), free, quiet)
 			}()
 			mine, theirs := net.Pipe()
 			ln.conns <- theirs

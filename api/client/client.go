@@ -130,7 +130,7 @@ type call struct {
 	in      any           // body, as JSON; nil for none
 	key     string        // Idempotency-Key
 	wait    time.Duration // wait requested of the zone
-	limit   int           // of the body in bytes; 0 means api.BodyMaxBytes
+	limit   int           // of the body in bytes; 0 means that of the route, or api.BodyMaxBytes
 	repeats bool          // a repeat is harmless
 	ends    bool          // a repeat that gets not_found has succeeded
 
@@ -211,8 +211,11 @@ func encodeBody(q call) ([]byte, error) {
 		return nil, api.Wrap(api.CodeInvalid, q.op, "the request cannot be written as JSON", err)
 	}
 	limit := api.BodyMaxBytes
-	if q.limit > 0 {
+	switch {
+	case q.limit > 0:
 		limit = q.limit
+	case q.route != nil:
+		limit = int(q.route.BodyMax())
 	}
 	if len(body) > limit {
 		return nil, api.Errorf(api.CodeTooLarge, "the request has %d bytes; at most %d are allowed", len(body), limit)

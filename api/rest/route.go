@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type Route struct {
 	Query  []Param // parameters besides read of a GET; all others are refused
 	Keyed  bool    // accepts an Idempotency-Key
 	Body   any     // the zero value of its JSON body; nil for none
+	Most   int64   // bytes of that body; 0 for api.SmallBodyMaxBytes
 	Status int     // HTTP status of the answer
 	Answer Answer
 	Stream bool   // the body or the answer is a file of any length
@@ -49,6 +51,9 @@ func (r *Route) Allows() api.RouteGroup {
 	}
 	return r.Area.Reads()
 }
+
+// BodyMax returns how many bytes the body of the call may have.
+func (r *Route) BodyMax() int64 { return cmp.Or(r.Most, api.SmallBodyMaxBytes) }
 
 // Name returns the method and the path, the argument of Find.
 func (r *Route) Name() string { return r.Method + " " + r.Path }

@@ -47,3 +47,24 @@ func TestPathsAreFilled(t *testing.T) {
 	assert.Panics(t, func() { drain.Fill("a", "b") })
 	assert.Panics(t, func() { rest.Find("GET /nothing") })
 }
+
+// TestWhoIsUnknownSendsLittle: a call that needs no token takes no large body, and others only where something large is meant.
+func TestWhoIsUnknownSendsLittle(t *testing.T) {
+	large := map[string]int64{}
+	for _, r := range rest.Routes() {
+		switch {
+		case r.Body == nil:
+			assert.Zero(t, r.Most, r.Name())
+		case r.Role == "":
+			assert.Equal(t, int64(api.JoinBodyMaxBytes), r.BodyMax(), r.Name())
+		case r.BodyMax() > api.SmallBodyMaxBytes:
+			large[r.Name()] = r.BodyMax()
+		}
+	}
+	assert.Equal(t, map[string]int64{
+		"POST /servers": api.PlanBodyMaxBytes, "POST /zones/select": api.BodyMaxBytes, "POST /zones/boot": api.BodyMaxBytes,
+		"POST /flavors": api.BodyMaxBytes, "PUT /flavors/{id}": api.BodyMaxBytes, "PUT /hosts/{id}": api.BodyMaxBytes,
+		"POST /aggregates": api.BodyMaxBytes, "PUT /aggregates/{id}": api.BodyMaxBytes,
+		"PUT /operator/config": api.BodyMaxBytes, "PUT /operator/scheduler": api.BodyMaxBytes,
+	}, large)
+}

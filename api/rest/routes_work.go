@@ -33,12 +33,12 @@ var tokens = []Route{
 var boots = []Route{
 	{
 		Method: http.MethodPost, Path: "/zones/select", Role: api.RoleMember, Read: api.ReadLocal,
-		Body: BootBody{}, Status: http.StatusOK, Answer: whole(SelectAnswer{}), Since: since,
+		Body: BootBody{}, Most: api.BodyMaxBytes, Status: http.StatusOK, Answer: whole(SelectAnswer{}), Since: since,
 		Help: "estimates what the zone and all zones below it could offer, and changes nothing",
 	},
 	{
 		Method: http.MethodPost, Path: "/zones/boot", Role: api.RoleMember, Read: api.ReadLog, Query: []Param{wait}, Keyed: true,
-		Body: BootBody{}, Status: http.StatusAccepted, Answer: whole(BootAnswer{}), Since: since,
+		Body: BootBody{}, Most: api.BodyMaxBytes, Status: http.StatusAccepted, Answer: whole(BootAnswer{}), Since: since,
 		Help: "boots instances; returns the reservation id at once, or with `?wait=` also the boot, at its outcome or when the wait ends",
 	},
 	{
@@ -85,7 +85,7 @@ var serverFilters = []Param{
 var servers = []Route{
 	{
 		Method: http.MethodPost, Path: "/servers", Role: api.RoleMember, Read: api.ReadLog, Keyed: true,
-		Body: BootBody{}, Status: http.StatusAccepted, Answer: whole(ServerCreated{}), Since: since,
+		Body: BootBody{}, Most: api.PlanBodyMaxBytes, Status: http.StatusAccepted, Answer: whole(ServerCreated{}), Since: since,
 		Help: "creates servers, and returns the first one once the boot is decided, or a refusal with the `code` of a failed boot, " +
 			"such as 409 `no_capacity`; with `\"return_reservation_id\": true` it returns only the reservation id, at once",
 	},
@@ -222,7 +222,7 @@ var flavors = []Route{
 	},
 	{
 		Method: http.MethodPost, Path: "/flavors", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: FlavorBody{}, Status: http.StatusCreated, Answer: one("flavor", Flavor{}), Since: since,
+		Body: FlavorBody{}, Most: api.BodyMaxBytes, Status: http.StatusCreated, Answer: one("flavor", Flavor{}), Since: since,
 		Help: "creates a flavor",
 	},
 	{
@@ -232,7 +232,7 @@ var flavors = []Route{
 	},
 	{
 		Method: http.MethodPut, Path: "/flavors/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: FlavorBody{}, Status: http.StatusOK, Answer: one("flavor", Flavor{}), Since: since,
+		Body: FlavorBody{}, Most: api.BodyMaxBytes, Status: http.StatusOK, Answer: one("flavor", Flavor{}), Since: since,
 		Help: "replaces a flavor as a whole",
 	},
 	{

@@ -132,7 +132,7 @@ var hosts = []Route{
 	},
 	{
 		Method: http.MethodPut, Path: "/hosts/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: HostBody{}, Status: http.StatusOK, Answer: one("host", Host{}), Since: since,
+		Body: HostBody{}, Most: api.BodyMaxBytes, Status: http.StatusOK, Answer: one("host", Host{}), Since: since,
 		Help: "changes a host; 409 `stale_generation`. `attributes` override those of the agent one by one, `\"\"` removes an override; " +
 			"`maintenance` is the reason why the host takes no new instances, `\"\"` ends maintenance and any drain",
 	},
@@ -174,7 +174,7 @@ var hosts = []Route{
 	},
 	{
 		Method: http.MethodPost, Path: "/aggregates", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: AggregateBody{}, Status: http.StatusCreated, Answer: one("aggregate", Aggregate{}), Since: since,
+		Body: AggregateBody{}, Most: api.BodyMaxBytes, Status: http.StatusCreated, Answer: one("aggregate", Aggregate{}), Since: since,
 		Help: "creates an aggregate",
 	},
 	{
@@ -184,7 +184,7 @@ var hosts = []Route{
 	},
 	{
 		Method: http.MethodPut, Path: "/aggregates/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: AggregateBody{}, Status: http.StatusOK, Answer: one("aggregate", Aggregate{}), Since: since,
+		Body: AggregateBody{}, Most: api.BodyMaxBytes, Status: http.StatusOK, Answer: one("aggregate", Aggregate{}), Since: since,
 		Help: "changes an aggregate; absent fields stay as they are, given ones are replaced as a whole",
 	},
 	{
@@ -273,7 +273,7 @@ var operators = []Route{
 	},
 	{
 		Method: http.MethodPost, Path: "/operator/join", Read: api.ReadLog,
-		Body: JoinBody{}, Status: http.StatusOK, Answer: whole(JoinAnswer{}), Since: since,
+		Body: JoinBody{}, Most: api.JoinBodyMaxBytes, Status: http.StatusOK, Answer: whole(JoinAnswer{}), Since: since,
 		Help: "for new nodes and agents: needs only a join token. More than 16 calls per second with unknown tokens are refused with 429; none of them is logged",
 	},
 	{
@@ -283,7 +283,7 @@ var operators = []Route{
 	},
 	{
 		Method: http.MethodPut, Path: "/operator/config", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: ConfigBody{}, Status: http.StatusOK, Answer: one("config", ZoneConfig{}), Since: since,
+		Body: ConfigBody{}, Most: api.BodyMaxBytes, Status: http.StatusOK, Answer: one("config", ZoneConfig{}), Since: since,
 		Help: "replaces the configuration of the zone as a whole",
 	},
 	{
@@ -293,7 +293,7 @@ var operators = []Route{
 	},
 	{
 		Method: http.MethodPut, Path: "/operator/scheduler", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: SchedulerBody{}, Status: http.StatusOK, Answer: whole(SchedulerAnswer{}), Since: since,
+		Body: SchedulerBody{}, Most: api.BodyMaxBytes, Status: http.StatusOK, Answer: whole(SchedulerAnswer{}), Since: since,
 		Help: "replaces filters and costs as a whole; an empty list stands for the default",
 	},
 	{

@@ -20,6 +20,7 @@ import (
 	"berth/httpd/refusals"
 	"berth/httpd/traffic"
 	"berth/httpd/wire"
+	"berth/internal/budget"
 	"berth/raftstore/state"
 )
 
@@ -49,6 +50,8 @@ type Config struct {
 	LacksKEK func() bool
 	// Refused returns how many calls this process has refused by their rate; nil for nothing.
 	Refused func() map[rates.Class]uint64
+	// Budget counts what calls hold; nil for nothing.
+	Budget *budget.Budget
 	// Waiting returns how many calls wait for their turn, and Share how much of what this process may do at once it
 	// does while several projects have work; nil for not shown.
 	Waiting func() int
@@ -162,6 +165,8 @@ var (
 	leased    = nodeMetrics.gauge("berth_leases", "Leases of this zone by status.", "status")
 	happened  = nodeMetrics.counter("berth_lease_events_total", "Events of leases that have happened, since this process started.", "event")
 	tooOften  = nodeMetrics.counter("berth_calls_refused_total", "Calls that this process has refused because a party made too many of their class in a second.", "class")
+	inUse     = nodeMetrics.gauge("berth_budget_used_ratio", "How much of what this process may hold for calls under way it holds, from 0 to 1: calls, bytes of small and large bodies and of answers, and reads that wait.", "kind")
+	tooMuch   = nodeMetrics.counter("berth_budget_refused_total", "Calls that this process has refused because of what was under way, by what there was too much of and who had it.", "kind", "by")
 	waiting   = nodeMetrics.gauge("berth_calls_waiting", "Calls that wait for their turn.")
 	share     = nodeMetrics.gauge("berth_work_share", "How much of what this process may do at once it does while several projects have work; less if work waits for processors.")
 	strangers = nodeMetrics.counter("berth_authentication_refusals_total", "Callers that this process could not authenticate, by listener and reason.", "listener", "reason")
@@ -267,7 +272,7 @@ func (c *collector) collectMachine(gauge func(d *prometheus.Desc, v float64, lab
 // Life is the time in which a certificate is valid.
 type Life struct{ Begins, Ends time.Time }
 
-// collectRefused collects what was refused by its rate, each class also if there was nothing.
+// collectRefused collects what was refused, by its rate and by what was under way, each kind also if there was nothing.
 func (c *collector) collectRefused(ch chan<- prometheus.Metric) {
 	if c.Refusals != nil {
 		counts := c.Refusals()
@@ -276,6 +281,14 @@ func (c *collector) collectRefused(ch chan<- prometheus.Metric) {
 		}
 		for l, n := range counts.Authorizations {
 			ch <- prometheus.MustNewConstMetric(forbidden, prometheus.CounterValue, float64(n), string(l))
+		}
+	}
+	if c.Budget != nil {
+		for k, part := range c.Budget.Held() {
+			emit(ch).gauge(inUse, part, string(k))
+		}
+		for k, n := range c.Budget.Refused() {
+			emit(ch).counter(tooMuch, float64(n), string(k.Kind), string(k.Scope))
 		}
 	}
 	if c.Refused == nil {

@@ -16,9 +16,18 @@ import (
 	"berth/api"
 	"berth/httpd/rates"
 	"berth/httpd/refusals"
+	"berth/internal/budget"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 )
+
+// spent is a budget of which a quarter is held, and which has refused what was more.
+func spent() *budget.Budget {
+	b := budget.New(budget.Limits{budget.Calls: {budget.Node: 4}})
+	a := b.Begin(budget.Party{Scope: budget.Node})
+	_, _ = a.Take(budget.Calls, 1), a.Take(budget.Calls, 4) // the second is refused
+	return b
+}
 
 func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	t.Helper()
@@ -87,6 +96,7 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 		},
 		Refused: func() map[rates.Class]uint64 { return map[rates.Class]uint64{rates.Writes: 5, rates.Joins: 0} },
 		Backups: func() (Backups, bool) { return Backups{Since: 90_000, Failed: 95_000, Failures: 2}, true },
+		Budget:  spent(),
 		Waiting: func() int { return 6 },
 		Share:   func() float64 { return 0.5 },
 		Watching: func() Watching {
@@ -146,6 +156,7 @@ func TestMetrics(t *testing.T) {
 		"berth_bindings_ended_total operator":                        0,
 		`berth_authentication_refusals_total agent",reason="revoked`: 3, "berth_authorization_refusals_total api": 4,
 		"berth_quota_projects_limited": 0, "berth_quota_projects_using": 1,
+		"berth_budget_used_ratio calls": 0.25, `berth_budget_refused_total node",kind="calls`: 1,
 		"berth_calls_waiting": 6, "berth_work_share": 0.5,
 		"berth_calls_refused_total writes": 5, "berth_calls_refused_total joins": 0,
 		"berth_leases TERMINATING": 0, "berth_leases TERMINATED": 0, "berth_leases DELETING": 0, "berth_leases ERROR": 0,

@@ -19,6 +19,7 @@ import (
 	"berth/httpd/traffic"
 	"berth/httpd/wire"
 	"berth/internal/actor"
+	"berth/internal/budget"
 	"berth/raftstore/state"
 	"berth/zone"
 	"berth/zone/fleet"
@@ -82,10 +83,10 @@ func (d *agentDoor) listRoutes() []route {
 	return []route{
 		{post(api.PathAgentRegister, api.ReadLog), serveCall(d, registerMax, d.registerHosts)},
 		// An agent ignores the orders of a leader of an older term.
-		{post(api.PathAgentWork, api.ReadLocal), serveCall(d, api.BodyMaxBytes, d.work)},
+		{post(api.PathAgentWork, api.ReadLocal), serveCall(d, api.SmallBodyMaxBytes, d.work)},
 		{post(api.PathAgentReport, api.ReadLog), serveCall(d, api.ZoneBodyMaxBytes, d.Fleet.Report)},
-		{post(api.PathAgentRenew, api.ReadLog), serveCall(d, api.BodyMaxBytes, d.Renew)},
-		{post(api.PathAgentTrust, api.ReadLog), serveCall(d, api.BodyMaxBytes, d.Trust)},
+		{post(api.PathAgentRenew, api.ReadLog), serveCall(d, api.SmallBodyMaxBytes, d.Renew)},
+		{post(api.PathAgentTrust, api.ReadLog), serveCall(d, api.SmallBodyMaxBytes, d.Trust)},
 		{post(api.PathAgentOutputs, api.ReadLocal), serveCall(d, api.AgentOutputsMaxBytes, d.Outputs.Answer)},
 	}
 }
@@ -140,6 +141,10 @@ func serveCall[Q, A any](d *agentDoor, limit int64, use useCase[Q, A]) http.Hand
 				return
 			}
 		}
+		if err := d.hold(r, id); err != nil {
+			d.writeRefusal(w, r, id, err)
+			return
+		}
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		if d.OnLeaderChange != nil { // no call waits here longer than this node leads
@@ -179,6 +184,14 @@ func (d *agentDoor) redirects(w http.ResponseWriter, r *http.Request) bool {
 		wire.CBOR(w, r, http.StatusMisdirectedRequest, api.AgentRedirect{Leader: leader, Addresses: d.nodeAddresses()})
 	}
 	return !self
+}
+
+// hold counts a call for its agent, who registers with one call at a time.
+func (d *agentDoor) hold(r *http.Request, id api.AgentID) error {
+	if err := door.HoldFor(r, budget.Party{Scope: budget.Agent, ID: string(id)}); err != nil || r.URL.Path != api.PathAgentRegister {
+		return err
+	}
+	return budget.Of(r.Context()).Take(budget.Registrations, 1)
 }
 
 // dropNotices removes what an agent of an earlier release cannot read: it stops preemptible

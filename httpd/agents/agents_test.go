@@ -20,6 +20,7 @@ import (
 	"berth/api"
 	"berth/httpd/rates"
 	"berth/httpd/refusals"
+	"berth/internal/budget"
 	"berth/internal/codec"
 	"berth/internal/memstore"
 	"berth/internal/requestid"
@@ -225,7 +226,7 @@ func TestLimits(t *testing.T) {
 	w.refused(t, "a-1", api.PathAgentReport, reports(api.ReportsMax+1), api.CodeInvalid, "at most 5000 items, got 5001")
 
 	for path, limit := range map[string]int{
-		api.PathAgentRegister: registerMax, api.PathAgentWork: api.BodyMaxBytes, api.PathAgentReport: api.ZoneBodyMaxBytes,
+		api.PathAgentRegister: registerMax, api.PathAgentWork: api.SmallBodyMaxBytes, api.PathAgentReport: api.ZoneBodyMaxBytes,
 	} {
 		w.refused(t, "a-1", path, make([]byte, limit), api.CodeInvalid, "not what this call takes")
 		w.refused(t, "a-1", path, make([]byte, limit+1), api.CodeTooLarge, "at most")
@@ -545,4 +546,34 @@ func TestAboutAnAgent(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, ask(c.version, c.clock), "%q %q", c.version, c.clock)
 	}
+}
+
+// TestAnAgentRegistersOnceAtATime: what it has under way is counted for it, and a second registration is refused before its
+// body is read; others may register meanwhile.
+func TestAnAgentRegistersOnceAtATime(t *testing.T) {
+	w := newWorld(t)
+	h := w.Handler
+	b := budget.New(budget.Limits{budget.Registrations: {budget.Agent: 1}, budget.Bodies: {budget.Agent: 2 * api.SmallBodyMaxBytes}})
+	call := func(agent api.AgentID, path string, body any) (*budget.Account, int) {
+		a := b.Begin()
+		w.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(rw, r.WithContext(budget.With(r.Context(), a)))
+		})
+		return a, w.do(t, agent, path, body).Code
+	}
+	first, code := call("a", api.PathAgentRegister, hosts(1))
+	assert.Equal(t, http.StatusOK, code)
+	_, code = call("a", api.PathAgentRegister, []byte("nonsense"))
+	assert.Equal(t, http.StatusTooManyRequests, code)
+	_, code = call("b", api.PathAgentRegister, []byte("nonsense"))
+	assert.Equal(t, http.StatusBadRequest, code)
+	_, code = call("a", api.PathAgentReport, api.AgentReport{})
+	assert.Equal(t, http.StatusOK, code, "another call of the same agent")
+	_, code = call("a", api.PathAgentReport, make([]byte, 2*api.SmallBodyMaxBytes))
+	assert.Equal(t, http.StatusBadRequest, code)
+	_, code = call("a", api.PathAgentReport, make([]byte, 2*api.SmallBodyMaxBytes))
+	assert.Equal(t, http.StatusTooManyRequests, code, "too many bytes")
+	first.End()
+	_, code = call("a", api.PathAgentRegister, []byte("x"))
+	assert.Equal(t, http.StatusBadRequest, code)
 }

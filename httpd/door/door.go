@@ -6,9 +6,7 @@
 package door
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -18,6 +16,7 @@ import (
 	"berth/httpd/rates"
 	"berth/httpd/refusals"
 	"berth/httpd/traffic"
+	"berth/httpd/wire"
 	"berth/internal/turns"
 	"berth/raftstore/state"
 	"berth/zone"
@@ -106,44 +105,17 @@ func (d *Door) LeadStream(h Handler) http.HandlerFunc {
 	}
 }
 
-// confirmRefusal lets the zone confirm a refusal by h. It buffers the body so that h
-// can be called again.
+// confirmRefusal lets the zone confirm a refusal by h. The body is kept so that h can be
+// called again.
 func (d *Door) confirmRefusal(h Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		body := &replay{src: r.Body}
+		body := wire.Keep(r.Body)
 		return d.Zone.Confirmed(r.Context(), func(ctx context.Context) error {
 			again := r.WithContext(ctx)
-			again.Body = body.rewindBody()
+			again.Body = body
 			return h(w, again)
 		})
 	}
-}
-
-// replayMaxBytes bounds the buffered part of a body. No handler behind Lead reads more.
-const replayMaxBytes = api.BodyMaxBytes + api.ZoneBodyMaxBytes + 1
-
-// replay is a request body that can be read several times from its start.
-type replay struct {
-	src  io.ReadCloser
-	kept []byte // the first replayMaxBytes that were read
-}
-
-// rewindBody returns a reader from the start of the body.
-func (b *replay) rewindBody() io.ReadCloser {
-	if b.src == nil {
-		return nil
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(b.kept), b), b.src}
-}
-
-// Read reads from the source and buffers what it has read.
-func (b *replay) Read(p []byte) (int, error) {
-	n, err := b.src.Read(p)
-	b.kept = append(b.kept, p[:min(n, replayMaxBytes-len(b.kept))]...)
-	return n, err
 }
 
 // passOn forwards a request to the leader; the answer carries the leader's index.

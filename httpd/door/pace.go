@@ -9,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/rates"
+	"berth/internal/budget"
 	"berth/internal/turns"
 )
 
@@ -38,13 +39,18 @@ func (d *Door) PaceBy(class func(r *http.Request) rates.Class) func(http.Handler
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			parties := d.address(r)
+			held := []budget.Party{{Scope: budget.Strangers, ID: ListenerAPI}, {Scope: budget.Stranger, ID: idOf(parties)}}
 			if c := Caller(r); c.Project != "" {
-				parties = append(parties,
-					rates.Party{Kind: rates.User, ID: string(c.Project) + "/" + cmp.Or(string(c.User), "/"+c.Service)},
-					rates.Party{Kind: rates.Project, ID: string(c.Project)})
+				user := string(c.Project) + "/" + cmp.Or(string(c.User), "/"+c.Service)
+				parties = append(parties, rates.Party{Kind: rates.User, ID: user}, rates.Party{Kind: rates.Project, ID: string(c.Project)})
+				held = []budget.Party{{Scope: budget.User, ID: user}}
 			}
 			if over := d.Rates.Take(d.Now(), class(r), parties...); over != nil {
 				d.Refuse(w, r, TooOften(w, over))
+				return
+			}
+			if err := HoldFor(r, held...); err != nil {
+				d.Refuse(w, r, err)
 				return
 			}
 			turn, err := d.takeTurn(r, class(r))
@@ -57,6 +63,25 @@ func (d *Door) PaceBy(class func(r *http.Request) rates.Class) func(http.Handler
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// idOf returns the id of the address among parties, "" if it is not known.
+func idOf(parties []rates.Party) string {
+	if len(parties) == 0 {
+		return ""
+	}
+	return parties[0].ID
+}
+
+// HoldFor lets parties hold what a call holds, or returns the refusal to answer with.
+func HoldFor(r *http.Request, parties ...budget.Party) error {
+	account := budget.Of(r.Context())
+	for _, p := range parties {
+		if err := account.For(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Limits of the turns of calls.

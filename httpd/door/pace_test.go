@@ -15,6 +15,7 @@ import (
 	"berth/api"
 	"berth/httpd/rates"
 	"berth/internal/await"
+	"berth/internal/budget"
 	"berth/internal/turns"
 )
 
@@ -197,4 +198,47 @@ func TestCallsThatLast(t *testing.T) {
 		assert.EqualValues(t, callsAtOnce+1, began.Load())
 		close(over)
 	})
+}
+
+// TestWhatIsUnderWayIsCountedForItsCaller: for a user in his project, wherever he calls from, and for the address of a stranger. One
+// call too many is refused before its body is read, and a call that is over leaves room.
+func TestWhatIsUnderWayIsCountedForItsCaller(t *testing.T) {
+	w := paced(t, rates.Off())
+	b := budget.New(budget.Limits{budget.Calls: {budget.User: 1, budget.Stranger: 1, budget.Strangers: 2}})
+	serve := func(addr, token string) (*budget.Account, int) {
+		a := b.Begin()
+		require.NoError(t, a.Take(budget.Calls, 1))
+		h := w.Pace(rates.Writes)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		r := from(addr, token)
+		if token != "" {
+			h = w.Authenticate(h)
+		}
+		r.Body = unread{t}
+		return a, ask(h, r.WithContext(budget.With(r.Context(), a))).Code
+	}
+	for _, c := range []struct {
+		addr, token string
+		code        int
+	}{
+		{"10.0.0.1", "member:s", http.StatusOK},
+		{"10.0.0.2", "member:s", http.StatusTooManyRequests},
+		{"10.0.0.1", "second:s", http.StatusOK}, // of another user
+		{"10.0.0.1", "", http.StatusOK},
+		{"10.0.0.1", "", http.StatusTooManyRequests},
+		{"10.0.0.2", "", http.StatusOK},
+		{"10.0.0.3", "", http.StatusServiceUnavailable},
+	} {
+		a, code := serve(c.addr, c.token)
+		assert.Equal(t, c.code, code, "%s %s", c.addr, c.token)
+		if code != http.StatusOK {
+			a.End()
+			continue
+		}
+		defer func() {
+			a.End()
+			again, code := serve(c.addr, c.token)
+			again.End()
+			assert.Equal(t, http.StatusOK, code)
+		}()
+	}
 }

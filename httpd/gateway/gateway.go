@@ -27,6 +27,7 @@ import (
 	"berth/httpd/traffic"
 	"berth/httpd/wire"
 	"berth/internal/actor"
+	"berth/internal/budget"
 	"berth/zone"
 	"berth/zone/estimate"
 	"berth/zone/output"
@@ -119,6 +120,12 @@ func (d *peerDoor) pace(class rates.Class, next http.Handler) http.Handler {
 				return
 			}
 		}
+		if peer, ok := d.Peer(r); ok {
+			if err := door.HoldFor(r, budget.Party{Scope: budget.Link, ID: string(peer)}); err != nil {
+				wire.Refuse(w, r, err)
+				return
+			}
+		}
 		next.ServeHTTP(w, r)
 	})
 }
@@ -146,6 +153,9 @@ func (d *peerDoor) listRoutes() []route {
 		{door.Route{Method: http.MethodPost, Path: "/volumes/detach", Read: api.ReadLog}, true, d.handleVolume(d.Saga.DetachAbroad)},
 	}
 }
+
+// enrolMaxBytes bounds the body of an enrolment: a token, a certificate and the gateways of a zone.
+const enrolMaxBytes = 32 << 10
 
 // enrolPath is the only call that a zone may make before it is linked.
 const enrolPath = "/links/enrol"
@@ -182,12 +192,16 @@ func Enrol(c Config) http.Handler {
 				return
 			}
 		}
+		if err := door.HoldFor(r, budget.Party{Scope: budget.Strangers, ID: "enrol"}); err != nil {
+			wire.Refuse(w, r, err)
+			return
+		}
 		if !c.Leader() {
 			c.Forward.ServeHTTP(w, r)
 			return
 		}
 		var e api.Enrolment
-		if err := wire.ReadCBOR(r, api.BodyMaxBytes, &e); err != nil {
+		if err := wire.ReadCBOR(r, enrolMaxBytes, &e); err != nil {
 			wire.Refuse(w, r, err)
 			return
 		}

@@ -389,7 +389,7 @@ func TestBodies(t *testing.T) {
 	good, err := codec.Marshal(request(1))
 	require.NoError(t, err)
 	for target, limit := range map[string]int{
-		"/zones/select": api.BodyMaxBytes, "/zones/room": api.BodyMaxBytes, "/zones/above": api.BodyMaxBytes, "/zones/holds": api.ZoneBodyMaxBytes, "/zones/holds/many": api.HoldsBytesMax, "/servers": api.ZoneBodyMaxBytes, "/zones/hello": api.BodyMaxBytes, "/links/enrol": api.BodyMaxBytes,
+		"/zones/select": api.BodyMaxBytes, "/zones/room": api.BodyMaxBytes, "/zones/above": api.BodyMaxBytes, "/zones/holds": api.ZoneBodyMaxBytes, "/zones/holds/many": api.HoldsBytesMax, "/servers": api.ZoneBodyMaxBytes, "/zones/hello": api.BodyMaxBytes, "/links/enrol": enrolMaxBytes,
 	} {
 		c := call{method: "POST", target: target, peer: "zone-up"}
 		if target == "/zones/above" {

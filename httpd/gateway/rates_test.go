@@ -5,8 +5,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"berth/api"
 	"berth/httpd/rates"
+	"berth/internal/budget"
 )
 
 // TestRatesOfALink: a zone that calls too often is refused before its bodies are read, and may
@@ -47,4 +50,29 @@ func TestClassesOfCalls(t *testing.T) {
 	assert.Equal(t, []string{
 		"POST /zones/holds/{id}/commit", "DELETE /zones/holds/{id}", "POST /zones/decisions", "GET /zones/holds/{id}/decision", "DELETE /servers/{id}",
 	}, decisions)
+}
+
+// TestWhatIsUnderWayOfALink is counted for its zone, and that of zones which enrol for all of these together.
+func TestWhatIsUnderWayOfALink(t *testing.T) {
+	w := newWorld(t)
+	c := w.config(w.zone)
+	h, enrol := New(c), Enrol(c)
+	b := budget.New(budget.Limits{budget.Calls: {budget.Link: 1, budget.Strangers: 1}})
+	ask := func(target string, peer api.ZoneID) int {
+		a := b.Begin()
+		require.NoError(t, a.Take(budget.Calls, 1)) // it stays under way
+		held := func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				h.ServeHTTP(rw, r.WithContext(budget.With(r.Context(), a)))
+			})
+		}
+		w.Handler, w.enrol = held(h), held(enrol)
+		return w.do(t, call{method: http.MethodPost, target: target, peer: peer, body: []byte("nonsense")}).Code
+	}
+	assert.Equal(t, http.StatusBadRequest, ask("/zones/holds", "zone-up"))
+	assert.Equal(t, http.StatusTooManyRequests, ask("/zones/holds", "zone-up"))
+	assert.Equal(t, http.StatusTooManyRequests, ask("/zones/decisions", "zone-up"))
+	assert.NotEqual(t, http.StatusTooManyRequests, ask("/zones/hello", "zone-east"))
+	assert.Equal(t, http.StatusBadRequest, ask("/links/enrol", "zone-new"))
+	assert.Equal(t, http.StatusServiceUnavailable, ask("/links/enrol", "zone-other"))
 }

@@ -15,7 +15,7 @@ import (
 // readAggregate reads the body of a call that creates or changes an aggregate.
 func readAggregate(r *http.Request) (rest.AggregateSpec, error) {
 	var b rest.AggregateBody
-	err := wire.ReadJSON(r, api.BodyMaxBytes, &b)
+	err := wire.ReadJSON(r, wire.LimitOf(r), &b)
 	return b.Aggregate, err
 }
 

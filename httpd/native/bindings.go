@@ -135,7 +135,7 @@ func (d *dialect) showBinding(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) setBinding(w http.ResponseWriter, r *http.Request) error {
 	var b rest.BindingBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	is, err := intake.SetBinding(r.Context(), d.Zone, door.Caller(r).User, &b.Binding)
@@ -147,7 +147,7 @@ func (d *dialect) setBinding(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) moveBinding(w http.ResponseWriter, r *http.Request) error {
 	var b rest.BindingMove
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	is, err := intake.MoveBinding(r.Context(), d.Zone, door.Caller(r).User, api.BindingID(chi.URLParam(r, "id")), b.Zone)
@@ -164,7 +164,7 @@ func (d *dialect) endBinding(w http.ResponseWriter, r *http.Request) error {
 // planMaintenance answers who would move if a child went into maintenance.
 func (d *dialect) planMaintenance(w http.ResponseWriter, r *http.Request) error {
 	var b rest.MaintenanceQuestion
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	p, err := intake.PlanMaintenance(d.View(w), d.Digests, d.Zone.Instant(), chi.URLParam(r, "id"), b.Maintenance == nil || *b.Maintenance)

@@ -18,13 +18,10 @@ import (
 	"berth/zone/intake"
 )
 
-// bootBodyMax bounds a body that may carry a sealed plan, in base64.
-const bootBodyMax = api.BodyMaxBytes + 2*api.BlobMaxBytes
-
 // readOrder reads and checks the body of a request for instances.
-func (d *dialect) readOrder(r *http.Request, limit int64) (*intake.BootOrder, *rest.ServerCreate, error) {
+func (d *dialect) readOrder(r *http.Request) (*intake.BootOrder, *rest.ServerCreate, error) {
 	var body rest.BootBody
-	if err := wire.ReadJSON(r, limit, &body); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &body); err != nil {
 		return nil, nil, err
 	}
 	from := intake.Source{Caller: door.Caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Call: requestid.Of(r.Context())}
@@ -33,7 +30,7 @@ func (d *dialect) readOrder(r *http.Request, limit int64) (*intake.BootOrder, *r
 }
 
 func (d *dialect) selectPlan(w http.ResponseWriter, r *http.Request) error {
-	o, s, err := d.readOrder(r, api.BodyMaxBytes)
+	o, s, err := d.readOrder(r)
 	if err != nil {
 		return err
 	}
@@ -56,7 +53,7 @@ func (d *dialect) selectPlan(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *dialect) postBoot(w http.ResponseWriter, r *http.Request) error {
-	o, s, err := d.readOrder(r, api.BodyMaxBytes)
+	o, s, err := d.readOrder(r)
 	if err != nil {
 		return err
 	}

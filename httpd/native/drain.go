@@ -14,7 +14,7 @@ import (
 // planDrain answers what would become of everything on some hosts.
 func (d *dialect) planDrain(w http.ResponseWriter, r *http.Request) error {
 	var b rest.DrainQuestion
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	p, err := d.Fleet.WhatIf(r.Context(), b.Hosts, b.At)

@@ -33,7 +33,7 @@ func (d *dialect) answerFlavor(w http.ResponseWriter, status int, id api.FlavorI
 
 func (d *dialect) createFlavor(w http.ResponseWriter, r *http.Request) error {
 	var b rest.FlavorBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	id, err := intake.CreateFlavor(r.Context(), d.Zone, b.Flavor)
@@ -45,7 +45,7 @@ func (d *dialect) createFlavor(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) updateFlavor(w http.ResponseWriter, r *http.Request) error {
 	var b rest.FlavorBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	id := api.FlavorID(chi.URLParam(r, "id"))

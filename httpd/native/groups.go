@@ -58,7 +58,7 @@ func (d *dialect) showGroup(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) createGroup(w http.ResponseWriter, r *http.Request) error {
 	var b rest.ServerGroupBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	project := door.Caller(r).Project

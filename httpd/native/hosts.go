@@ -130,7 +130,7 @@ func (d *dialect) answerHost(w http.ResponseWriter, r *http.Request, status int)
 
 func (d *dialect) updateHost(w http.ResponseWriter, r *http.Request) error {
 	var b rest.HostBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	if err := intake.ChangeHost(r.Context(), d.Zone, chi.URLParam(r, "id"), b.Host); err != nil {
@@ -142,7 +142,7 @@ func (d *dialect) updateHost(w http.ResponseWriter, r *http.Request) error {
 // drainHost takes a host out of service and sets what happens to its instances.
 func (d *dialect) drainHost(w http.ResponseWriter, r *http.Request) error {
 	var b rest.DrainBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	if err := intake.DrainHost(r.Context(), d.Zone, chi.URLParam(r, "id"), b.Policy, b.Reason); err != nil {
@@ -193,7 +193,7 @@ func (d *dialect) writeOffHost(w http.ResponseWriter, r *http.Request) error {
 // answerLost writes off one instance of a host, or with "" the whole host, and answers what that gives up.
 func (d *dialect) answerLost(w http.ResponseWriter, r *http.Request, h api.HostID, i api.InstanceID) error {
 	var b rest.LoseBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	lost, err := d.Fleet.WriteOff(r.Context(), h, i, b.DryRun)

@@ -46,7 +46,7 @@ func noContent(w http.ResponseWriter, err error) error {
 
 func (d *dialect) postTransfer(w http.ResponseWriter, r *http.Request) error {
 	var b rest.TransferBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	return noContent(w, d.Authority.Transfer(r.Context(), b.To))
@@ -117,7 +117,7 @@ func (d *dialect) deleteOwnToken(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) createToken(w http.ResponseWriter, r *http.Request) error {
 	var b rest.TokenSpec
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	t, err := intake.Token(d.View(w), door.Caller(r), d.Now(), b)
@@ -146,7 +146,7 @@ func (d *dialect) listRoles(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) setRole(w http.ResponseWriter, r *http.Request) error {
 	var b rest.RoleBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	made, err := intake.SetRole(r.Context(), d.Zone, door.Caller(r), api.UserRole(chi.URLParam(r, "id")), b.Role)
@@ -193,7 +193,7 @@ func (d *dialect) revokeAgent(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) createJoinToken(w http.ResponseWriter, r *http.Request) error {
 	var b rest.JoinTokenSpec
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	ttl, err := intake.JoinTTL(b.Kind, b.Name, time.Duration(b.TTL))
@@ -218,7 +218,7 @@ func (d *dialect) createJoinToken(w http.ResponseWriter, r *http.Request) error 
 // postJoin admits a new node or agent. Only its join token authorizes the call.
 func (d *dialect) postJoin(w http.ResponseWriter, r *http.Request) error {
 	var b rest.JoinBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	a, err := d.Authority.Join(r.Context(), &b)
@@ -243,7 +243,7 @@ func (d *dialect) showConfig(w http.ResponseWriter, _ *http.Request) error {
 
 func (d *dialect) setConfig(w http.ResponseWriter, r *http.Request) error {
 	var b rest.ConfigBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	rule := b.Config.Leases.Rule()
@@ -282,7 +282,7 @@ func (d *dialect) showCA(w http.ResponseWriter, r *http.Request) error {
 func (d *dialect) rotateCA(w http.ResponseWriter, r *http.Request) error {
 	var b rest.CABrought
 	if r.ContentLength != 0 { // clients of an earlier release send nothing
-		if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+		if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 			return err
 		}
 	}
@@ -299,7 +299,7 @@ func (d *dialect) finishCA(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) changeCA(w http.ResponseWriter, r *http.Request, change func(ctx context.Context, force bool) error) error {
 	var b rest.CAForce
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	return noContent(w, change(r.Context(), b.Force))
@@ -334,7 +334,7 @@ func (d *dialect) listHolds(w http.ResponseWriter, _ *http.Request) error {
 
 func (d *dialect) resolveHold(w http.ResponseWriter, r *http.Request) error {
 	var b rest.DecisionBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	return noContent(w, intake.ResolveHold(r.Context(), d.Zone, api.HoldID(chi.URLParam(r, "id")), b.Decision))

@@ -49,7 +49,7 @@ func (d *dialect) answerQuota(w http.ResponseWriter, p api.ProjectID) error {
 // setQuota changes limits of a project, or the defaults if the path names none.
 func (d *dialect) setQuota(w http.ResponseWriter, r *http.Request) error {
 	var b rest.QuotaBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	p := api.ProjectID(chi.URLParam(r, "id"))

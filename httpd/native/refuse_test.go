@@ -152,16 +152,12 @@ func TestABootAtItsLimits(t *testing.T) {
 func TestBodiesAboveTheirLimit(t *testing.T) {
 	padded := func(body string, n int) string { return body + strings.Repeat(" ", n-len(body)) }
 	w := newWorld(t)
-	limits := map[string]int{"POST /servers": bootBodyMax}
 	eachRoute(t, func(t *testing.T, method string, r row) {
 		t.Helper()
 		if r.body == "" || r.target == "/operator/snapshot" { // a backup has no limit here
 			return
 		}
-		limit := limits[method+" "+r.target]
-		if limit == 0 {
-			limit = api.BodyMaxBytes
-		}
+		limit := int(rest.Find(r.name).BodyMax())
 		c := call{method: method, target: r.target, token: admin, body: padded(r.body, limit+1)}
 		at := w
 		if r.disk {

@@ -141,8 +141,8 @@ func allowedMethods(routes chi.Routes, at *url.URL) string {
 // handlerOf returns the handler of a call. It runs on the leader unless the call is a
 // local read or an estimate.
 func (d *dialect) handlerOf(r *rest.Route) http.HandlerFunc {
-	do := handlers[r.Name()]
-	h := checked(func(w http.ResponseWriter, r *http.Request) error { return do(d, w, r) }, r.Params())
+	do, most := handlers[r.Name()], r.BodyMax()
+	h := checked(func(w http.ResponseWriter, r *http.Request) error { return do(d, w, wire.WithLimit(r, most)) }, r.Params())
 	switch {
 	case r.Stream:
 		return d.LeadStream(h)

@@ -26,11 +26,12 @@ type row struct {
 	target, body string
 	role         api.UserRole // "" for everybody
 	status       int
-	leader       bool // only the leader answers
-	lost         bool // it is about host-3 or what is on host-1, when these are down
-	asks         bool // it proposes nothing, and needs the leader for what only that one knows
-	disk         bool // it is about the volume id-disk
-	paused       bool // it is about the zone west, when that is paused
+	leader       bool   // only the leader answers
+	lost         bool   // it is about host-3 or what is on host-1, when these are down
+	asks         bool   // it proposes nothing, and needs the leader for what only that one knows
+	disk         bool   // it is about the volume id-disk
+	paused       bool   // it is about the zone west, when that is paused
+	name         string // of the route; set by eachRoute
 }
 
 // of makes the world as a row wants it.
@@ -225,7 +226,7 @@ func eachRoute(t *testing.T, visit func(t *testing.T, method string, r row)) {
 		require.True(t, slices.ContainsFunc(routes(), func(r door.Route) bool { return r.Method == method && r.Path == route }), "%s says not which read it makes", name)
 		r, ok := rows[name]
 		require.True(t, ok, "%s has no row here: say who may call it", name)
-		seen[name] = true
+		seen[name], r.name = true, name
 		t.Run(name, func(t *testing.T) { visit(t, method, r) })
 		return nil
 	})

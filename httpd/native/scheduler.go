@@ -61,7 +61,7 @@ func (d *dialect) showScheduler(w http.ResponseWriter, _ *http.Request) error {
 
 func (d *dialect) setScheduler(w http.ResponseWriter, r *http.Request) error {
 	var b rest.SchedulerBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	if b.Scheduler == nil {

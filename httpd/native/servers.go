@@ -71,7 +71,7 @@ func (d *dialect) serverView(v *state.State, i *api.Instance, c api.Caller) rest
 }
 
 func (d *dialect) createServer(w http.ResponseWriter, r *http.Request) error {
-	o, s, err := d.readOrder(r, bootBodyMax)
+	o, s, err := d.readOrder(r)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (d *dialect) volumeView(v *state.State, i *api.Instance, c api.Caller) rest
 
 func (d *dialect) createVolume(w http.ResponseWriter, r *http.Request) error {
 	var body rest.VolumeBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &body); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &body); err != nil {
 		return err
 	}
 	from := intake.Source{Caller: door.Caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Call: requestid.Of(r.Context())}
@@ -161,7 +161,7 @@ func (d *dialect) deleteVolume(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) attachVolume(w http.ResponseWriter, r *http.Request) error {
 	var body rest.AttachBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &body); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &body); err != nil {
 		return err
 	}
 	if err := api.CheckName("server_id", string(body.Server)); err != nil {

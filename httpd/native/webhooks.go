@@ -5,7 +5,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"berth/api"
 	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
@@ -14,7 +13,7 @@ import (
 
 func (d *dialect) createWebhook(w http.ResponseWriter, r *http.Request) error {
 	var b rest.WebhookBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	project, err := projectOf(r)

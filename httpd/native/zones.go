@@ -90,7 +90,7 @@ func (d *dialect) zoneInfo(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) createZone(w http.ResponseWriter, r *http.Request) error {
 	var b rest.ZoneBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	if b.Zone.Name == nil {
@@ -123,7 +123,7 @@ func (d *dialect) createZone(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) linkZone(w http.ResponseWriter, r *http.Request) error {
 	var b rest.LinkBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	if b.Name == "" {
@@ -141,7 +141,7 @@ func (d *dialect) linkZone(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) updateZone(w http.ResponseWriter, r *http.Request) error {
 	var b rest.ZoneBody
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	l, err := intake.ChangeLink(r.Context(), d.Zone, chi.URLParam(r, "id"), b.Zone)
@@ -157,7 +157,7 @@ func (d *dialect) deleteZone(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) relinkZone(w http.ResponseWriter, r *http.Request) error {
 	var b rest.Relink
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	l, err := intake.Link(d.Zone.View(), chi.URLParam(r, "id"))
@@ -173,7 +173,7 @@ func (d *dialect) relinkZone(w http.ResponseWriter, r *http.Request) error {
 
 func (d *dialect) writeOffZone(w http.ResponseWriter, r *http.Request) error {
 	var b rest.WriteOff
-	if err := wire.ReadJSON(r, api.BodyMaxBytes, &b); err != nil {
+	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
 	lost, err := intake.WriteOffLink(r.Context(), d.Zone, chi.URLParam(r, "id"), b)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/budget"
 	"berth/internal/codec"
 	"berth/internal/requestid"
 )
@@ -131,7 +132,8 @@ func ReadCBOR(r *http.Request, limit int64, v any) error {
 	return nil
 }
 
-// Wait reads ?wait=: 0 if it is absent, else a duration of at most api.WaitMax.
+// Wait reads ?wait=: 0 if it is absent, else a duration of at most api.WaitMax. A read that waits is counted, or refused if
+// there are too many.
 func Wait(r *http.Request) (time.Duration, error) {
 	s := r.URL.Query().Get("wait")
 	if s == "" {
@@ -140,6 +142,11 @@ func Wait(r *http.Request) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 || d > api.WaitMax {
 		return 0, api.Errorf(api.CodeInvalid, "wait must be a duration from 0s to %s, such as 30s", api.WaitMax)
+	}
+	if d > 0 && r.Method == http.MethodGet { // one that changes something was paid for when it is done
+		if err := budget.Of(r.Context()).Take(budget.Waits, 1); err != nil {
+			return 0, err
+		}
 	}
 	return d, nil
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"os"
 	"reflect"
 	"strings"
 
@@ -62,25 +61,6 @@ func checkParts(b []byte, v reflect.Value) error {
 		}
 	}
 	return nil
-}
-
-// drainMaxBytes is how much of a body that is too large is read and thrown away.
-const drainMaxBytes = 32 << 20
-
-// readBody reads a body of at most limit bytes.
-func readBody(r *http.Request, limit int64) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, api.Wrap(api.CodeSlow, "wire.readBody", "the body did not arrive in time", err)
-	case err != nil:
-		return nil, api.Wrap(api.CodeInvalid, "wire.readBody", "the body could not be read", err)
-	}
-	if int64(len(b)) > limit {
-		_, _ = io.CopyN(io.Discard, r.Body, drainMaxBytes) // so that the caller hears the answer, and not a reset
-		return nil, api.Errorf(api.CodeTooLarge, "the body may have at most %d bytes", limit)
-	}
-	return b, nil
 }
 
 func invalidJSON(err error) error {
