@@ -109,6 +109,9 @@ func crowdKinds(c *crowdCalls) []crowdKind {
 		{"headers byte by byte, after a token", public, func(ctx context.Context, _ *record, conn net.Conn) error {
 			return c.drip(ctx, conn, "GET /servers HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+c.token+"\r\n")
 		}},
+		{"bodies byte by byte, after a token", public, func(ctx context.Context, _ *record, conn net.Conn) error {
+			return c.drip(ctx, conn, "POST /zones/boot HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\nAuthorization: Bearer "+c.token+"\r\n\r\n")
+		}},
 		{"answers read byte by byte", public, func(ctx context.Context, r *record, conn net.Conn) error { return c.sip(ctx, r, conn) }},
 		{"idle after a call", public, func(ctx context.Context, r *record, conn net.Conn) error { return c.idle(ctx, r, conn, c.token) }},
 		{"idle after a call without a token", public, func(ctx context.Context, r *record, conn net.Conn) error { return c.idle(ctx, r, conn, "") }},

@@ -37,7 +37,7 @@ func TestRogues(t *testing.T) {
 		t.Parallel()
 	}
 	w := newWorld(t)
-	for _, who := range dice.Part(t, []party{tenant(), stranger(), parent(), hostile(), former(), child(), faithless()}, 3) {
+	for _, who := range dice.Part(t, []party{tenant(), stranger(), parent(), hostile(), former(), child(), faithless(), flood()}, 3) {
 		t.Run(who.name, func(t *testing.T) { w.suffers(t, &who, 0) })
 	}
 	t.Run("crowd", func(t *testing.T) {
