@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -287,4 +288,63 @@ func TestABodyIsNotReadWhenItsCallIsOver(t *testing.T) {
 	b.finish()
 	_, err := b.Read(make([]byte, 1))
 	assert.True(t, errors.Is(err, http.ErrBodyReadAfterClose))
+}
+
+// TestBodiesOfHTTP2: one that comes too slowly is given up, a long call after one that has come is not, and of one that nobody
+// reads a connection takes no more than bodyBuffer.
+func TestBodiesOfHTTP2(t *testing.T) {
+	virtually(t, func(t *world) {
+		told := make(chan error, 3)
+		client, end := overHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Unread") == "" {
+				if _, err := io.Copy(io.Discard, r.Body); err != nil {
+					told <- err
+					return
+				}
+			}
+			await.Sleep(2 * readTimeout)
+			told <- r.Context().Err()
+		})
+		post := func(body io.Reader, unread string) error {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://localhost/", body)
+			require.NoError(t, err)
+			req.Header.Set("Unread", unread)
+			answer, err := client.RoundTrip(req)
+			if err == nil {
+				require.NoError(t, answer.Body.Close())
+			}
+			return err
+		}
+		slow, sends := io.Pipe()
+		go func() {
+			_, err := io.WriteString(sends, "x")
+			assert.NoError(t, err)
+		}()
+		began := time.Now()
+		go func() { _ = post(slow, "") }() // it is given up
+		require.ErrorIs(t, <-told, os.ErrDeadlineExceeded)
+		assert.Equal(t, bodyGrace+time.Second/bodySpeed, time.Since(began))
+		require.NoError(t, sends.Close())
+
+		require.NoError(t, post(strings.NewReader(strings.Repeat("x", 1<<20)), ""))
+		require.NoError(t, <-told)
+
+		unread := &sizedReader{Reader: strings.NewReader(strings.Repeat("x", 1<<22))}
+		_ = post(unread, "yes") // what is left of it is refused
+		require.NoError(t, <-told)
+		assert.Less(t, unread.n.Load(), int64(1<<20), "with the 512 KiB that the client has ready")
+		end()
+	})
+}
+
+// sizedReader knows how much was read.
+type sizedReader struct {
+	io.Reader
+	n atomic.Int64
+}
+
+func (r *sizedReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.n.Add(int64(n))
+	return n, err
 }

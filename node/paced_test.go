@@ -156,36 +156,48 @@ func TestAHandlerMayHaveItsOwnPace(t *testing.T) {
 	})
 }
 
+// overHTTP2 serves HTTP/2 in memory, and returns a client of it. end ends both.
+func overHTTP2(t *world, h http.HandlerFunc) (client *http.Transport, end func()) {
+	t.Helper()
+	creds, err := openWallet(newZone(t, "a").opts.Dir)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ln := pipes{make(chan net.Conn), make(chan struct{})}
+	done := make(chan error, 1)
+	go func() {
+		done <- serveHTTP(ctx, tls.NewListener(ln, identity.APITLS(func() *identity.Credentials { return creds.Get(identity.RoleAPI) }, func() *identity.Pair { return nil }, time.Now)),
+			h, free, quiet)
+	}()
+	roots := x509.NewCertPool()
+	roots.AddCert(creds.Get(identity.RoleAPI).CA)
+	client = &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
+		mine, theirs := net.Pipe()
+		ln.conns <- theirs
+		c := tls.Client(mine, &tls.Config{RootCAs: roots, ServerName: "localhost", NextProtos: []string{"h2"}, Time: time.Now})
+		return c, c.HandshakeContext(ctx)
+	}}
+	return client, func() {
+		client.CloseIdleConnections()
+		cancel()
+		require.NoError(t, <-done)
+	}
+}
+
 // TestPaceOfHTTP2: there, a deadline resets an answer also while nothing is written. Readers that
 // stop are cut off, and pauses are not.
 func TestPaceOfHTTP2(t *testing.T) {
 	virtually(t, func(t *world) {
-		creds, err := openWallet(newZone(t, "a").opts.Dir)
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ln := pipes{make(chan net.Conn), make(chan struct{})}
-		done, told := make(chan error, 1), make(chan error, 1)
-		go func() {
-			done <- serveHTTP(ctx, tls.NewListener(ln, identity.APITLS(func() *identity.Credentials { return creds.Get(identity.RoleAPI) }, func() *identity.Pair { return nil }, time.Now)),
-				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					for range 2 {
-						_, err := w.Write([]byte("a"))
-						assert.NoError(t, err)
-						assert.NoError(t, http.NewResponseController(w).Flush())
-						await.Sleep(3 * stallMax)
-					}
-					told <- writes(make([]byte, 1<<24))(w) // more than a client takes that does not read
-				}), free, quiet)
-		}()
-		roots := x509.NewCertPool()
-		roots.AddCert(creds.Get(identity.RoleAPI).CA)
-		client := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
-			mine, theirs := net.Pipe()
-			ln.conns <- theirs
-			c := tls.Client(mine, &tls.Config{RootCAs: roots, ServerName: "localhost", NextProtos: []string{"h2"}, Time: time.Now})
-			return c, c.HandshakeContext(ctx)
-		}}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://localhost/", nil)
+		told := make(chan error, 1)
+		client, end := overHTTP2(t, func(w http.ResponseWriter, _ *http.Request) {
+			for range 2 {
+				_, err := w.Write([]byte("a"))
+				assert.NoError(t, err)
+				assert.NoError(t, http.NewResponseController(w).Flush())
+				await.Sleep(3 * stallMax)
+			}
+			told <- writes(make([]byte, 1<<24))(w) // more than a client takes that does not read
+		})
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://localhost/", nil)
 		require.NoError(t, err)
 		answer, err := client.RoundTrip(req)
 		require.NoError(t, err)
@@ -196,8 +208,6 @@ func TestPaceOfHTTP2(t *testing.T) {
 		require.Error(t, <-told)
 		assert.Equal(t, 4*stallMax, time.Since(began))
 		require.NoError(t, answer.Body.Close())
-		client.CloseIdleConnections()
-		cancel()
-		require.NoError(t, <-done)
+		end()
 	})
 }
