@@ -265,9 +265,10 @@ func (n *Node) buildZone() error {
 		return err
 	}
 	n.pools = p
+	n.budget = newBudget(n.opts.ConnsPerAddress)
 	n.peers = client.NewPeers(client.PeerConfig{
 		Transport: func(l *api.Link) http.RoundTripper { return newTransport(n.dialZone(l, api.ALPNHTTP)) },
-		Depth:     zone.Depth, Request: requestid.Of, Now: n.now, Form: n.opts.Form, Measure: n.measures.noteCall, Trace: n.trace,
+		Depth:     zone.Depth, Request: requestid.Of, Now: n.now, Form: n.opts.Form, Measure: n.measures.noteCall, Budget: n.budget, Trace: n.trace,
 		Incarnation: func() api.Incarnation { return n.view().Incarnation },
 	})
 	n.zone = zone.New(zone.Config{Store: zone.WithTracer(n.store, n.trace), Now: n.now, Log: n.log, Crash: n.opts.Crash, Trace: n.trace})
@@ -282,7 +283,6 @@ func (n *Node) buildZone() error {
 		CertificateTTL: n.opts.CertificateTTL,
 	})
 	n.rates, n.uses, n.turns = rates.New(n.opts.Rates), door.NewUses(), door.NewTurns(n.now, n.opts.Share)
-	n.budget = newBudget(n.opts.ConnsPerAddress)
 	n.backups.replace(newBackups(n, n.opts.Backups))
 	leads := n.leading.Load
 	common := door.Config{

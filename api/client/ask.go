@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/budget"
 	"berth/internal/codec"
 )
 
@@ -288,12 +288,14 @@ func (p *Peers) askOnce(ctx context.Context, l *api.Link, t *try, q *question) (
 	}
 	defer func() { _ = res.Body.Close() }() // read to the end or given up: the error does not matter
 	p.noteHead(l, res.Header, began)
-	b, err := io.ReadAll(io.LimitReader(res.Body, api.ZoneBodyMaxBytes+1))
+	account := p.conf.Budget.Begin(budget.Party{Scope: budget.Listener, ID: "zones"}, budget.Party{Scope: budget.Link, ID: string(l.Zone)})
+	defer account.End()
+	b, err := account.ReadAll(res.Body, res.ContentLength, api.ZoneBodyMaxBytes)
 	switch {
-	case err != nil:
-		return nil, false, api.Wrap(api.CodeTimeout, "client.call", "the zone's answer was cut off", err)
-	case len(b) > api.ZoneBodyMaxBytes:
+	case errors.Is(err, budget.ErrLong):
 		return nil, true, api.Errorf(api.CodeInternal, "the zone's answer is larger than %d bytes", api.ZoneBodyMaxBytes)
+	case err != nil: // also one for which there is no room: the call may have been carried out
+		return nil, false, api.Wrap(api.CodeTimeout, "client.call", "the zone's answer was cut off", err)
 	case res.StatusCode >= http.StatusBadRequest:
 		return nil, true, peerRefusal(res, b)
 	}

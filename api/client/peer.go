@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/budget"
 	"berth/internal/codec"
 	"berth/internal/skew"
 	"berth/internal/tracing"
@@ -31,6 +32,8 @@ type PeerConfig struct {
 	// Measure is told of each call that has ended: its name, such as "POST /zones/holds/{id}/commit",
 	// the code of its error, "" for none, and how long it took. Nil for nobody.
 	Measure func(l *api.Link, call string, code api.Code, took time.Duration)
+	// Budget counts what answers hold; nil for nothing.
+	Budget *budget.Budget
 	// Trace follows the calls; nil for nobody.
 	Trace *tracing.Tracer
 	// Form is the newest form that this node reads; api.FormNewest when zero.

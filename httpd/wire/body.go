@@ -63,50 +63,20 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 	return k.b, k.err
 }
 
-// readWhole reads the body of a request, of at most limit bytes. What it holds is counted, before more is read, until the call is over.
+// readWhole reads the body of a request, of at most limit bytes. What it holds is counted, before more is read, until the
+// call is over.
 func readWhole(r *http.Request, body io.Reader, limit int64) ([]byte, error) {
-	if r.ContentLength > limit {
+	b, err := budget.Of(r.Context()).ReadAll(body, r.ContentLength, limit)
+	_, refused := errors.AsType[*api.Error](err)
+	switch {
+	case errors.Is(err, budget.ErrLong):
 		return nil, tooLarge(body, limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, api.Wrap(api.CodeSlow, "wire.readBody", "the body did not arrive in time", err)
+	case err != nil && !refused:
+		return nil, api.Wrap(api.CodeInvalid, "wire.readBody", "the body could not be read", err)
 	}
-	most := limit
-	if r.ContentLength >= 0 {
-		most = r.ContentLength
-	}
-	most++ // the end of a body is seen behind it
-	account, b := budget.Of(r.Context()), []byte(nil)
-	for {
-		if len(b) == cap(b) {
-			if int64(len(b)) == most { // it is longer than it said
-				most = limit + 1
-			}
-			size := min(max(2*int64(cap(b)), 512), most)
-			if err := takeBody(account, int64(cap(b)), size); err != nil {
-				return nil, err
-			}
-			b = append(make([]byte, 0, size), b...)
-		}
-		n, err := body.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		switch {
-		case int64(len(b)) > limit:
-			return nil, tooLarge(body, limit)
-		case errors.Is(err, io.EOF):
-			return b, nil
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, api.Wrap(api.CodeSlow, "wire.readBody", "the body did not arrive in time", err)
-		case err != nil:
-			return nil, api.Wrap(api.CodeInvalid, "wire.readBody", "the body could not be read", err)
-		}
-	}
-}
-
-// takeBody counts that a body needs size bytes in place of had.
-func takeBody(a *budget.Account, had, size int64) error {
-	small := min(size, budget.SmallBody) - min(had, budget.SmallBody)
-	if err := a.Take(budget.Bodies, small); err != nil {
-		return err
-	}
-	return a.Take(budget.LargeBodies, size-had-small)
+	return b, err
 }
 
 // tooLarge refuses a body. Some more of it is thrown away, so that the caller hears the answer and not a reset.
