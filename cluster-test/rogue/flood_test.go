@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -16,14 +17,15 @@ import (
 	"berth/api"
 )
 
-// Sizes of a flood. Without a budget for bodies, those of one kind of caller are more than the process may have.
+// Sizes of a flood. Without a budget for bodies, all kinds of them together are more than the process may have.
 const (
-	floodConns  = 120             // of one try, each with one body
+	floodBytes  = 256 << 20       // of one kind of body, of all connections of one try
+	floodConns  = 128             // of one kind, at most
 	floodHolds  = 2 * time.Second // for which a body waits for its last byte
 	floodMemory = 1 << 30         // of the process, with five zones and the flood itself
 	floodPiece  = 256 << 10       // bytes that are sent at once
 
-	floodArrives = time.Second           // in which the connections of one try come, one after the other
+	floodArrives = 2 * time.Second       // in which the connections of one try come, one after the other
 	floodPace    = 50 * time.Millisecond // between two pieces
 )
 
@@ -31,7 +33,7 @@ const (
 // certificate of an agent and with that of a parent.
 func flood() party {
 	return party{
-		name: "flood", budget: size{state: 4 << 20, log: 24 << 20, index: 20_000}, triesMin: 1, memory: floodMemory,
+		name: "flood", budget: size{state: 4 << 20, log: 24 << 20, index: 20_000}, lanes: 1, triesMin: 1, memory: floodMemory,
 		attacks: func(t *testing.T, p *phase) []attack {
 			t.Helper()
 			token := p.root.member("flood", api.RoleMember)
@@ -39,21 +41,20 @@ func flood() party {
 			at := p.root.node.Addresses()
 			agent, parent := agentTLS(home, creds), p.crown.gatewayTLS(p.root, api.ALPNHTTP)
 			cbor, member := "Content-Type: "+api.MediaCBOR+"\r\n", "Content-Type: application/json\r\nAuthorization: Bearer "+token+"\r\n"
-			var out []attack
-			for name, f := range map[string]flooding{
+			return []attack{{"bodies that do not end", floods{
 				"joins of nobody":           {at.API, nil, "POST /operator/join", "Content-Type: application/json\r\n", api.BodyMaxBytes},
 				"boots of a member":         {at.API, nil, "POST /zones/boot", member, api.BodyMaxBytes},
 				"plans of a member":         {at.API, nil, "POST /servers", member, api.PlanBodyMaxBytes},
 				"registrations of an agent": {at.Agent, agent, "POST " + api.PathAgentRegister, cbor, 16 << 20},
 				"reports of an agent":       {at.Agent, agent, "POST " + api.PathAgentReport, cbor, api.ZoneBodyMaxBytes},
 				"holds of a parent":         {at.Gateway, parent, "POST /zones/holds", cbor, api.ZoneBodyMaxBytes},
-			} {
-				out = append(out, attack{name, f.send})
-			}
-			return out
+			}.send}}
 		},
 	}
 }
+
+// floods are all kinds of calls, by name.
+type floods map[string]flooding
 
 // flooding is a call that is made often at once, and not ended.
 type flooding struct {
@@ -63,25 +64,27 @@ type flooding struct {
 	size       int
 }
 
-// send makes the calls. What they cost is held against the memory that the process may have.
-func (f flooding) send(ctx context.Context, r *record) error {
+// send makes all calls at once. What they cost is held against the memory that the process may have.
+func (all floods) send(ctx context.Context, r *record) error {
 	var wg sync.WaitGroup
-	for n := range floodConns {
-		wg.Go(func() {
-			pauseFor(ctx, time.Duration(n)*floodArrives/floodConns)
-			f.sendOne(ctx, r, n%2 == 0)
-		})
+	for name, f := range all {
+		conns := min(floodBytes/f.size, floodConns)
+		for n := range conns {
+			wg.Go(func() {
+				pauseFor(ctx, time.Duration(n)*floodArrives/time.Duration(conns))
+				r.note(fmt.Sprint(name, ": ", f.sendOne(ctx, r, n%2 == 0)))
+			})
+		}
 	}
 	wg.Wait()
 	return nil
 }
 
-// sendOne sends all of a body but its end, and waits for a while. says is whether it says its length.
-func (f flooding) sendOne(ctx context.Context, r *record, says bool) {
+// sendOne sends all of a body but its end, waits for a while, and returns what came of it. says is whether it says its length.
+func (f flooding) sendOne(ctx context.Context, r *record, says bool) (outcome string) {
 	c, err := f.dial(ctx)
 	if err != nil {
-		r.note("not connected")
-		return
+		return "not connected"
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // whatever it was doing
 	defer stop()
@@ -100,9 +103,9 @@ func (f flooding) sendOne(ctx context.Context, r *record, says bool) {
 	_ = f.write(ctx, c, says) // as far as it gets: the answer says why
 	select {
 	case status := <-answered:
-		r.note(status)
+		return strconv.Itoa(status)
 	case <-time.After(floodHolds):
-		r.note("held")
+		return "held"
 	}
 }
 
