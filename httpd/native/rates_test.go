@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/httpd/rates"
+	"berth/internal/budget"
 )
 
 // TestRatesOfCalls: a member that floods the zone with boots is refused before the log is touched,
@@ -47,4 +48,21 @@ func TestRatesOfJoins(t *testing.T) {
 		codes[w.do(call{method: http.MethodPost, target: "/operator/join", body: "{"}).Code]++
 	}
 	require.Equal(t, map[int]int{http.StatusBadRequest: 8, http.StatusTooManyRequests: 92}, codes)
+}
+
+// TestWaitsOfAUser: of reads that wait he has so many at a time, whatever he waits for; what needs no wait is answered.
+func TestWaitsOfAUser(t *testing.T) {
+	w := newWorld(t)
+	w.serve(w.store)
+	b, h := budget.New(budget.Limits{budget.Waits: {budget.User: 1}}), w.Handler
+	w.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(rw, r.WithContext(budget.With(r.Context(), b.Begin()))) // it stays under way
+	})
+	ask := func(target, token string) int {
+		return w.do(call{method: http.MethodGet, target: target, token: token}).Code
+	}
+	assert.Equal(t, http.StatusNotFound, ask("/zones/boot/nothing?wait=1ms", "member:s"))
+	assert.Equal(t, http.StatusTooManyRequests, ask("/zones/boot/nothing?wait=1ms", "member:s"))
+	assert.Equal(t, http.StatusNotFound, ask("/zones/boot/nothing", "member:s"))
+	assert.Equal(t, http.StatusNotFound, ask("/zones/boot/nothing?wait=1ms", "admin:s"))
 }
