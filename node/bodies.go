@@ -17,6 +17,8 @@ import (
 const (
 	bodyGrace = 10 * time.Second
 	bodySpeed = 64 << 10 // bytes in a second
+
+	bodyRest = time.Second // that a body may still keep its reader waiting once it is of no use
 )
 
 // bodyBuffer is how much of the bodies of one connection with HTTP/2 waits to be read.
@@ -40,16 +42,18 @@ type pacedBody struct {
 	end    time.Time     // of the whole request; zero for none
 	got    time.Duration // that it may take for what has come
 	waited time.Duration
-	whole  bool // its end has come
+	late   bool  // it is of no use
+	err    error // of its end
 
-	mu   sync.Mutex // guards over: nobody may set deadlines when the call is over
-	over bool
+	mu    sync.Mutex // guards over: nobody may set deadlines when the call is over
+	over  bool
+	ended bool // nothing more comes of it; written with the lock, by who reads the body
 }
 
 // Read implements io.Reader.
 func (b *pacedBody) Read(p []byte) (int, error) {
-	if b.whole { // a deadline would be that of the connection's next request
-		return 0, io.EOF
+	if b.ended { // a deadline would be that of the connection's next request
+		return 0, b.err
 	}
 	began := time.Now() //nolint:forbidigo // sockets know no other clock
 	until := began.Add(bodyGrace + b.got - b.waited)
@@ -61,15 +65,24 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.waited += time.Since(began) //nolint:forbidigo // as above
-	b.got += time.Duration(n) * time.Second / bodySpeed
+	if !b.late {
+		b.got += time.Duration(n) * time.Second / bodySpeed
+	}
+	b.err = err
 	switch {
 	case errors.Is(err, io.EOF):
-		b.setDeadline(time.Time{})
-		b.whole = true
+		b.setDeadline(time.Time{}) // nothing cuts what follows
+		b.noteEnd()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = errSlowBody
+		b.err = errSlowBody
+		b.noteEnd()
 	}
-	return n, err
+	return n, b.err
+}
+
+// Hurry implements wire.Hurried.
+func (b *pacedBody) Hurry() {
+	b.got, b.late = min(b.got, b.waited+bodyRest-bodyGrace), true
 }
 
 // setDeadline sets the deadline of reads, unless the call is over.
@@ -83,10 +96,20 @@ func (b *pacedBody) setDeadline(t time.Time) bool {
 	return true
 }
 
-// finish ends the deadlines.
+// noteEnd notes that nothing more comes of the body.
+func (b *pacedBody) noteEnd() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+}
+
+// finish ends the deadlines. The server waits for the rest of a body before it sends the answer, but not for long.
 func (b *pacedBody) finish() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.over && !b.ended {
+		_ = b.flow.SetReadDeadline(time.Now().Add(bodyRest)) //nolint:forbidigo // sockets know no other clock
+	}
 	b.over = true
 }
 

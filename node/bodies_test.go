@@ -284,8 +284,7 @@ func TestTheShareOfAnAddress(t *testing.T) {
 
 // TestABodyIsNotReadWhenItsCallIsOver, as a caller of another node would by chance.
 func TestABodyIsNotReadWhenItsCallIsOver(t *testing.T) {
-	b := &pacedBody{ReadCloser: io.NopCloser(strings.NewReader("x"))}
-	b.finish()
+	b := &pacedBody{ReadCloser: io.NopCloser(strings.NewReader("x")), over: true}
 	_, err := b.Read(make([]byte, 1))
 	assert.True(t, errors.Is(err, http.ErrBodyReadAfterClose))
 }
@@ -347,4 +346,61 @@ func (r *sizedReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	r.n.Add(int64(n))
 	return n, err
+}
+
+// TestABodyThatIsTooLarge is refused in words, and its rest is not waited for, however much of it comes.
+func TestABodyThatIsTooLarge(t *testing.T) {
+	const limit, size = 1000, 4 * bodySpeed
+	for name, c := range map[string]struct {
+		comes int
+		waits time.Duration
+	}{
+		"all of it comes": {size, 0}, "half of it comes": {size / 2, bodyRest}, "nothing comes": {0, bodyRest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c0 := serving(t, func(w http.ResponseWriter, r *http.Request) {
+					var v struct{}
+					wire.Refuse(w, r, wire.ReadJSON(r, limit, &v))
+				}, free)()
+				began := time.Now()
+				post(t, c0, size)
+				_, err := io.WriteString(c0, strings.Repeat(" ", c.comes))
+				require.NoError(t, err)
+				status, text := answerOf(t, c0)
+				assert.Equal(t, http.StatusRequestEntityTooLarge, status)
+				assert.Contains(t, text, "at most 1000 bytes")
+				assert.Equal(t, c.waits, time.Since(began))
+			})
+		})
+	}
+}
+
+// TestARefusalComesSoon: a body that nobody wants is not waited for, however small it is; the next call on the connection has its time.
+func TestARefusalComesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serving(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength > 0 {
+				wire.Refuse(w, r, api.Errorf(api.CodeForbidden, "no"))
+				return
+			}
+			await.Sleep(2 * readTimeout)
+			assert.NoError(t, r.Context().Err())
+		}, free)()
+		began := time.Now()
+		post(t, c, 2)
+		_, err := io.WriteString(c, "{}")
+		require.NoError(t, err)
+		status, _ := answerOf(t, c)
+		assert.Equal(t, http.StatusForbidden, status)
+		assert.Zero(t, time.Since(began))
+		post(t, c, 0)
+		status, _ = answerOf(t, c)
+		assert.Equal(t, http.StatusOK, status)
+		began = time.Now()
+		post(t, c, 2) // which do not come
+		status, _ = answerOf(t, c)
+		assert.Equal(t, http.StatusForbidden, status)
+		assert.Equal(t, bodyRest, time.Since(began))
+	})
 }

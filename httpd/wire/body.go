@@ -79,8 +79,14 @@ func readWhole(r *http.Request, body io.Reader, limit int64) ([]byte, error) {
 	return b, err
 }
 
+// Hurried is a body whose rest is of no use, so that nobody waits for it for long.
+type Hurried interface{ Hurry() }
+
 // tooLarge refuses a body. Some more of it is thrown away, so that the caller hears the answer and not a reset.
 func tooLarge(body io.Reader, limit int64) error {
+	if h, ok := body.(Hurried); ok {
+		h.Hurry()
+	}
 	_, _ = io.CopyN(io.Discard, body, drainMaxBytes)
 	return api.Errorf(api.CodeTooLarge, "the body may have at most %d bytes", limit)
 }
