@@ -8,8 +8,7 @@ import (
 // Area is a part of the public API of which a role may allow what reads and what changes something.
 type Area string
 
-// The areas. A caller whose role allows what changes members, snapshots, roles or tokens of the zone
-// can in the end do everything there. An area that is gone leaves its place empty.
+// The areas. Which of them lead to everything is in the table of routes: rest.Route.Leads. An area that is gone leaves its place empty.
 const (
 	AreaBoots     Area = "boots" // estimates too
 	AreaServers   Area = "servers"

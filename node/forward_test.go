@@ -224,7 +224,8 @@ func TestNodesAloneUseTheHeaders(t *testing.T) {
 	t.Parallel()
 	virtually(t, func(t *world) {
 		r := newZone(t, "a").run()
-		conf := r.dialAs(r.certified(identity.RoleNode, "node-1"), identity.RoleNode, api.ALPNHTTP)
+		r.joined("node-2")
+		conf := r.dialAs(r.certified(identity.RoleNode, "node-2"), identity.RoleNode, api.ALPNHTTP)
 		for door, want := range map[string]int{doorAPI: http.StatusUnauthorized, doorGateway: http.StatusNotFound, "x": http.StatusNotFound, "": http.StatusNotFound} {
 			status, said := over(t, conf, r.Addresses().Node, http.MethodGet, "/operator/members", nil, map[string]string{headerDoor: door})
 			assert.Equal(t, want, status, "%s: %s", door, said)

@@ -226,7 +226,9 @@ func TestACertificateIsNoMembership(t *testing.T) {
 		stranger := r.certified(identity.RoleNode, "node-9")
 		m := api.Node{ID: "node-9", NodeAddr: "127.0.0.1:9"}
 		r.refusesNode(stranger)
-		assert.Equal(t, http.StatusForbidden, r.announces(r.nodeCredentials(), m), "it speaks for another node")
+		r.refusesNode(r.certified(identity.RoleNode, "node-1")) // who has made one in the name of this node itself
+		r.joined("node-2")
+		assert.Equal(t, http.StatusForbidden, r.announces(r.certified(identity.RoleNode, "node-2"), m), "it speaks for another node")
 		refusedAs(t, api.CodeForbidden, r.AdmitNode(t.Context(), api.Node{ID: "node-9", NodeAddr: m.NodeAddr}))
 
 		_ = r.joinToken(api.JoinNode, "node-9") // and nobody has used it

@@ -89,6 +89,9 @@ func (n *Node) checkNode(p peer) error {
 	if err := n.checkAuthority(p); err != nil {
 		return err
 	}
+	if p.ID == string(n.rec.Node) { // a node does not call itself: somebody has its certificate, or one in its name
+		return api.Errorf(api.CodeForbidden, "%s is this node itself", p.Subject)
+	}
 	return n.checkMember(api.NodeID(p.ID), p.issued)
 }
 

@@ -30,7 +30,12 @@ type Route struct {
 	Group  string // section of docs/http.md
 
 	Area api.Area // of roles that operators make; "" for what no such role can leave out
-	Sees Tenancy  // whose objects the call reaches
+	// Leads says how whoever may make the call can in the end do everything in the zone; "" for a call that does not lead there.
+	Leads string
+	// Admin names fields of the body that only the role admin may give, whatever a role allows, and Why.
+	Admin []string
+	Why   string
+	Sees  Tenancy // whose objects the call reaches
 }
 
 // Tenancy says whose objects a call reaches.

@@ -209,6 +209,11 @@ var serverGroups = []Route{
 	},
 }
 
+// adminCommand is what only admins set of a flavor.
+var adminCommand = []string{"flavor.command"}
+
+const whyCommand = "it runs on hosts, as the user of the agent unless the agent has `--users`, which may be root; who replaces a flavor may leave the command as it is"
+
 var flavors = []Route{
 	{
 		Method: http.MethodGet, Path: "/flavors", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker},
@@ -222,8 +227,8 @@ var flavors = []Route{
 	},
 	{
 		Method: http.MethodPost, Path: "/flavors", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: FlavorBody{}, Most: api.BodyMaxBytes, Status: http.StatusCreated, Answer: one("flavor", Flavor{}), Since: since,
-		Help: "creates a flavor",
+		Body: FlavorBody{}, Most: api.BodyMaxBytes, Status: http.StatusCreated, Answer: one("flavor", Flavor{}), Since: since, Admin: adminCommand, Why: whyCommand,
+		Help: "creates a flavor; only admins give it a command",
 	},
 	{
 		Method: http.MethodGet, Path: "/flavors/{id}", ID: "id", Role: api.RoleReader, Read: api.ReadLocal,
@@ -232,8 +237,8 @@ var flavors = []Route{
 	},
 	{
 		Method: http.MethodPut, Path: "/flavors/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: FlavorBody{}, Most: api.BodyMaxBytes, Status: http.StatusOK, Answer: one("flavor", Flavor{}), Since: since,
-		Help: "replaces a flavor as a whole",
+		Body: FlavorBody{}, Most: api.BodyMaxBytes, Status: http.StatusOK, Answer: one("flavor", Flavor{}), Since: since, Admin: adminCommand, Why: whyCommand,
+		Help: "replaces a flavor as a whole; only admins give it another command",
 	},
 	{
 		Method: http.MethodDelete, Path: "/flavors/{id}", ID: "id", Role: api.RoleAdmin, Read: api.ReadLog,

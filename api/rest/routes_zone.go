@@ -6,6 +6,9 @@ import (
 	"berth/api"
 )
 
+// leadsByLink is how the calls that make a link lead to everything.
+const leadsByLink = "a linked zone works here for any project, or is given the work of any"
+
 var zones = []Route{
 	{
 		Method: http.MethodGet, Path: "/zones", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker},
@@ -24,12 +27,12 @@ var zones = []Route{
 	},
 	{
 		Method: http.MethodPost, Path: "/zones", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: ZoneBody{}, Status: http.StatusCreated, Answer: one("token", ""), Since: since,
+		Body: ZoneBody{}, Status: http.StatusCreated, Answer: one("token", ""), Since: since, Leads: leadsByLink,
 		Help: "creates a link token for a future child, valid for one use and 15 minutes",
 	},
 	{
 		Method: http.MethodPost, Path: "/zones/link", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: LinkBody{}, Status: http.StatusCreated, Answer: one("zone", Zone{}), Since: since,
+		Body: LinkBody{}, Status: http.StatusCreated, Answer: one("zone", Zone{}), Since: since, Leads: leadsByLink,
 		Help: "on the child: enrols with the parent that created the token",
 	},
 	{
@@ -218,7 +221,7 @@ var operators = []Route{
 	{
 		Method: http.MethodPut, Path: "/operator/snapshot", Role: api.RoleAdmin, Read: api.ReadLog, Stream: true,
 		Query:  []Param{{"unauthenticated", "true to accept a file that does not prove that this zone wrote it: a backup of an older release"}},
-		Status: http.StatusNoContent, Since: since,
+		Status: http.StatusNoContent, Since: since, Leads: "a backup brings its own tokens",
 		Help: "replaces the whole state of the zone with that of such a file",
 	},
 	{
@@ -268,7 +271,7 @@ var operators = []Route{
 	},
 	{
 		Method: http.MethodPost, Path: "/operator/join-tokens", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: JoinTokenSpec{}, Status: http.StatusCreated, Answer: one("token", ""), Since: since,
+		Body: JoinTokenSpec{}, Status: http.StatusCreated, Answer: one("token", ""), Since: since, Leads: "a node that joins gets the keys of the zone",
 		Help: "creates a token with which one node or agent may join; `kind` is `node` or `agent`. For an agent, `host_prefix` and `hosts_max` bound the names and the number of its hosts, `host_capacity` what each may offer of a resource class, and with `disabled` its new hosts wait until an operator enables them",
 	},
 	{
@@ -313,8 +316,9 @@ var operators = []Route{
 	},
 	{
 		Method: http.MethodPost, Path: "/operator/ca/rotate", Role: api.RoleAdmin, Read: api.ReadLog,
-		Body: CABrought{}, Status: http.StatusNoContent, Since: since,
-		Help: "begins the change of the certificate authority: makes the next one, or takes the one that is given, both parts in PEM, which nodes, agents and linked zones are told to trust beside the one in use. Until the change is finished no zone can be linked",
+		Body: CABrought{}, Status: http.StatusNoContent, Since: since, Admin: []string{"certificate", "key"},
+		Why:  "whoever has the key of an authority makes himself the certificate of any node",
+		Help: "begins the change of the certificate authority: makes the next one, or takes the one that is given, by an admin alone, both parts in PEM, which nodes, agents and linked zones are told to trust beside the one in use. Until the change is finished no zone can be linked",
 	},
 	{
 		Method: http.MethodPost, Path: "/operator/ca/use", Role: api.RoleAdmin, Read: api.ReadLog,

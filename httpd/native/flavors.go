@@ -2,11 +2,13 @@ package native
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/go-chi/chi/v5"
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/httpd/door"
 	"berth/httpd/wire"
 	"berth/zone/intake"
 )
@@ -36,6 +38,9 @@ func (d *dialect) createFlavor(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, wire.LimitOf(r), &b); err != nil {
 		return err
 	}
+	if err := d.mayCommand(r, "", b.Flavor.Command); err != nil {
+		return err
+	}
 	id, err := intake.CreateFlavor(r.Context(), d.Zone, b.Flavor)
 	if err != nil {
 		return err
@@ -49,10 +54,29 @@ func (d *dialect) updateFlavor(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := api.FlavorID(chi.URLParam(r, "id"))
+	if err := d.mayCommand(r, id, b.Flavor.Command); err != nil {
+		return err
+	}
 	if err := intake.ReplaceFlavor(r.Context(), d.Zone, id, b.Flavor); err != nil {
 		return err
 	}
 	return d.answerFlavor(w, http.StatusOK, id)
+}
+
+// mayCommand refuses a command that the caller must not set for a flavor: others than admins leave the one that it has, or none.
+func (d *dialect) mayCommand(r *http.Request, id api.FlavorID, words []string) error {
+	if f, known := d.Zone.View().Flavor(id); len(words) == 0 || known && slices.Equal(f.Command, words) {
+		return nil
+	}
+	return needAdmin(r, "to set the command of a flavor, which runs on hosts")
+}
+
+// needAdmin refuses a part of a call that only admins may make; see rest.Route.Admin.
+func needAdmin(r *http.Request, what string) error {
+	if c := door.Caller(r); !c.Allows(api.RoleAdmin) {
+		return api.Errorf(api.CodeForbidden, "%s needs the role %s, whatever other roles allow", what, api.RoleAdmin)
+	}
+	return nil
 }
 
 func (d *dialect) deleteFlavor(w http.ResponseWriter, r *http.Request) error {

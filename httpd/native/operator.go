@@ -286,6 +286,11 @@ func (d *dialect) rotateCA(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	if (b != rest.CABrought{}) {
+		if err := needAdmin(r, "to bring an authority"); err != nil {
+			return err
+		}
+	}
 	return noContent(w, d.Authority.RotateCA(r.Context(), b))
 }
 

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -24,6 +25,74 @@ const policiesPath = "../../docs/policies.md"
 
 var policies = regexp.MustCompile(`(?s)<!-- policies, made of api/rest -->\n.*?<!-- end -->\n`)
 
+var leading = regexp.MustCompile(`(?s)<!-- rights that lead to everything, made of api/rest -->\n.*?<!-- end -->\n`)
+
+// leadingTable lists the calls by which a right leads to everything, and the parts of calls that need admin.
+func leadingTable() string {
+	all := "| right | call | |\n| --- | --- | --- |\n"
+	for _, r := range rest.Routes() {
+		switch {
+		case r.Leads != "":
+			all += fmt.Sprintf("| `%s` | `%s` | leads to everything: %s |\n", r.Allows(), r.Name(), r.Leads)
+		case len(r.Admin) > 0:
+			all += fmt.Sprintf("| `%s` | `%s` | without `%s`, for which the role `admin` is needed: %s |\n", r.Allows(), r.Name(), strings.Join(r.Admin, "`, `"), r.Why)
+		}
+	}
+	return all
+}
+
+// TestWhatEachRightReaches: every right with the calls that it allows, how it leads to everything, and what it leaves to admins. Who
+// adds a call says so here.
+func TestWhatEachRightReaches(t *testing.T) {
+	reach := map[api.RouteGroup]string{}
+	for _, r := range rest.Routes() {
+		one := "  " + r.Name()
+		if r.Leads != "" {
+			one += "  EVERYTHING: " + r.Leads
+		}
+		if len(r.Admin) > 0 {
+			one += "  but for admins: " + strings.Join(r.Admin, ", ")
+		}
+		reach[r.Allows()] += one + "\n"
+	}
+	all := "every caller\n" + reach[""]
+	for _, g := range api.AllRouteGroups() {
+		all += "\n" + string(g) + "\n" + cmp.Or(reach[g], "  no call of the native API\n")
+	}
+	golden.Check(t, "testdata/rights.txt", []byte(all))
+}
+
+// TestPartsOfCallsForAdmins: over the router's own list, a role that allows everything may make a call without the parts that the table
+// leaves to admins, and not with any of them.
+func TestPartsOfCallsForAdmins(t *testing.T) {
+	values := map[string]string{"certificate": `{"certificate":"c"}`, "key": `{"key":"k"}`, "flavor.command": `{"flavor":{"vcpus":2,"name":"f","command":["/bin/sh"]}}`}
+	without := map[string]string{"POST /operator/ca/rotate": `{}`, "POST /flavors": `{"flavor":{"name":"f","vcpus":1}}`, "PUT /flavors/{id}": `{"flavor":{"vcpus":2}}`}
+	for _, route := range rest.Routes() {
+		r := rows[route.Name()]
+		for _, part := range route.Admin {
+			w := r.of(t)
+			everything := w.custom(t, "everything", "p1", api.AllRouteGroups()...)
+			require.Contains(t, values, part)
+			w.refused(t, call{method: route.Method, target: r.target, token: everything, body: values[part]}, api.CodeForbidden, "needs the role admin, whatever other roles allow")
+			assert.Equal(t, r.status, w.do(call{method: route.Method, target: r.target, token: everything, body: without[route.Name()]}).Code)
+		}
+	}
+}
+
+// TestWhoReplacesAFlavorLeavesItsCommand, or takes it away, unless he is an admin.
+func TestWhoReplacesAFlavorLeavesItsCommand(t *testing.T) {
+	w := newWorld(t)
+	desk := w.custom(t, "desk", "p1", api.AreaFlavors.Writes())
+	put := func(token, command string) call {
+		return call{method: "PUT", target: "/flavors/small", token: token, body: `{"flavor":{"vcpus":2,"command":[` + command + `]}}`}
+	}
+	w.answered(t, put(admin, `"/bin/true"`), 200, nil)
+	w.answered(t, put(desk, `"/bin/true"`), 200, nil)
+	w.refused(t, put(desk, `"/bin/true","x"`), api.CodeForbidden, "the command of a flavor")
+	w.answered(t, put(desk, ""), 200, nil)
+	w.refused(t, put(desk, `"/bin/true"`), api.CodeForbidden, "the command of a flavor")
+}
+
 // TestPolicyDocument: docs/policies.md says of every route who may call it, what he sees, how fresh
 // it is and which rate it has; -update writes it.
 func TestPolicyDocument(t *testing.T) {
@@ -43,6 +112,8 @@ func TestPolicyDocument(t *testing.T) {
 		table += fmt.Sprintf("| `%s` | %s | %s | %s | %s | %v |\n", r.Name(), group, role, r.Sees, r.Read, class)
 	}
 	is := policies.ReplaceAllLiteralString(string(was), "<!-- policies, made of api/rest -->\n"+table+"<!-- end -->\n")
+	require.Len(t, leading.FindAllString(is, -1), 1)
+	is = leading.ReplaceAllLiteralString(is, "<!-- rights that lead to everything, made of api/rest -->\n"+leadingTable()+"<!-- end -->\n")
 	golden.Check(t, policiesPath, []byte(is))
 	for _, g := range api.AllRouteGroups() {
 		area, _, _ := strings.Cut(string(g), ":")
@@ -82,6 +153,9 @@ func TestEveryRouteAdmitsItsGroup(t *testing.T) {
 			return
 		}
 		w.refused(t, call{method: method, target: r.target, token: all, body: r.body}, api.CodeForbidden, "or one that allows "+string(group))
+		if len(route.Admin) > 0 && strings.Contains(r.body, route.Admin[0]) {
+			return // see TestPartsOfCallsForAdmins
+		}
 		just := w.custom(t, "just", "p1", group)
 		rec := w.do(call{method: method, target: r.target, token: just, body: r.body})
 		assert.NotContains(t, rec.Body.String(), needs)
