@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/internal/adminsock"
 )
 
 // Limits of a report of a node.
@@ -27,10 +27,9 @@ const (
 	DebugCPUMin  = time.Second      // of --cpu
 	DebugCPUMax  = 60 * time.Second // of --cpu
 
-	debugWait  = 30 * time.Second // for one file in it, beyond --cpu
-	debugMode  = 0o600
-	debugDir   = "berth-debug/"
-	debugAdmin = "127.0.0.1:7604"
+	debugWait = 30 * time.Second // for one file in it, beyond --cpu
+	debugMode = 0o600
+	debugDir  = "berth-debug/"
 )
 
 // debugPart is one file of a report. read returns its content.
@@ -55,8 +54,8 @@ type debugManifest struct {
 }
 
 type debugFlags struct {
-	out, admin string
-	cpu        time.Duration
+	out, dir string
+	cpu      time.Duration
 }
 
 func operatorDebug(e *env) *cobra.Command {
@@ -69,14 +68,14 @@ version and build, the members of its zone and their health, the state of its lo
 numbers and switches of the configuration, its metrics, what its goroutines do, and its heap.
 
 It has no tokens, keys, hosts or projects, and no addresses of other zones; it has the names of the zone, its nodes
-and its links. Look into it before you pass it on. What comes from the admin listener is had on the machine of the node alone, or
-through a tunnel. What cannot be had is noted in manifest.json, and the rest is written.`,
+and its links. Look into it before you pass it on. What comes from the socket admin.sock in the data
+directory of the node is had on its machine alone, as its user or root. What cannot be had is noted in manifest.json, and the rest is written.`,
 		Example: `  berth operator debug --out report.tar.gz
-  berth operator debug --out report.tar.gz --cpu 10s --admin-addr 127.0.0.12:7604`,
+  berth operator debug --out report.tar.gz --cpu 10s --dir /var/lib/berth-2`,
 		Args: exactArgs(),
 	}
 	c.Flags().StringVar(&f.out, "out", "", "`FILE` to write, which must not exist yet")
-	c.Flags().StringVar(&f.admin, "admin-addr", debugAdmin, "`ADDRESS` of the admin listener of the node")
+	c.Flags().StringVar(&f.dir, "dir", adminsock.DirDefault, "data directory of the node")
 	c.Flags().DurationVar(&f.cpu, "cpu", 0, "profile the processor for so long, 1s to 60s (default: not)")
 	RequireFlags(c, "out")
 	c.RunE = e.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -89,9 +88,6 @@ through a tunnel. What cannot be had is noted in manifest.json, and the rest is 
 func (f *debugFlags) check() error {
 	if f.cpu != 0 && (f.cpu < DebugCPUMin || f.cpu > DebugCPUMax || f.cpu%time.Second != 0) {
 		return exitError(exitUsage, "", "--cpu must be whole seconds, %v to %v, not %v", DebugCPUMin, DebugCPUMax, f.cpu)
-	}
-	if _, _, err := net.SplitHostPort(f.admin); err != nil {
-		return exitError(exitUsage, "", "--admin-addr must be host:port, not %q", f.admin)
 	}
 	return nil
 }
@@ -230,26 +226,25 @@ func asJSON[T any](call func(context.Context) (T, error), pick func(T) any) func
 	}
 }
 
-// getAdmin calls the admin listener. A node that is not ready says so with an answer, too.
+// getAdmin calls the socket of the node. A node that is not ready says so with an answer, too.
 func (f *debugFlags) getAdmin(ctx context.Context, path string) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.admin+path, http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://node"+path, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("calling the admin listener: %w", err)
+		return nil, fmt.Errorf("calling the node: %w", err)
 	}
-	t := &http.Transport{DisableKeepAlives: true} // never by a proxy
-	res, err := t.RoundTrip(r)
+	res, err := adminsock.Transport(f.dir).RoundTrip(r)
 	if err != nil {
-		return nil, fmt.Errorf("calling the admin listener, which --admin-addr moves: %w", err)
+		return nil, fmt.Errorf("calling the node, whose data directory --dir names: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }() // it was only read
 	body, err := io.ReadAll(io.LimitReader(res.Body, DebugPartMax+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("calling the admin listener: %w", err)
+		return nil, fmt.Errorf("calling the node: %w", err)
 	case len(body) > DebugPartMax:
 		return nil, fmt.Errorf("%s has more than %d MiB", path, DebugPartMax>>20)
 	case res.StatusCode != http.StatusOK && (path != "/readyz" || res.StatusCode != http.StatusServiceUnavailable):
-		return nil, fmt.Errorf("the admin listener answered %s with %s", path, res.Status)
+		return nil, fmt.Errorf("the node answered %s with %s", path, res.Status)
 	}
 	return body, nil
 }

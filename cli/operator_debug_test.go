@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/adminsock"
 	"berth/internal/await"
 	"berth/node"
 	"berth/raftstore/command"
@@ -78,7 +79,7 @@ func secretsOf(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == "raft.db" {
+		if err != nil || !d.Type().IsRegular() || d.Name() == "raft.db" {
 			return err
 		}
 		b, err := os.ReadFile(path)
@@ -133,7 +134,7 @@ func TestAReportHasNoSecret(t *testing.T) {
 	r := berth(t.Context(), env, "", "operator", "config", "set", "--lease-check-url", "https://"+checkHost, "--lease-check-token-file", tokenFile)
 	require.Zero(t, r.exit, r.errOut)
 
-	r = berth(t.Context(), env, "", "operator", "debug", "--out", file, "--admin-addr", n.Addresses().Admin, "-o", "json")
+	r = berth(t.Context(), env, "", "operator", "debug", "--out", file, "--dir", dir, "-o", "json")
 	require.Zero(t, r.exit, r.errOut)
 	files := readReport(t, file)
 	for _, name := range []string{
@@ -161,7 +162,7 @@ func TestAReportHasNoSecret(t *testing.T) {
 		assert.True(t, slices.ContainsFunc(forms(secret), func(f []byte) bool { return bytes.Contains([]byte(hidden), f) }))
 	}
 
-	r = berth(t.Context(), env, "", "operator", "debug", "--out", file, "--admin-addr", n.Addresses().Admin)
+	r = berth(t.Context(), env, "", "operator", "debug", "--out", file, "--dir", dir)
 	assert.Equal(t, exitConflict, r.exit, "it overwrites nothing")
 	assert.Equal(t, files["zone.json"], readReport(t, file)["zone.json"])
 }
@@ -169,7 +170,10 @@ func TestAReportHasNoSecret(t *testing.T) {
 // TestAReportOfHalfANode: what cannot be had is noted, what is too large is refused, and nothing at all makes no file.
 func TestAReportOfHalfANode(t *testing.T) {
 	asked := map[string]string{}
-	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	dir := t.TempDir()
+	ln, err := adminsock.Listen(dir)
+	require.NoError(t, err)
+	admin := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked[r.URL.Path] = r.URL.RawQuery
 		switch r.URL.Path {
 		case "/readyz":
@@ -185,8 +189,10 @@ func TestAReportOfHalfANode(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}))
+	require.NoError(t, admin.Listener.Close())
+	admin.Listener = ln
+	admin.Start()
 	defer admin.Close()
-	addr, dir := strings.TrimPrefix(admin.URL, "http://"), t.TempDir()
 	environ := map[string]string{"BERTH_ADDR": "http://127.0.0.1:1", "BERTH_TOKEN": "none"}
 	file := filepath.Join(dir, "a")
 	run := func(args ...string) result {
@@ -197,10 +203,9 @@ func TestAReportOfHalfANode(t *testing.T) {
 		assert.Equal(t, exitUsage, r.exit, cpu)
 		assert.NoFileExists(t, file)
 	}
-	assert.Equal(t, exitUsage, run("--out", file, "--admin-addr", "nowhere").exit)
 	var f debugFlags
 	for _, cpu := range []time.Duration{DebugCPUMin, DebugCPUMax} {
-		f.admin, f.cpu = addr, cpu
+		f.dir, f.cpu = dir, cpu
 		require.NoError(t, f.check())
 	}
 	manifest := map[string]debugFile{}

@@ -14,23 +14,21 @@ import (
 
 	"berth/api"
 	"berth/api/rest"
+	"berth/internal/adminsock"
 )
 
-// adminAddrDefault is where a node has its admin listener, unless its operator gives another address.
-const adminAddrDefault = "127.0.0.1:7604"
-
-// adminTimeout bounds a call of an admin listener.
+// adminTimeout bounds a call of the socket of a node.
 const adminTimeout = 10 * time.Second
 
 func operatorLogLevel(e *env) *cobra.Command {
-	var admin string
+	var dir string
 	c := &cobra.Command{
 		Use:   "log-level [LEVEL]",
 		Short: "Show or change the level of the log of a node of this machine",
 		Long: `Show or change the lowest level that a node logs: debug, info, warn or error. It is a node of this
-machine, by its admin listener, which takes changes from this machine alone and warns of each in
+machine, by the socket admin.sock in its data directory, which only its user and root reach. Each change is a warning in
 the log. The level holds until the node ends, or reads its configuration file again.`,
-		Example: "  berth operator log-level\n  berth operator log-level debug\n  berth operator log-level info --admin-addr 127.0.0.1:7614",
+		Example: "  berth operator log-level\n  berth operator log-level debug\n  berth operator log-level info --dir /var/lib/berth-2",
 		Args:    atMost(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return rest.LogLevels, cobra.ShellCompDirectiveNoFileComp
@@ -44,7 +42,7 @@ the log. The level holds until the node ends, or reads its configuration file ag
 					return err
 				}
 			}
-			level, err := callLogLevel(c.Context(), admin, optionalArg(args))
+			level, err := callLogLevel(c.Context(), dir, optionalArg(args))
 			if err != nil {
 				return err
 			}
@@ -55,44 +53,44 @@ the log. The level holds until the node ends, or reads its configuration file ag
 			return e.printAnswer(body, func() []table { return []table{{rows: [][]string{{level.Level}}}} })
 		}),
 	}
-	c.Flags().StringVar(&admin, "admin-addr", adminAddrDefault, "`ADDR` of the admin listener of the node")
+	c.Flags().StringVar(&dir, "dir", adminsock.DirDefault, "data directory of the node")
 	return c
 }
 
-// callLogLevel shows the level of the log of the process with an admin listener, or changes it to one that is not "".
-func callLogLevel(ctx context.Context, addr, to string) (level rest.LogLevel, err error) {
+// callLogLevel shows the level of the log of the node with a data directory, or changes it to one that is not "".
+func callLogLevel(ctx context.Context, dir, to string) (level rest.LogLevel, err error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
 	method, body := http.MethodGet, []byte(nil)
 	if to != "" {
 		method = http.MethodPut
 		if body, err = json.Marshal(rest.LogLevel{Level: to}); err != nil {
-			return level, fmt.Errorf("calling the admin listener: %w", err)
+			return level, fmt.Errorf("calling the node: %w", err)
 		}
 	}
-	q, err := http.NewRequestWithContext(ctx, method, "http://"+addr+"/log-level", bytes.NewReader(body))
+	q, err := http.NewRequestWithContext(ctx, method, "http://node/log-level", bytes.NewReader(body))
 	if err != nil {
-		return level, api.Errorf(api.CodeInvalid, "--admin-addr must be host:port, not %q", addr)
+		return level, fmt.Errorf("calling the node: %w", err)
 	}
 	q.Header.Set("Content-Type", "application/json")
-	a, err := http.DefaultClient.Do(q)
+	a, err := adminsock.Transport(dir).RoundTrip(q)
 	if err != nil {
-		return level, exitError(1, "run it on the machine of the node, with its --admin-addr", "no answer from the admin listener: %w", err)
+		return level, exitError(1, "run it on the machine of the node, as its user or root, with its --dir", "no answer from the node: %w", err)
 	}
 	defer func() { _ = a.Body.Close() }() // it was read
 	text, err := io.ReadAll(io.LimitReader(a.Body, api.BodyMaxBytes))
 	if err != nil {
-		return level, fmt.Errorf("reading the answer of the admin listener: %w", err)
+		return level, fmt.Errorf("reading the answer of the node: %w", err)
 	}
 	if a.StatusCode != http.StatusOK {
 		var refusal api.ErrorBody
 		if json.Unmarshal(text, &refusal) == nil && refusal.Error.Message != "" {
 			return level, api.Errorf(refusal.Error.Code, "%s", refusal.Error.Message)
 		}
-		return level, api.Errorf(api.CodeNotFound, "the answer of %s was %s: is it the admin listener of a node that has this call? %s", addr, a.Status, strings.TrimSpace(string(text[:min(len(text), 100)])))
+		return level, api.Errorf(api.CodeNotFound, "the answer of %s was %s: is it the data directory of a node that has this call? %s", dir, a.Status, strings.TrimSpace(string(text[:min(len(text), 100)])))
 	}
 	if err := json.Unmarshal(text, &level); err != nil {
-		return level, fmt.Errorf("reading the answer of the admin listener: %w", err)
+		return level, fmt.Errorf("reading the answer of the node: %w", err)
 	}
 	return level, nil
 }

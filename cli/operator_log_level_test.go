@@ -4,18 +4,22 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/api/rest"
+	"berth/internal/adminsock"
 )
 
-// TestLogLevelOfANode is shown and changed by its admin listener, without a token.
+// TestLogLevelOfANode is shown and changed by the socket in its folder, without a token.
 func TestLogLevelOfANode(t *testing.T) {
 	level := "info"
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	dir := t.TempDir()
+	ln, err := adminsock.Listen(dir)
+	require.NoError(t, err)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, "/log-level", r.URL.Path)
 		if r.Method == http.MethodPut {
 			var b rest.LogLevel
@@ -29,10 +33,12 @@ func TestLogLevelOfANode(t *testing.T) {
 		}
 		assert.NoError(t, json.NewEncoder(w).Encode(rest.LogLevel{Level: level}))
 	}))
+	require.NoError(t, s.Listener.Close())
+	s.Listener = ln
+	s.Start()
 	defer s.Close()
-	addr := strings.TrimPrefix(s.URL, "http://")
 	run := func(args ...string) result {
-		return berth(t.Context(), nil, "", append([]string{"operator", "log-level", "--admin-addr", addr}, args...)...)
+		return berth(t.Context(), nil, "", append([]string{"operator", "log-level", "--dir", dir}, args...)...)
 	}
 	assert.Equal(t, "info\n", run().out)
 	assert.Equal(t, "debug\n", run("debug").out)
@@ -42,5 +48,5 @@ func TestLogLevelOfANode(t *testing.T) {
 	assert.Equal(t, 6, refused.exit)
 	assert.Contains(t, refused.errOut, "not from here")
 	s.Close()
-	assert.Contains(t, run().errOut, "--admin-addr")
+	assert.Contains(t, run().errOut, "--dir")
 }

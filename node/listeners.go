@@ -58,6 +58,23 @@ func (n *Node) openListeners() error {
 	return nil
 }
 
+// openSocket opens the socket for the operator of this machine, which has the data folder to itself by now. A node serves without
+// one, too: nil for none.
+func (n *Node) openSocket(ctx context.Context) net.Listener {
+	local, ok := n.net.(interface {
+		ListenLocal(dir string) (net.Listener, error)
+	})
+	if !ok {
+		return nil
+	}
+	ln, err := local.ListenLocal(n.dir)
+	if err != nil {
+		n.log.ErrorContext(ctx, "berth operator debug and log-level do not reach this node", "error", err)
+		return nil
+	}
+	return ln
+}
+
 func isLoopback(a net.Addr) bool {
 	t, ok := a.(*net.TCPAddr)
 	return ok && t.IP.IsLoopback()

@@ -50,16 +50,21 @@ func (n *Node) agentDoor() http.Handler {
 
 // adminDoor returns the handler of the admin listener.
 func (n *Node) adminDoor() http.Handler {
-	h := admin.New(admin.Config{
-		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.FormAllRead, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
-		Removed: n.removed.Load, Backups: n.backupStatus,
-		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Budget: n.budget, Waiting: n.turns.Waiting, Share: n.opts.Share, Refusals: n.refusals.Counts, Certificates: n.certificates, Clocks: n.clockOffsets, Disk: func() (free, total int64, err error) { return sysinfo.Disk(n.dir) }, CADue: func() bool { return n.federation.CADue() != "" }, LacksKEK: n.federation.LacksKEK, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
-		Traffic: n.measures.traffic, Road: n.road, Version: n.opts.Version, Level: n.opts.Level, Log: n.log,
-	})
+	h := admin.New(n.adminConfig())
 	if n.opts.Admin != nil {
 		h = n.opts.Admin(h)
 	}
 	return h
+}
+
+// adminConfig is what the handlers of the admin listener and of the operator's socket report.
+func (n *Node) adminConfig() admin.Config {
+	return admin.Config{
+		View: n.view, Leader: n.leaderID, Term: n.store.Term, Form: n.store.FormAllRead, Ready: func() bool { return n.leading.Load() || n.store.CaughtUp() },
+		Removed: n.removed.Load, Backups: n.backupStatus,
+		Watching: n.watching, Admission: func() admin.Admission { return admin.Admission(n.saga.Admission()) }, Refused: n.rates.Refused, Budget: n.budget, Waiting: n.turns.Waiting, Share: n.opts.Share, Refusals: n.refusals.Counts, Certificates: n.certificates, Clocks: n.clockOffsets, Disk: func() (free, total int64, err error) { return sysinfo.Disk(n.dir) }, CADue: func() bool { return n.federation.CADue() != "" }, LacksKEK: n.federation.LacksKEK, Now: func() api.Instant { return api.InstantOf(n.opts.Now()) },
+		Traffic: n.measures.traffic, Road: n.road, Version: n.opts.Version, Level: n.opts.Level, Log: n.log,
+	}
 }
 
 // road returns what this node has measured and knows of the way of a request.

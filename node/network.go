@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/identity"
+	"berth/internal/adminsock"
 )
 
 // Network listens and dials for a node. Its methods may be called concurrently.
@@ -33,6 +34,9 @@ func (tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: handshakeTimeout}
 	return d.DialContext(ctx, "tcp", addr)
 }
+
+// ListenLocal opens the socket for the operator in a data folder. Networks of tests have none.
+func (tcp) ListenLocal(dir string) (net.Listener, error) { return adminsock.Listen(dir) }
 
 func networkOr(n Network) Network {
 	if n == nil {

@@ -22,6 +22,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/federation"
+	"berth/httpd/admin"
 	"berth/httpd/door"
 	httpevents "berth/httpd/events"
 	"berth/httpd/gateway"
@@ -391,6 +392,9 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(listenerNode, n.nodeGate.roomFor(api.ALPNHTTP), n.endOutdated(n.onlyMembers(n.fromNodes())))
 	serving(listenerAgent, agentGate.roomFor(api.ALPNHTTP), n.endOutdated(n.agentDoor()))
 	serving(listenerAdmin, placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
+	if ln := n.openSocket(ctx); ln != nil {
+		serving(listenerAdmin, placed{Listener: ln, places: newPlaces(adminConnsMax, adminConnsMax), knows: true}, admin.NewLocal(n.adminConfig()))
+	}
 	n.logStart(ctx)
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })
 	doors.Go(func() { agentGate.acceptConns(ctx) })

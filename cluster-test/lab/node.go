@@ -220,13 +220,17 @@ func (n *NodeProc) askAdmin(ctx context.Context, method, path string) ([]byte, e
 	if n.At.Admin == "" {
 		return nil, fmt.Errorf("%s was never started", n.Name)
 	}
+	return n.askAt(ctx, &http.Transport{DisableKeepAlives: true, DialContext: n.Zone.dialFunc()}, method, path)
+}
+
+// askAt is askAdmin by a way of one's own.
+func (n *NodeProc) askAt(ctx context.Context, rt http.RoundTripper, method, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+n.At.Admin+path, nil)
 	if err != nil {
 		return nil, err
 	}
-	rt := &http.Transport{DisableKeepAlives: true, DialContext: n.Zone.dialFunc()}
 	res, err := rt.RoundTrip(req)
 	if err != nil {
 		return nil, err

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"berth/internal/adminsock"
 )
 
 // State returns the log index of the newest entry that the node has applied, and a
 // checksum of all its state: nodes of one zone with the same index have the same.
 func (n *NodeProc) State(ctx context.Context) (index uint64, sum string, err error) {
-	body, err := n.askAdmin(ctx, http.MethodGet, "/state")
+	body, err := n.askAt(ctx, adminsock.Transport(n.Dir), http.MethodGet, "/state")
 	if err != nil {
 		return 0, "", err
 	}

@@ -12,7 +12,7 @@ var unread = map[string]string{
 	"BerthLeaderChanges: journalctl -u berth-node -g 'leadership changed|stepping down'": "needs a quarter of an hour",
 	"BerthLogSlow: iostat -x 5":                                                  "needs ten minutes with a slow disk; iostat does not end",
 	"BerthDiskSlow: iostat -x 5":                                                 "needs ten minutes with a slow disk; iostat does not end",
-	"BerthNodeBehind: curl -s 127.0.0.1:7604/state":                              "needs 1000 entries that a node does not apply; top does not end",
+	"BerthNodeBehind: curl -s --unix-socket /var/lib/berth/admin.sock http://node/state":                              "needs 1000 entries that a node does not apply; top does not end",
 	"BerthStateLarge: berth reservation list --all-projects --limit 20":          "needs 700 MB of state",
 	"BerthErrors: journalctl -u berth-node -p err -n 50":                         "needs a defect of Berth",
 	"BerthCallsRefused: berth operator members":                                  "needs ten minutes",
@@ -220,10 +220,10 @@ func aboutOneNode() []situation {
 				w.supervise(w.at("node-1"), "start", "berth-node")
 			},
 			alert: "BerthBackupOld",
-			sign:  symptom{place{at: "node-1", line: "curl -s 127.0.0.1:7604/state"}, "read-only file system"},
+			sign:  symptom{place{at: "node-1", line: "curl -s --unix-socket /var/lib/berth/admin.sock http://node/state"}, "read-only file system"},
 			books: []book{
 				{section: "BerthBackupOld", step: step{first: "berth operator snapshot save FILE"}, fill: map[string]string{"FILE": "by-hand.backup"}},
-				{section: "BerthBackupOld", step: step{first: "curl -s 127.0.0.1:7604/state", before: func(w *story) { w.do("umount " + backups) }}},
+				{section: "BerthBackupOld", step: step{first: "curl -s --unix-socket /var/lib/berth/admin.sock http://node/state", before: func(w *story) { w.do("umount " + backups) }}},
 			},
 		},
 	}

@@ -31,13 +31,12 @@ var steps = []step{
 	},
 	{first: `{"reason":"a lease needs the room","for":"5f0c...","deadline":"2026-11-24T09:00:00Z","seconds_left":60,"action":"stop"}`, notRun: "a file that an instance reads"},
 	{
-		first: `curl -s 127.0.0.1:7604/state        # {"index":4711,"sha256":"9f86d0..."}`,
+		first: `curl -s --unix-socket /var/lib/berth/admin.sock http://node/state        # {"index":4711,"sha256":"9f86d0..."}`,
 		after: func(w *story) { assert.Regexp(w.t, `^\{"index":\d+,"sha256":"[0-9a-f]{64}"`, w.said) },
 	},
 	{first: `scrape_configs:`, notRun: "a part of a file of Prometheus"},
 	{
-		first: `go tool pprof 'http://127.0.0.1:7604/debug/pprof/profile?seconds=20'`,
-		lines: map[string]place{"go tool pprof": {at: skipped}}, // Go need not be there
+		first: `curl -s --unix-socket /var/lib/berth/admin.sock -o cpu.pprof 'http://node/debug/pprof/profile?seconds=20'   # go tool pprof cpu.pprof`,
 		after: func(w *story) { assert.Contains(w.t, w.said, "goroutine ") },
 	},
 	{

@@ -88,7 +88,7 @@ dashes in front; a flag that is given too wins, and the file wins over what was 
 	f.StringVar(&a.outputMax, "output-max", "64M", "`SIZE` of what is kept of each output of an instance, 1M to 1T; a bare number is MiB (process driver)")
 	f.DurationVar(&a.diskEvery, "disk-every", process.DiskDefault, "time between two looks at whether instances have more in their folders than their DISK_GB, 1s to 1h (process driver)")
 	f.StringVar(&a.cgroup, "cgroup", process.CgroupDefault, "control group for limits, empty for none (process driver)")
-	f.StringVar(&a.metrics, "metrics-addr", "", "`ADDRESS` at which the agent serves /metrics and /healthz to whoever calls, and profiles if it is a loopback address, such as 127.0.0.1:7605 (default: none)")
+	f.StringVar(&a.metrics, "metrics-addr", "", "`ADDRESS` at which the agent serves /metrics and /healthz to whoever calls, such as 127.0.0.1:7605 (default: none)")
 	a.logs.addFlags(c, "info")
 	a.config.addFlag(c, e, agentSettings)
 	c.MarkFlagsMutuallyExclusive("user", "users")
@@ -132,7 +132,7 @@ func (a *agentFlags) runAgent(c *cobra.Command, e *env) error {
 	if err != nil {
 		return err
 	}
-	stopMetrics, err := serveMetrics(a.metrics, ag, log) //nolint:contextcheck // it outlives ctx for a moment
+	stopMetrics, err := serveAgent(a.metrics, a.dir, ag, log) //nolint:contextcheck // it outlives ctx for a moment
 	if err != nil {
 		return errors.Join(err, ag.Close())
 	}

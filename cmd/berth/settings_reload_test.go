@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,22 +155,10 @@ func TestSIGHUPOfANode(t *testing.T) {
 	assert.Contains(t, text, "setting=backup-dir")
 	assert.Contains(t, text, "setting=log-level")
 
-	exit, out, errOut := berth(t, "operator", "log-level", "warn", "--admin-addr", adminAddr(t, text))
+	exit, out, errOut := berth(t, "operator", "log-level", "warn", "--dir", dir)
 	require.Zero(t, exit, errOut)
 	assert.Equal(t, "warn\n", out)
 	stop()
 	m.next(t, "STOPPING=1")
 	require.NoError(t, <-ended)
-}
-
-// adminAddr finds the address of the admin listener in the log of a node that has started.
-func adminAddr(t *testing.T, log string) string {
-	t.Helper()
-	_, after, found := strings.Cut(log, " admin=")
-	require.True(t, found, log)
-	addr := strings.Fields(after)[0]
-	a, err := http.Get("http://" + addr + "/healthz") //nolint:noctx // of a test
-	require.NoError(t, err)
-	require.NoError(t, a.Body.Close())
-	return addr
 }

@@ -1,5 +1,5 @@
-// Package admin is the door of the machine's own operator: metrics and health,
-// on a listener of its own that other zones and users never reach.
+// Package admin is the door of the machine's own operator: metrics and health on a listener of its own that other zones and
+// users never reach, but programs of the machine do, tenants among them; and on a socket that only the operator reaches, all else.
 package admin
 
 import (
@@ -72,20 +72,55 @@ type Config struct {
 
 // Routes returns every call of the listener with its kind of read. Each call reports on
 // this node only.
-func Routes() []door.Route {
-	var out []door.Route
-	for _, path := range []string{"/healthz", "/readyz", "/state", "/metrics", "/debug/node", profileMount, profileMount + "{profile}"} {
-		out = append(out, door.Route{Method: http.MethodGet, Path: path, Read: api.ReadLocal})
-	}
-	return append(out, logLevelRoutes()...)
+func Routes() []door.Route { return routesOf("/healthz", "/readyz", "/metrics") }
+
+// LocalRoutes returns every call that the socket has beside those of the listener.
+func LocalRoutes() []door.Route {
+	return append(routesOf("/state", "/debug/node", profileMount, profileMount+"{profile}"), logLevelRoutes()...)
 }
 
-// New returns the handler of GET /healthz (the process serves), GET /readyz (it knows
-// its zone and a leader), GET /state (a checksum of the state that this node has
+func routesOf(paths ...string) (out []door.Route) {
+	for _, path := range paths {
+		out = append(out, door.Route{Method: http.MethodGet, Path: path, Read: api.ReadLocal})
+	}
+	return out
+}
+
+// New returns the handler of the listener, which asks nobody who he is and changes nothing: GET /healthz (the process serves),
+// GET /readyz (it knows its zone and a leader), and GET /metrics.
+func New(c Config) http.Handler { return newRouter(&c) }
+
+// NewLocal returns the handler of the socket: what New serves, GET /state (a checksum of the state that this node has
 // applied, and its log index: two nodes with the same index have the same checksum; and what
-// became of its backups), GET /metrics, GET /debug/node (of what the
-// process was built, and what it knows of its log), and profiles of the process below /debug/pprof/.
-func New(c Config) http.Handler {
+// became of its backups), GET /debug/node (of what the
+// process was built, and what it knows of its log), the level of the log, and profiles of the process below /debug/pprof/.
+func NewLocal(c Config) http.Handler {
+	r := newRouter(&c)
+	r.Get("/state", c.sumState)
+	serveLogLevel(r, &c)
+	r.Get("/debug/node", func(w http.ResponseWriter, _ *http.Request) { wire.JSON(w, http.StatusOK, c.describe()) })
+	mountProfiles(r)
+	return r
+}
+
+// sumState answers with the checksum of the state, and with the backups.
+func (c *Config) sumState(w http.ResponseWriter, r *http.Request) {
+	v := c.View()
+	sum := sha256.New()
+	if err := v.Save(sum); err != nil {
+		wire.Refuse(w, r, api.Wrap(api.CodeInternal, "admin.state", "", err))
+		return
+	}
+	answer := map[string]any{"index": v.Index(), "sha256": hex.EncodeToString(sum.Sum(nil))}
+	if c.Backups != nil {
+		if b, ok := c.Backups(); ok {
+			answer["backups"] = b
+		}
+	}
+	wire.JSON(w, http.StatusOK, answer)
+}
+
+func newRouter(c *Config) chi.Router {
 	r := chi.NewRouter()
 	probe := func(path string, h http.HandlerFunc) { // load balancers ask without a body
 		r.Get(path, h)
@@ -107,26 +142,8 @@ func New(c Config) http.Handler {
 		}
 		wire.JSON(w, http.StatusOK, map[string]any{"status": "ready", "zone": v.Name, "leader": leader, "index": v.Index()})
 	})
-	r.Get("/state", func(w http.ResponseWriter, r *http.Request) {
-		v := c.View()
-		sum := sha256.New()
-		if err := v.Save(sum); err != nil {
-			wire.Refuse(w, r, api.Wrap(api.CodeInternal, "admin.state", "", err))
-			return
-		}
-		answer := map[string]any{"index": v.Index(), "sha256": hex.EncodeToString(sum.Sum(nil))}
-		if c.Backups != nil {
-			if b, ok := c.Backups(); ok {
-				answer["backups"] = b
-			}
-		}
-		wire.JSON(w, http.StatusOK, answer)
-	})
-	serveLogLevel(r, &c)
-	r.Get("/debug/node", func(w http.ResponseWriter, _ *http.Request) { wire.JSON(w, http.StatusOK, c.describe()) })
-	mountProfiles(r)
 	reg := newRegistry(c.Version)
-	reg.MustRegister(&collector{Config: c, leases: leaseCounter{seen: c.View().EventsEnd()}})
+	reg.MustRegister(&collector{Config: *c, leases: leaseCounter{seen: c.View().EventsEnd()}})
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	return r
 }

@@ -75,7 +75,11 @@ func request(r api.ReservationID) api.Request {
 }
 
 func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
-	return New(Config{
+	return NewLocal(configOf(v, leader, self))
+}
+
+func configOf(v *state.State, leader api.NodeID, self bool) Config {
+	return Config{
 		Ready: func() bool { return true },
 		View:  func() *state.State { return v }, Leader: func() (api.NodeID, bool) { return leader, self }, Term: func() uint64 { return 7 },
 		Form:  func() api.Form { return api.FormNewest },
@@ -105,7 +109,7 @@ func listener(v *state.State, leader api.NodeID, self bool) http.Handler {
 				ChecksAllowed: 4, ChecksRefused: 5, ChecksUnanswered: 6, EndsTold: 8, EndsUntold: 9,
 			}
 		},
-	})
+	}
 }
 
 // The two kinds of line of the text format, as far as the metrics use it.

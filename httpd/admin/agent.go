@@ -27,19 +27,23 @@ type AgentConfig struct {
 	Figures func() agent.Figures
 	Now     func() time.Time
 	Version string
-	// Profiles are served, too: only where nobody but this machine calls.
-	Profiles bool
 }
 
-// NewAgent returns the handler of GET /healthz (the process serves), GET /metrics, and profiles if they are served, of an agent.
-func NewAgent(c AgentConfig) http.Handler {
+// NewAgent returns the handler of GET /healthz (the process serves) and GET /metrics of an agent.
+func NewAgent(c AgentConfig) http.Handler { return newAgentRouter(c) }
+
+// NewAgentLocal returns the handler of the socket of an agent: what NewAgent serves, and profiles.
+func NewAgentLocal(c AgentConfig) http.Handler {
+	r := newAgentRouter(c)
+	mountProfiles(r)
+	return r
+}
+
+func newAgentRouter(c AgentConfig) chi.Router {
 	r := chi.NewRouter()
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		wire.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
-	if c.Profiles {
-		mountProfiles(r)
-	}
 	reg := newRegistry(c.Version)
 	reg.MustRegister(&agentCollector{c})
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))

@@ -27,7 +27,6 @@ func TestLogLevel(t *testing.T) {
 	call := func(method, body string, change func(*http.Request)) *httptest.ResponseRecorder {
 		q := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:7604/log-level", strings.NewReader(body))
 		q.Header.Set("Content-Type", "application/json")
-		q.RemoteAddr = "127.0.0.1:4711"
 		if change != nil {
 			change(q)
 		}
@@ -41,22 +40,15 @@ func TestLogLevel(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		assert.Equal(t, name, strings.ToLower(level.Level().String()))
 		assert.JSONEq(t, `{"level":"`+name+`"}`, call(http.MethodGet, "", nil).Body.String())
-		assert.Contains(t, b.String(), "now="+name+" by=127.0.0.1:4711", "who has changed it is in the log")
+		assert.Contains(t, b.String(), "now="+name, "the change is in the log")
 		b.Reset()
 		w = call(http.MethodPut, `{"level":"error"}`, nil)
 		require.Equal(t, http.StatusOK, w.Code)
 		assert.Contains(t, b.String(), "now=error", "although warnings were not to be logged before or after")
 		level.Set(slog.LevelError)
 	}
-	for want, change := range map[int]func(*http.Request){
-		http.StatusForbidden:            func(q *http.Request) { q.RemoteAddr = "10.0.0.7:4711" },
-		http.StatusUnsupportedMediaType: func(q *http.Request) { q.Header.Del("Content-Type") },
-	} {
-		assert.Equal(t, want, call(http.MethodPut, `{"level":"info"}`, change).Code)
-	}
-	assert.Equal(t, http.StatusForbidden, call(http.MethodPut, `{"level":"info"}`, func(q *http.Request) { q.Header.Set("Origin", "http://evil.example") }).Code)
-	assert.Equal(t, http.StatusForbidden, call(http.MethodPut, `{"level":"info"}`, func(q *http.Request) { q.Host = "evil.example:7604" }).Code)
-	assert.Equal(t, http.StatusOK, call(http.MethodGet, "", func(q *http.Request) { q.RemoteAddr = "10.0.0.7:4711" }).Code)
+	noType := func(q *http.Request) { q.Header.Del("Content-Type") }
+	assert.Equal(t, http.StatusUnsupportedMediaType, call(http.MethodPut, `{"level":"info"}`, noType).Code)
 	for _, bad := range []string{"loud", "", "INFO", "info+1"} {
 		assert.Equal(t, http.StatusBadRequest, call(http.MethodPut, `{"level":"`+bad+`"}`, nil).Code, bad)
 	}

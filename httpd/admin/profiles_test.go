@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"runtime/pprof"
 	"testing"
 	"testing/synctest"
@@ -108,10 +110,26 @@ func TestAboutANode(t *testing.T) {
 }
 
 func TestProfilesOfAnAgent(t *testing.T) {
-	for on, status := range map[bool]int{true: http.StatusOK, false: http.StatusNotFound} {
-		h := NewAgent(AgentConfig{Now: time.Now, Figures: func() agent.Figures { return agent.Figures{} }, Profiles: on})
-		for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap"} {
-			assert.Equal(t, status, get(t, h, path).Code, path)
-		}
+	c := AgentConfig{Now: time.Now, Figures: func() agent.Figures { return agent.Figures{} }}
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap"} {
+		assert.Equal(t, http.StatusOK, get(t, NewAgentLocal(c), path).Code, path)
+		assert.Equal(t, http.StatusNotFound, get(t, NewAgent(c), path).Code, path)
+	}
+}
+
+// TestWhatTheListenerLeavesToTheSocket: whatever changes the process, measures it or says more than figures is not for every
+// program of the machine.
+func TestWhatTheListenerLeavesToTheSocket(t *testing.T) {
+	c := configOf(busy(t), "n-1", true)
+	c.Level, c.Log = new(slog.LevelVar), slog.New(slog.DiscardHandler)
+	open, local := New(c), NewLocal(c)
+	for _, r := range Routes() {
+		assert.Equal(t, http.StatusOK, get(t, open, r.Path).Code, r.Path)
+		assert.Equal(t, http.StatusOK, get(t, local, r.Path).Code, r.Path)
+	}
+	for _, r := range LocalRoutes() {
+		path := strings.ReplaceAll(r.Path, "{profile}", "heap")
+		assert.Equal(t, http.StatusNotFound, get(t, open, path).Code, path)
+		assert.Equal(t, http.StatusOK, get(t, local, path).Code, path)
 	}
 }

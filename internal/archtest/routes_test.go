@@ -37,7 +37,7 @@ func TestTheTableOfReadsIsThatOfTheRoutes(t *testing.T) {
 	}
 	for name, routes := range map[string][]httpdoor.Route{
 		"placement": placement.Routes(), "reservation": reservation.Routes(), "tricircle": tricircle.Routes(), "gateway": gateway.Routes(),
-		"agents": agents.Routes(), "admin": admin.Routes(),
+		"agents": agents.Routes(), "admin": admin.Routes(), "admin socket": admin.LocalRoutes(),
 	} {
 		require.NotEmpty(t, routes, name)
 		byKind := map[api.Read][]string{}

@@ -7,7 +7,7 @@ import "strings"
 // that folder.
 var layers = [][]string{
 	{"api"},
-	{"api/rest", "internal/actor", "internal/await", "internal/backoff", "internal/budget", "internal/codec", "internal/crash", "internal/dice", "internal/durable", "internal/golden", "internal/goruntime", "internal/measure", "internal/requestid", "internal/sdnotify", "internal/skew", "internal/sysinfo", "internal/turns", "internal/watch"},
+	{"api/rest", "internal/actor", "internal/adminsock", "internal/await", "internal/backoff", "internal/budget", "internal/codec", "internal/crash", "internal/dice", "internal/durable", "internal/golden", "internal/goruntime", "internal/measure", "internal/requestid", "internal/sdnotify", "internal/skew", "internal/sysinfo", "internal/turns", "internal/watch"},
 	{"internal/script", "internal/tracing"},
 	{"binding", "capacity", "lease", "lease/recur", "preempt", "quota"},
 	{"filters/query", "capacity/queue"},
