@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // A type per kind of identifier, so that the compiler refuses a mix-up. All are
@@ -119,6 +120,10 @@ func plain(s string, most int) bool {
 	}
 	return true
 }
+
+// IsHidden reports whether a character of a text could control a terminal, break a line, change the order in which others are
+// shown, or not be seen.
+func IsHidden(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
 // CheckName returns an invalid-input error naming field unless ValidName(s).
 func CheckName(field, s string) error {

@@ -135,6 +135,14 @@ func TestWaysToPrintLists(t *testing.T) {
 	b, err := e.spellCSV([]table{{header: []string{"A", "B"}, rows: [][]string{{"x,y", `"z"`}}}, {rows: [][]string{{"c"}}}})
 	require.NoError(t, err)
 	assert.Equal(t, "A,B\n\"x,y\",\"\"\"z\"\"\"\n\nc\n", string(b))
+	for cell, want := range map[string]string{
+		"=1+1": "'=1+1", "@x": "'@x", "+a": "'+a", "-a": "'-a", "-": "-", "": "", "-5": "-5", "+1.5": "+1.5", "a=b": "a=b", "'=": "'=",
+	} {
+		assert.Equal(t, want, spellCell(cell), "what a spreadsheet takes for a formula is a text")
+	}
+	b, err = e.spellCSV([]table{{rows: [][]string{{`=HYPERLINK("http://x","y")`}}}})
+	require.NoError(t, err)
+	assert.Equal(t, "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\"\n", string(b))
 	assert.Equal(t, "r-1\n", out("reservation show r-1 -o name"))
 	assert.Equal(t, "true\n3\n{\"a\":\"ä\"}\nnull\n", out(`zone info --jq true,3,{"a":"ä"},null`))
 }

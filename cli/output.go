@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/goccy/go-yaml"
+
+	"berth/api"
 )
 
 // The ways to print.
@@ -54,7 +56,7 @@ func stripControls(s string) string {
 		return "-"
 	}
 	return strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+		if api.IsHidden(r) {
 			return '?'
 		}
 		return r
@@ -168,6 +170,27 @@ func (t table) narrow() table {
 	return t
 }
 
+// spellCell returns a value as a cell of CSV. One that a spreadsheet would take for a formula begins with an apostrophe, which
+// makes it a text there: others may have written it.
+func spellCell(s string) string {
+	if s == "" || s == "-" || !strings.ContainsRune("=+-@", rune(s[0])) {
+		return s
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return s
+	}
+	return "'" + s
+}
+
+// spellCells returns values as cells.
+func spellCells(row []string) []string {
+	out := make([]string, len(row))
+	for i, s := range row {
+		out[i] = spellCell(s)
+	}
+	return out
+}
+
 // spellCSV returns tables as CSV (RFC 4180), with an empty line between them.
 func (e *env) spellCSV(ts []table) ([]byte, error) {
 	var b bytes.Buffer
@@ -179,8 +202,11 @@ func (e *env) spellCSV(ts []table) ([]byte, error) {
 		if t.header != nil && !e.noHeaders {
 			_ = w.Write(t.header) // what fails is told at the end
 		}
-		if err := w.WriteAll(t.rows); err != nil {
-			return nil, fmt.Errorf("printing CSV: %w", err)
+		for _, row := range t.rows {
+			_ = w.Write(spellCells(row)) // the same
+		}
+		if w.Flush(); w.Error() != nil {
+			return nil, fmt.Errorf("printing CSV: %w", w.Error())
 		}
 	}
 	return b.Bytes(), nil

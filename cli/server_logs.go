@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -202,7 +201,7 @@ func cleanOutput(text []byte) (clean, rest []byte) {
 			return []byte(b.String()), append([]byte(nil), text...)
 		}
 		text = text[n:]
-		if r == utf8.RuneError && n == 1 || r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+		if r == utf8.RuneError && n == 1 || r != '\n' && r != '\t' && api.IsHidden(r) {
 			r = '?'
 		}
 		b.WriteRune(r)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"berth/api/client"
+	"berth/internal/durable"
 )
 
 // addrDefault is where a node on this machine listens.
@@ -217,20 +218,17 @@ func (e *env) environToken(environ func(string) string) (string, error) {
 // secretMaxBytes bounds a file with one token.
 const secretMaxBytes = 4096
 
-// readSecret returns the one line of the file at path, or of standard input for "-".
+// readSecret returns the one line of the file at path, which others must not be able to read, or of standard input for "-".
 func (e *env) readSecret(path string) (string, error) {
-	in := e.in
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return "", exitError(exitUsage, "", "reading a token: %w", err)
-		}
-		defer func() { _ = f.Close() }() // it was only read
-		in = f
+	var b []byte
+	var err error
+	if path == "-" {
+		b, err = io.ReadAll(io.LimitReader(e.in, secretMaxBytes+1))
+	} else {
+		b, err = durable.ReadPrivate(path)
 	}
-	b, err := io.ReadAll(io.LimitReader(in, secretMaxBytes+1))
 	if err != nil {
-		return "", fmt.Errorf("reading a token: %w", err)
+		return "", exitError(exitUsage, "", "reading a token: %w", err)
 	}
 	text := strings.TrimSpace(string(b))
 	if text == "" || len(b) > secretMaxBytes || strings.ContainsAny(text, "\r\n") {

@@ -273,6 +273,27 @@ func TestSettingsThatAreWrong(t *testing.T) {
 	}
 }
 
+// TestSecretsThatOthersCanRead are not used, wherever a file with one is given.
+func TestSecretsThatOthersCanRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(path, []byte("berth_id_x"), 0o600))
+	e := newEnv(func(string) string { return "" }, nil, nil, nil)
+	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: false, 0o604: false, 0o644: false, 0o620: false} {
+		require.NoError(t, os.Chmod(path, mode))
+		_, err := e.readSecret(path)
+		assert.Equal(t, ok, err == nil, "%v: %v", mode, err)
+	}
+	require.NoError(t, os.Chmod(path, 0o644)) //nolint:gosec // what is refused
+	for _, line := range []string{"zone list --token-file ", "login --token-file ", "context add a --token-file ", "zone link east --link-token-file "} {
+		r := berth(t.Context(), nil, "", strings.Fields(line+path)...)
+		assert.Equal(t, exitUsage, r.exit, line)
+		assert.Contains(t, r.errOut, "chmod 600", line)
+	}
+	r := berth(t.Context(), map[string]string{"BERTH_TOKEN_FILE": path}, "", "zone", "list")
+	assert.Equal(t, exitUsage, r.exit)
+	assert.Contains(t, r.errOut, "chmod 600")
+}
+
 func TestSecretAtItsLimit(t *testing.T) {
 	e := newEnv(os.Getenv, strings.NewReader(strings.Repeat("x", secretMaxBytes)), nil, nil)
 	s, err := e.readSecret("-")

@@ -118,6 +118,7 @@ func TestChangeOfTheRest(t *testing.T) {
 		{"name of an ended lease", over, "13:00", api.LeaseChange{Name: new("other")}, lease.NeedRecord, "", ""},
 		{"name of a failed lease", failed, "11:00", api.LeaseChange{Name: new("other")}, lease.NeedRecord, "", ""},
 		{"the same name", active, "11:00", api.LeaseChange{Name: new("training")}, lease.NeedNothing, "", ""},
+		{"name with a mark of direction", pending, "09:00", api.LeaseChange{Name: new("a\u202eb")}, 0, api.CodeInvalid, "marks of direction"},
 		{"bad name", pending, "09:00", api.LeaseChange{Name: new("\x00")}, 0, api.CodeInvalid, "control characters"},
 		{"name and more of an ended lease", over, "13:00", api.LeaseChange{Name: new("x"), BeforeEnd: new(at(t, "11:30"))}, 0, api.CodeInvalid, "only be renamed"},
 		{"share", active, "11:00", api.LeaseChange{Shared: &[]api.ProjectID{"bio"}}, lease.NeedRoom, "", ""},

@@ -3,8 +3,8 @@ package lease
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"berth/api"
@@ -87,8 +87,8 @@ func checkMaintenance(t *api.LeaseTerms) error {
 
 func checkName(name string) error {
 	switch {
-	case !utf8.ValidString(name) || slices.ContainsFunc([]rune(name), unicode.IsControl):
-		return api.Errorf(api.CodeInvalid, "name must be plain text without control characters")
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, api.IsHidden):
+		return api.Errorf(api.CodeInvalid, "name must be plain text without control characters or marks of direction")
 	case utf8.RuneCountInString(name) > api.LeaseNameMax:
 		return api.Errorf(api.CodeInvalid, "name must be at most %d characters", api.LeaseNameMax)
 	}
