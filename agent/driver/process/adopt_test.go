@@ -68,7 +68,7 @@ func TestAdoptWhatIsAboutToRun(t *testing.T) {
 	dir := t.TempDir()
 	d, w := open(t, dir, ""), sleeper()
 	require.NoError(t, d.makeFolder(w.Instance))
-	cmd, word, _, err := d.startGate(w, nil)
+	cmd, word, _, err := d.startGate(record{Instance: w.Instance}, w, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = cmd.Wait() }) // the test is the parent, and init would do this
 	t.Cleanup(func() { sweep(t, dir) })
@@ -196,7 +196,7 @@ func breakOff(t *testing.T, d *Driver, w api.Workload, reached int) {
 	if reached < 1 {
 		return
 	}
-	cmd, word, _, err := d.startGate(w, nil)
+	cmd, word, _, err := d.startGate(record{Instance: w.Instance}, w, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = cmd.Wait() }) // the test is the parent, and init would do this
 	defer word.Close()

@@ -71,9 +71,14 @@ func findGroups(mountinfo, parent string) groups {
 	return g
 }
 
-// canMakeGroups makes a folder if need be, and reports whether there can be groups in it: another user may have made it.
+// canMakeGroups makes a folder if need be, and reports whether there can be groups in it: another user may have made it. Instances do
+// not list the names of others there.
 func canMakeGroups(folder string) bool {
-	return os.MkdirAll(folder, 0o755) == nil && unix.Access(folder, unix.W_OK|unix.X_OK) == nil
+	if os.MkdirAll(folder, 0o755) != nil || unix.Access(folder, unix.W_OK|unix.X_OK) != nil {
+		return false
+	}
+	_ = os.Chmod(folder, passable) // another user's is listed as that one wants
+	return true
 }
 
 // findMounts finds the mount points of control groups in the text of

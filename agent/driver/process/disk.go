@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -59,6 +61,7 @@ func (d *Driver) runDiskLooks() {
 // lookAtDisks looks at the work folder of each instance once.
 func (d *Driver) lookAtDisks() {
 	w := walk{rest: d.restFromWalk}
+	running := d.findProcesses()
 	for _, i := range d.listCommands() {
 		d.mu.Lock()
 		r := i.record
@@ -67,7 +70,7 @@ func (d *Driver) lookAtDisks() {
 			continue
 		}
 		var over excess
-		switch err := d.measureWork(&w, r); {
+		switch err := d.measureWork(&w, r, running[r.Instance]); {
 		case errors.Is(err, errClosed):
 			return
 		case errors.As(err, &over):
@@ -101,22 +104,141 @@ func (d *Driver) endInstanceWith(i *instance, fault string) {
 	d.killRest(r)
 }
 
-// measureWork returns an excess if the work folder of an instance has more than it may, and any
-// other error if that is not known.
-func (d *Driver) measureWork(w *walk, r record) error {
+// findProcesses returns the processes of each instance, as far as its user, its control group or a mark tells.
+func (d *Driver) findProcesses() map[api.InstanceID][]int {
+	d.mu.Lock()
+	users := map[uint32]api.InstanceID{}
+	out := map[api.InstanceID][]int{}
+	for id, i := range d.all {
+		if i.UID != 0 {
+			users[i.UID] = id
+		}
+		out[id] = nil
+	}
+	d.mu.Unlock()
+	pids, _ := listPIDs() // without them, nothing is added
+	for _, pid := range pids {
+		id := api.InstanceID("")
+		for _, uid := range usersOf(pid) {
+			if of, known := users[uid]; known {
+				id = of
+			}
+		}
+		if owner, marked, ok := readMark(pid); id == "" && ok && owner == d.groups.owner {
+			id = marked
+		}
+		if id != "" {
+			out[id] = append(out[id], pid)
+		}
+	}
+	for id := range out {
+		out[id] = append(out[id], d.groups.processesIn(id)...)
+		slices.Sort(out[id])
+		out[id] = slices.Compact(out[id])
+	}
+	return out
+}
+
+// measureWork returns an excess if an instance has more on disk than it may, in its folder or in files of its processes that have no
+// name any more, and any other error if that is not known.
+func (d *Driver) measureWork(w *walk, r record, pids []int) error {
 	folder, err := d.root.Open(string(r.Instance))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = folder.Close() }() // nothing was written through it
 	w.begin(min(r.DiskGB, math.MaxInt64>>30)<<30, namesMax)
-	if err = w.enterFolder(folder, workFolder, 1); err != nil {
-		return err
+	for _, name := range []string{workFolder, privateFolder} {
+		if err = w.enterFolder(folder, name, 1); err != nil {
+			return err
+		}
+	}
+	owner, others := d.ownerOfFiles(r), d.conf.Dir+"/"
+	for _, pid := range pids {
+		if err := w.addNameless(pid, owner, func(path string) bool { // a volume has a limit of its own
+			return strings.HasPrefix(path, others) && !strings.HasPrefix(path, others+string(r.Instance)+"/")
+		}); err != nil {
+			return err
+		}
 	}
 	if w.bytes > w.bytesMax {
 		return excess(fmt.Sprintf("its folder holds more than its DISK_GB of %d", r.DiskGB))
 	}
 	return nil
+}
+
+// ownerOfFiles returns the user whose files are those of an instance.
+func (d *Driver) ownerOfFiles(r record) uint32 {
+	switch {
+	case r.UID != 0:
+		return r.UID
+	case d.conf.User != nil:
+		return d.conf.User.UID
+	}
+	return uint32(os.Geteuid()) //nolint:gosec // a number of a user
+}
+
+// inMemory are the kinds of file systems whose files take memory and no disk.
+var inMemory = []int64{unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.HUGETLBFS_MAGIC}
+
+// addNameless adds the files of a user that a process has open or mapped, and that have no name any more. It skips those that had one
+// which skip reports.
+func (w *walk) addNameless(pid int, owner uint32, skip func(path string) bool) error {
+	for _, kind := range []string{"fd", "map_files"} {
+		in := fmt.Sprintf("/proc/%d/%s", pid, kind)
+		dir, err := os.Open(in)
+		if err != nil {
+			continue // it has ended, or cannot be looked at
+		}
+		for err == nil && w.bytes <= w.bytesMax {
+			var names []string
+			names, err = dir.Readdirnames(walkBatch)
+			for _, name := range names {
+				if stop := w.addOpen(in+"/"+name, owner, skip); stop != nil {
+					return errors.Join(stop, dir.Close())
+				}
+			}
+		}
+		_ = dir.Close() // nothing was written through it
+	}
+	return nil
+}
+
+// addOpen adds an open file, if it has no name.
+func (w *walk) addOpen(path string, owner uint32, skip func(path string) bool) error {
+	if err := w.restAfterBatch(); err != nil {
+		return err
+	}
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil || s.Mode&unix.S_IFMT != unix.S_IFREG || s.Nlink > 0 || s.Uid != owner {
+		return nil //nolint:nilerr // it was closed
+	}
+	var on unix.Statfs_t
+	if err := unix.Statfs(path, &on); err != nil || slices.Contains(inMemory, int64(on.Type)) {
+		return nil //nolint:nilerr // the same
+	}
+	at := inode{dev: s.Dev, ino: s.Ino}
+	if name, err := os.Readlink(path); err != nil || w.hasSeen(at) || skip(name) {
+		return nil //nolint:nilerr // the same
+	}
+	w.bytes += s.Blocks * blockBytes
+	return nil
+}
+
+// restAfterBatch counts a name, and rests after each walkBatch of them.
+func (w *walk) restAfterBatch() error {
+	if w.since++; w.since < walkBatch {
+		return nil
+	}
+	w.since = 0
+	return w.rest()
+}
+
+// hasSeen reports whether a file was counted before, and notes it.
+func (w *walk) hasSeen(at inode) bool {
+	_, again := w.seen[at]
+	w.seen[at] = struct{}{}
+	return again
 }
 
 // walk adds up what is in folders. It follows no link, opens nothing but folders, and counts what
@@ -176,11 +298,8 @@ func (w *walk) addName(dir *os.File, name string, depth int) error {
 	if w.names++; w.names > w.namesMax {
 		return excess(fmt.Sprintf("its folder holds more than %d files and folders", w.namesMax))
 	}
-	if w.since++; w.since >= walkBatch {
-		w.since = 0
-		if err := w.rest(); err != nil {
-			return err
-		}
+	if err := w.restAfterBatch(); err != nil {
+		return err
 	}
 	var s unix.Stat_t
 	if err := unix.Fstatat(int(dir.Fd()), name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -189,11 +308,9 @@ func (w *walk) addName(dir *os.File, name string, depth int) error {
 		}
 		return err
 	}
-	at := inode{dev: s.Dev, ino: s.Ino}
-	if _, again := w.seen[at]; again {
+	if w.hasSeen(inode{dev: s.Dev, ino: s.Ino}) {
 		return nil
 	}
-	w.seen[at] = struct{}{}
 	w.bytes += s.Blocks * blockBytes
 	if s.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return nil

@@ -73,8 +73,10 @@ type Config struct {
 // Driver runs processes. Use Open, and Close at the end.
 type Driver struct {
 	conf    Config
-	shell   string // runs gates
-	setpriv string // runs a command as another user; set once, by Open
+	shell   string   // runs gates
+	setpriv string   // runs a command as another user; set once, by Open
+	unshare string   // runs a command in namespaces of its own; set once, by Open
+	places  []string // that instances find folders of their own in place of; set once, by Open
 	root    *os.Root
 	lock    *os.File
 	users   *os.File // locks conf.Users; nil without them
@@ -92,12 +94,13 @@ type Driver struct {
 	mu   sync.Mutex // guards what follows
 	all  map[api.InstanceID]*instance
 	lent map[api.InstanceID]uint32 // users of instances that are starting, and are not in all
+	last uint32                    // the user that was given last; 0 for none
 	// strays are the owners of other folders that run an instance, or of this one if it was emptied since; found by Open
 	strays map[api.InstanceID][]string
 	shut   bool
 }
 
-// instance is one instance that is not forgotten. record is guarded by the
+// instance is one instance that is not forgotten. What changes of record (Status, Fault, Halted) is guarded by the
 // driver's mutex; the rest is set once, unless it says otherwise.
 type instance struct {
 	record
@@ -108,6 +111,7 @@ type instance struct {
 	asked    bool          // a notice has asked it to end; only calls with its turn use it
 	verdict  string        // why the driver has killed it, if it has; guarded like record
 	folder   sync.Mutex    // held while its output is trimmed or its folder is removed
+	rests    [2]int        // looks for which each of its outputs is left alone; guarded by folder
 
 	volumes []api.InstanceID // attached; guarded like record
 }
@@ -164,6 +168,7 @@ func (d *Driver) openFolder(ctx context.Context) error {
 		if d.users, err = d.conf.Users.lockUsers(ctx); err != nil {
 			return err
 		}
+		d.last = d.readLastUser()
 	}
 	d.unbounded = checkSizes(d.lock)
 	// Descriptors that the agent inherited must not reach instances. Kernels before 5.11

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -72,10 +73,17 @@ func environmentOf(w api.Workload, folder, mark string) []string {
 	return append(env, extra...)
 }
 
-// markOf returns the variable that all processes of an instance inherit.
-func (d *Driver) markOf(id api.InstanceID) string {
-	return envMark + "=" + d.groups.owner + "." + string(id)
+// markOf returns the variable that all processes of an instance inherit. Others cannot forge it: its end is a secret of the record.
+func (d *Driver) markOf(r record) string {
+	mark := envMark + "=" + d.groups.owner + "." + string(r.Instance)
+	if r.Mark == "" {
+		return mark
+	}
+	return mark + markSecret + r.Mark
 }
+
+// markSecret is what the secret of a mark follows; no id has it.
+const markSecret = "/"
 
 func withoutZeroBytes(s string) string { return strings.ReplaceAll(s, "\x00", "") }
 
@@ -115,7 +123,7 @@ func checkCommand(command []string) error {
 func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Workload) (*instance, error) {
 	i := &instance{gone: make(chan struct{}), record: record{
 		Instance: w.Instance, Host: host, Name: w.Name, Flavor: w.Flavor, Boot: d.boot, Status: api.StatusActive,
-		Fenced: w.Fence > 0, DiskGB: w.Resources[api.DiskGB], Runs: w.Runs,
+		Fenced: w.Fence > 0, DiskGB: w.Resources[api.DiskGB], Runs: w.Runs, Mark: rand.Text(),
 	}}
 	if err := checkCommand(w.Command); err != nil {
 		return i, err
@@ -133,6 +141,9 @@ func (d *Driver) launchInstance(ctx context.Context, host api.HostID, w api.Work
 // launchIn starts w's command as i in its folder, unless that could not be prepared, and err says why.
 func (d *Driver) launchIn(ctx context.Context, i *instance, w api.Workload, user *Identity, err error) error {
 	if err == nil {
+		err = d.makePrivate(i.record, user)
+	}
+	if err == nil {
 		err = d.groups.createGroups(w.Instance, w.Resources)
 	}
 	if err == nil && ctx.Err() != nil {
@@ -149,7 +160,7 @@ func (d *Driver) launchIn(ctx context.Context, i *instance, w api.Workload, user
 
 // beginProcess starts i's process and lets it become the command, of a user if it has one.
 func (d *Driver) beginProcess(ctx context.Context, i *instance, w api.Workload, user *Identity) error {
-	cmd, word, fenceEnd, err := d.startGate(w, user)
+	cmd, word, fenceEnd, err := d.startGate(i.record, w, user)
 	if err != nil {
 		return err
 	}
@@ -209,7 +220,7 @@ func (d *Driver) makeFolder(id api.InstanceID) error {
 
 // startGate starts the gate in a session of its own. The gate waits for a word on the
 // returned file, which the caller must close. fenceEnd is nil without a fence.
-func (d *Driver) startGate(w api.Workload, user *Identity) (cmd *exec.Cmd, word, fenceEnd *os.File, err error) {
+func (d *Driver) startGate(r record, w api.Workload, user *Identity) (cmd *exec.Cmd, word, fenceEnd *os.File, err error) {
 	var files []*os.File
 	defer func() {
 		for _, f := range files {
@@ -231,8 +242,8 @@ func (d *Driver) startGate(w api.Workload, user *Identity) (cmd *exec.Cmd, word,
 	folder := filepath.Join(d.conf.Dir, string(w.Instance))
 	// Not CommandContext: an instance outlives the call that starts it.
 	cmd = &exec.Cmd{
-		Path: d.shell, Args: slices.Concat([]string{"sh", "-c", gate, "berth-gate"}, d.confine(user), w.Command),
-		Dir: folder, Env: environmentOf(w, folder, d.markOf(w.Instance)),
+		Path: d.shell, Args: slices.Concat([]string{"sh", "-c", gate, "berth-gate"}, d.confine(user, folder), w.Command),
+		Dir: folder, Env: environmentOf(w, folder, d.markOf(r)),
 		Stdout: files[0], Stderr: files[1], ExtraFiles: []*os.File{awaits},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}

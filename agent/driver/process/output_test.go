@@ -52,7 +52,8 @@ func untilTrimmed(t *testing.T, dir string, id api.InstanceID) {
 		path := filepath.Join(dir, string(id), name)
 		until(t, "its output is trimmed", func() bool {
 			rest, err := os.ReadFile(path)
-			return err == nil && strings.HasSuffix(string(rest), "last\n") && len(rest) <= OutputLeast/2
+			earlier, _ := os.ReadFile(path + earlierPart)
+			return err == nil && strings.HasSuffix(string(earlier)+string(rest), "last\n") && len(rest) <= OutputLeast/2
 		})
 		earlier, err := os.ReadFile(path + earlierPart)
 		require.NoError(t, err)
@@ -97,7 +98,10 @@ func TestTrims(t *testing.T) {
 		_, err := f.WriteString(text)
 		require.NoError(t, err)
 	}
-	trim := func() { require.NoError(t, d.trimOutput("i", stdoutFile)) }
+	trim := func() {
+		_, err := d.trimOutput("i", stdoutFile, false)
+		require.NoError(t, err)
+	}
 	check := func(what string, now int64, earlier string) {
 		t.Helper()
 		assert.Equal(t, now, sizeOf(dir, "i", stdoutFile), what)
@@ -122,6 +126,11 @@ func TestTrims(t *testing.T) {
 	put("f")
 	trim()
 	check("a hole", 0, strings.Repeat("\x00", half-1)+"f")
+	assert.LessOrEqual(t, blocksOf(t, dir, "i", stdoutFile+earlierPart), int64(4096), "it takes no room in the copy")
+	require.NoError(t, f.Truncate(1<<40))
+	trim()
+	check("nothing but a hole", 0, strings.Repeat("\x00", half))
+	assert.Zero(t, blocksOf(t, dir, "i", stdoutFile+earlierPart))
 	put("g")
 	require.NoError(t, unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 2*half+4096))
 	trim()
@@ -135,8 +144,46 @@ func TestTrims(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, "i", stdoutFile+earlierPart)))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "i", stdoutFile+earlierPart), 0o700))
 	put(strings.Repeat("h", half+1))
-	require.Error(t, d.trimOutput("i", stdoutFile))
+	_, err = d.trimOutput("i", stdoutFile, false)
+	require.Error(t, err)
 	assert.Zero(t, sizeOf(dir, "i", stdoutFile), "without an earlier part it is emptied all the same")
+}
+
+// blocksOf returns the bytes that a file of an instance has on disk.
+func blocksOf(t *testing.T, dir string, id api.InstanceID, name string) int64 {
+	t.Helper()
+	var s unix.Stat_t
+	require.NoError(t, unix.Lstat(filepath.Join(dir, string(id), name), &s))
+	return s.Blocks * blockBytes
+}
+
+// TestTrimsRest: a file that was trimmed a moment ago is left alone, unless it takes far more than may be kept; then it is emptied, and
+// nothing is copied.
+func TestTrimsRest(t *testing.T) {
+	d, dir := freshSmall(t)
+	require.NoError(t, d.Close()) // only this test trims
+	d.root, _ = os.OpenRoot(dir)
+	t.Cleanup(func() { assert.NoError(t, d.root.Close()) })
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "i"), 0o700))
+	i := endedInstance(record{Instance: "i"})
+	d.all = map[api.InstanceID]*instance{"i": i}
+	path := filepath.Join(dir, "i", stdoutFile)
+	put := func(n int) { require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("a", n)), 0o600)) }
+	put(OutputLeast)
+	d.trimAll()
+	assert.Zero(t, sizeOf(dir, "i", stdoutFile))
+	put(OutputLeast)
+	for range trimRests - 1 {
+		d.trimAll()
+		require.EqualValues(t, OutputLeast, sizeOf(dir, "i", stdoutFile), "it is left alone")
+	}
+	d.trimAll()
+	assert.Zero(t, sizeOf(dir, "i", stdoutFile))
+	assert.EqualValues(t, OutputLeast/2, sizeOf(dir, "i", stdoutFile+earlierPart))
+	put(trimBurst*OutputLeast + 4096)
+	d.trimAll()
+	assert.Zero(t, sizeOf(dir, "i", stdoutFile))
+	assert.Zero(t, sizeOf(dir, "i", stdoutFile+earlierPart), "nothing was copied")
 }
 
 // TestLimitsOfCaps: what they may be.

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -59,7 +60,7 @@ func (d *Driver) startAgain(ctx context.Context, ended *instance, w api.Workload
 	}
 	i := &instance{gone: make(chan struct{}), volumes: d.linkedVolumes(w.Instance), record: before}
 	i.Name, i.Flavor, i.Boot, i.Status, i.Fault = w.Name, w.Flavor, d.boot, api.StatusActive, ""
-	i.Fenced, i.DiskGB, i.Runs, i.Again, i.Halted = w.Fence > 0, w.Resources[api.DiskGB], w.Runs, true, false
+	i.Fenced, i.DiskGB, i.Runs, i.Again, i.Halted, i.Mark = w.Fence > 0, w.Resources[api.DiskGB], w.Runs, true, false, rand.Text()
 	err := checkCommand(w.Command)
 	if err == nil {
 		err = d.clearRun(w.Instance)

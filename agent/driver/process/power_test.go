@@ -80,7 +80,7 @@ func breakOffRun(t *testing.T, d *Driver, w api.Workload, reached int) {
 	i := &instance{record: d.all[w.Instance].record}
 	d.mu.Unlock()
 	i.Status, i.Runs, i.Again, i.Halted = api.StatusActive, w.Runs, true, false
-	cmd, word, _, err := d.startGate(w, nil)
+	cmd, word, _, err := d.startGate(record{Instance: w.Instance}, w, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = cmd.Wait() }) // the test is the parent, and init would do this
 	defer word.Close()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -87,7 +88,7 @@ func hasMark(pid int, variable string) (yes, sure bool) {
 			return false, true
 		}
 		for v := range bytes.SplitSeq(text, []byte{0}) {
-			if string(v) == variable {
+			if isMark(string(v), variable) {
 				return true, true
 			}
 		}
@@ -105,6 +106,11 @@ func hasMark(pid int, variable string) (yes, sure bool) {
 		}
 		// It has executed the new program since.
 	}
+}
+
+// isMark reports whether a variable is one, or that with a secret that is not known.
+func isMark(v, variable string) bool {
+	return v == variable || !strings.Contains(variable, markSecret) && strings.HasPrefix(v, variable+markSecret)
 }
 
 // openPidfd returns a descriptor that always refers to the same process. It needs Linux

@@ -136,7 +136,8 @@ func TestOffsetsOutliveTrims(t *testing.T) {
 			printed += n
 			if rapid.Bool().Draw(t, "trim") {
 				was := sizeOf(dir, "i", stdoutFile)
-				require.NoError(t, d.trimOutput("i", stdoutFile))
+				_, err := d.trimOutput("i", stdoutFile, false)
+				require.NoError(t, err)
 				if sizeOf(dir, "i", stdoutFile) < was {
 					kept = uint64(printed - half)
 				}

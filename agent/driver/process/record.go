@@ -17,6 +17,8 @@ const (
 	stderrFile   = "stderr.log"
 	workFolder   = "work"    // where the command runs; of a volume, all that is in it
 	volumeFolder = "volumes" // links to the work folders of attached volumes
+	// privateFolder has what covers the places of the machine where every user may write
+	privateFolder = "private"
 )
 
 // record is the driver's record of an instance. It is written before the command may run,
@@ -32,6 +34,7 @@ type record struct {
 	Status   api.Status     `json:"status"`
 	Fault    string         `json:"fault,omitempty"`
 	UID      uint32         `json:"uid,omitempty"`     // the user that it alone runs as, whose group has the same number; 0 if it has none for itself
+	Mark     string         `json:"mark,omitempty"`    // a secret of its processes, which makes their mark; "" for one of an earlier release
 	Fenced   bool           `json:"fenced,omitempty"`  // it must not outlive its driver
 	DiskGB   int64          `json:"disk_gb,omitempty"` // what its work folder may hold; 0 for any amount
 	Volume   bool           `json:"volume,omitempty"`  // it is a volume: its work folder, and no process

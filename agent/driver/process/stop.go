@@ -183,8 +183,8 @@ func (d *Driver) killOnce(r record) (n int, sure bool) {
 
 // belongs reports whether a process is part of an instance and has not ended: it
 // is in its control group, runs as the user that it alone has, is in its session
-// or group, or was started with its mark by something that was. It is not sure while the mark cannot be read: see
-// hasMark.
+// or group, or was started with its mark by something that was. The mark is looked at where no user tells. It is not sure while
+// that cannot be read: see hasMark.
 func (d *Driver) belongs(pid int, r record, ours, grouped bool) (yes, sure bool) {
 	if pid == os.Getpid() {
 		return false, true
@@ -193,10 +193,14 @@ func (d *Driver) belongs(pid int, r record, ours, grouped bool) (yes, sure bool)
 	if err != nil || s.isOver() {
 		return false, true
 	}
-	if grouped || r.UID != 0 && r.Boot == d.boot && hasUser(pid, r.UID) || ours && (s.session == r.PID || s.group == r.PID) {
+	alone := r.UID != 0 && r.Boot == d.boot
+	if grouped || alone && hasUser(pid, r.UID) || ours && (s.session == r.PID || s.group == r.PID) {
 		return true, true
 	}
-	return hasMark(pid, d.markOf(r.Instance))
+	if alone {
+		return false, true
+	}
+	return hasMark(pid, d.markOf(r))
 }
 
 // sessionIsOurs reports whether the number of r's process still names its

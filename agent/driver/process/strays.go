@@ -46,6 +46,7 @@ func readMark(pid int) (owner string, id api.InstanceID, ok bool) {
 		if !found {
 			continue
 		}
+		mark, _, _ = strings.Cut(mark, markSecret)
 		owner, name, cut := strings.Cut(mark, ".")
 		return owner, api.InstanceID(name), cut && api.ValidName(owner) && api.ValidName(name)
 	}

@@ -67,17 +67,18 @@ func (d *Driver) separate() error {
 		return err
 	}
 	d.setpriv = setpriv
+	d.findPlaces()
 	return nil
 }
 
-// confine returns the words that go before a command to run it as a user; none without one.
-func (d *Driver) confine(u *Identity) []string {
+// confine returns the words that go before the command of an instance with a folder to run it as a user; none without one.
+func (d *Driver) confine(u *Identity, folder string) []string {
 	if u == nil {
 		return nil
 	}
-	return []string{
+	return append(d.enclosed(folder),
 		d.setpriv, fmt.Sprint("--reuid=", u.UID), fmt.Sprint("--regid=", u.GID), "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--",
-	}
+	)
 }
 
 // checkReach returns an error if the user cannot pass a folder or one above it.

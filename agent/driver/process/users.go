@@ -90,7 +90,8 @@ func (d *Driver) chooseUser(i *instance) (*Identity, error) {
 	for _, other := range d.all {
 		taken[other.UID] = true
 	}
-	for uid := r.First; uid <= r.Last; uid++ {
+	for n := range r.Last - r.First + 1 {
+		uid := r.after(d.last, n)
 		if taken[uid] {
 			continue
 		}
@@ -98,9 +99,42 @@ func (d *Driver) chooseUser(i *instance) (*Identity, error) {
 			return nil, err
 		}
 		d.lent[i.Instance], i.UID = uid, uid
+		d.noteUser(uid)
 		return &Identity{UID: uid, GID: uid}, nil
 	}
 	return nil, fmt.Errorf("all %d users that the agent has for instances are taken: %d-%d", r.Last-r.First+1, r.First, r.Last)
+}
+
+// after returns the user that comes n after the one after another, which may be none, in turn.
+func (r UserRange) after(last, n uint32) uint32 {
+	if r.only(last) == 0 {
+		return r.First + n
+	}
+	return r.First + uint32((uint64(last-r.First)+1+uint64(n))%uint64(r.Last-r.First+1)) //nolint:gosec // below the size of the range
+}
+
+// lastUserFile has the user that was given last, so that the next agent does not give it again first.
+const lastUserFile = ".user"
+
+// noteUser notes the user that was given last. The driver is locked.
+func (d *Driver) noteUser(uid uint32) {
+	d.last = uid
+	if err := d.root.WriteFile(lastUserFile, strconv.AppendUint(nil, uint64(uid), 10), 0o600); err != nil {
+		d.conf.Log.Warn("the user that was given last cannot be noted", "err", err)
+	}
+}
+
+// readLastUser returns what noteUser has noted, 0 for nothing.
+func (d *Driver) readLastUser() uint32 {
+	text, err := d.root.ReadFile(lastUserFile)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(text), 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
 }
 
 // returnUser gives back the user of an instance that has not started and has left nothing.

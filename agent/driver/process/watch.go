@@ -41,7 +41,7 @@ func (d *Driver) watchProcess(i *instance) {
 		d.conf.Log.Warn("record cannot be written", "instance", r.Instance, "err", err)
 	}
 	d.mu.Lock()
-	i.record = r
+	i.Status, i.Fault = r.Status, r.Fault
 	d.mu.Unlock()
 	close(i.gone)
 	d.conf.Log.Info("process ended", "instance", r.Instance, "pid", r.PID, "status", r.Status, "fault", r.Fault)
