@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/httpd/admin"
 	"berth/internal/await"
 )
 
@@ -173,7 +174,7 @@ func TestANodeWritesBackups(t *testing.T) {
 		assert.Contains(t, w.Body.String(), "\nberth_backup_failed 0\n")
 		assert.Regexp(t, `(?m)^berth_backup_age_seconds \d`, w.Body.String())
 		w = httptest.NewRecorder()
-		r.adminDoor().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/state", http.NoBody))
+		admin.NewLocal(r.adminConfig()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/state", http.NoBody))
 		assert.Contains(t, w.Body.String(), status.File)
 	})
 }
