@@ -18,6 +18,9 @@ type Node struct {
 	Expires Instant     `cbor:"9,keyasint,omitempty" form:"5"`  // the first of its certificates; 0 if unknown
 	Trusts  Fingerprint `cbor:"10,keyasint,omitempty" form:"5"` // the newest authority of the zone that it has on its disk
 	Issuer  Fingerprint `cbor:"11,keyasint,omitempty" form:"5"` // the authority of its certificates
+	// Since is when the join token was used that has admitted it: certificates from before are those of an earlier node with its id.
+	// 0 if unknown.
+	Since Instant `cbor:"12,keyasint,omitempty" form:"5"`
 }
 
 // UserRole is the level of access of a bearer token: one of those below, or the name of a Role.
@@ -105,6 +108,7 @@ type JoinToken struct {
 
 	Terms  *AgentTerms `cbor:"9,keyasint,omitempty" form:"5"`  // JoinAgent only; nil for the zero terms
 	Trusts Fingerprint `cbor:"10,keyasint,omitempty" form:"5"` // the newest authority of the zone that its text pins; "" for the one that was in use
+	Joined Instant     `cbor:"11,keyasint,omitempty" form:"5"` // when it was used; 0 in a zone of an earlier form
 }
 
 // AgentTerms bound what an agent may register. The zero value leaves it to the limits of the zone.

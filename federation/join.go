@@ -49,7 +49,7 @@ func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnsw
 	} else {
 		a.Addresses = addressesOf(v, func(m *api.Node) string { return m.NodeAddr })
 		a.KEK = f.keys.KEKs().Bytes()
-		a.Certificates, err = IssueNode(ca, res.Join.Name, pub, b.Names, f.now(), f.leafTTL)
+		a.Certificates, err = IssueNode(ca, res.Join.Name, pub, b.Names, notBefore(f.now(), res.Join.Joined), f.leafTTL)
 	}
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "federation.Join", "no certificate can be issued for these names", err)
@@ -84,9 +84,16 @@ func (f *Federation) AgentToken(ctx context.Context, name string, terms api.Agen
 // issueTime returns the time of issue of the certificate of an agent that has joined: not before the
 // join, lest a leader whose clock is late makes it one of those that were revoked.
 func (f *Federation) issueTime(v *state.State, id api.AgentID) time.Time {
-	now := f.now()
-	if a, ok := v.Agent(id); ok && a.Joined > api.InstantOf(now) {
-		return a.Joined.Time()
+	if a, ok := v.Agent(id); ok {
+		return notBefore(f.now(), a.Joined)
+	}
+	return f.now()
+}
+
+// notBefore returns the later one of two times.
+func notBefore(now time.Time, joined api.Instant) time.Time {
+	if joined > api.InstantOf(now) {
+		return joined.Time()
 	}
 	return now
 }

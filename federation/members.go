@@ -114,7 +114,7 @@ func (f *Federation) ForgetRemoved(ctx context.Context) error {
 // in each of its terms.
 func (f *Federation) RecordNode(ctx context.Context, m api.Node) error {
 	if known, ok := f.view().Node(m.ID); ok {
-		if m.Joined = known.Joined; *known == m {
+		if m.Joined, m.Since = known.Joined, known.Since; *known == m {
 			return nil
 		}
 	}

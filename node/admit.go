@@ -23,13 +23,17 @@ const clockSlack = 10 * time.Second
 
 // checkMember decides whether the holder of a node certificate may speak to this node:
 // it must be a member by the newest configuration that this node has, or be joining. A
-// certificate alone is not enough: a removed node keeps its own.
+// certificate alone is not enough: a removed node keeps its own, which is not that of a new node with its id.
 //
 // A node may be behind, and its zone be led by a node that it has never heard of. It accepts
 // one whose certificate is younger than all it knows; that of a node whose removal it knows is
 // older. While it knows a leader, only the leader itself: it has yet to say who the members are.
 func (n *Node) checkMember(id api.NodeID, issued time.Time) error {
-	if n.store.HasMember(id) || n.view().Admitted(id) {
+	v := n.view()
+	if api.InstantOf(issued.Add(clockSlack)) < v.MemberSince(id) {
+		return api.Errorf(api.CodeForbidden, "the certificate is that of an earlier node %q", string(id))
+	}
+	if n.store.HasMember(id) || v.Admitted(id) {
 		return nil
 	}
 	leader, _ := n.store.Leader()

@@ -41,7 +41,7 @@ func (n *Node) announceSelf(ctx context.Context) {
 		v := n.view()
 		if known, ok := v.Node(n.rec.Node); ok {
 			now := n.nodeRecord()
-			now.Joined = known.Joined
+			now.Joined, now.Since = known.Joined, known.Since
 			if *known == now && !n.hasMoved() {
 				wait, cancel := context.WithTimeout(ctx, announceCheck)
 				_, _ = n.store.Wait(wait, v.Index()) // the loop checks again in any case

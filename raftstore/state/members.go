@@ -81,7 +81,7 @@ func (s *membersBook) apply(c command.ForMembers) Result {
 	case command.JoinPut:
 		return s.joinPut(c)
 	case command.JoinUse:
-		return s.joinUse(c.ID, c.Hash, c.Want)
+		return s.joinUse(c.ID, c.Hash, c.Want, c.Form())
 	case command.AgentRenew:
 		return s.agentRenew(c)
 	case command.AgentTrust:
@@ -142,10 +142,10 @@ func (s *membersBook) nodePut(c command.NodePut) Result {
 		s.touchTopic(Everything) // all agents are to learn it
 	}
 	if ok {
-		n.Joined = old.Joined
+		n.Joined, n.Since = old.Joined, old.Since
 		s.idle = *old == n // each leader records itself when it begins
 	} else {
-		n.Joined = c.At
+		n.Joined, n.Since = c.At, s.joinedSince(n.ID)
 	}
 	s.nodes.Set(string(n.ID), &n)
 	return Result{}
@@ -248,7 +248,7 @@ func (s *membersBook) joinPut(c command.JoinPut) Result {
 }
 
 // joinUse consumes a token. Every failure looks the same to the joiner.
-func (s *membersBook) joinUse(id api.TokenID, hash []byte, kind api.JoinKind) Result {
+func (s *membersBook) joinUse(id api.TokenID, hash []byte, kind api.JoinKind, form api.Form) Result {
 	t, ok := s.joins.Get(string(id))
 	if !ok || t.Used || t.Kind != kind || s.now >= t.Expires || subtle.ConstantTimeCompare(t.Hash, hash) != 1 {
 		return refuseWith(api.CodeUnauthenticated, "the join token is unknown, used or expired; ask for a new one")
@@ -258,6 +258,9 @@ func (s *membersBook) joinUse(id api.TokenID, hash []byte, kind api.JoinKind) Re
 	}
 	used := *t
 	used.Used = true
+	if form >= api.FormFifth {
+		used.Joined = s.now
+	}
 	s.joins.Set(string(id), &used)
 	return Result{Join: &used}
 }
@@ -309,6 +312,25 @@ func (s *membersBook) Admitted(id api.NodeID) bool {
 		return !found
 	})
 	return found
+}
+
+// MemberSince returns the time before which a node with this id was another one, 0 if there is none that is known.
+func (s *membersBook) MemberSince(id api.NodeID) api.Instant {
+	if n, ok := s.Node(id); ok {
+		return n.Since
+	}
+	return s.joinedSince(id)
+}
+
+// joinedSince returns when the last token was used that has admitted a node, of those that are kept.
+func (s *membersBook) joinedSince(id api.NodeID) (at api.Instant) {
+	s.joins.Scan(func(_ string, t *api.JoinToken) bool {
+		if t.Used && t.Kind == api.JoinNode && t.Name == string(id) {
+			at = max(at, t.Joined)
+		}
+		return true
+	})
+	return at
 }
 
 // Join returns one join token.

@@ -54,6 +54,37 @@ func TestNodes(t *testing.T) {
 	assert.Empty(t, w.s.Nodes())
 }
 
+// TestANodeIsAsOldAsItsToken: what has the id of a removed node is another one, from when it has used its token.
+func TestANodeIsAsOldAsItsToken(t *testing.T) {
+	w := newWorld(t)
+	w.form = api.FormFifth
+	since := func() api.Instant { return w.s.MemberSince("n1") }
+	admit := func(id string) api.Instant {
+		token := join(w, id, api.JoinNode, time.Hour)
+		token.Token.Name = "n1"
+		w.ok(token)
+		assert.LessOrEqual(t, since(), w.now, "a token that nobody has used changes nothing")
+		use := command.JoinUse{Stamp: w.stamp(), ID: token.Token.ID, Hash: token.Token.Hash, Want: api.JoinNode}
+		w.ok(use)
+		return use.At
+	}
+	assert.Zero(t, since())
+	first := admit("t1")
+	assert.Equal(t, first, since(), "before it has announced itself")
+	put := command.NodePut{Stamp: w.stamp(), Node: api.Node{ID: "n1", APIAddr: "a:1", Form: api.FormFifth, Since: api.Forever}}
+	w.ok(put)
+	assert.Equal(t, first, since())
+	put.At, put.Node.APIAddr = w.stamp().At, "a:2"
+	w.ok(put)
+	assert.Equal(t, first, since(), "it is the same one")
+	w.ok(command.NodeRemove{Stamp: w.stamp(), ID: "n1"})
+	assert.Zero(t, since())
+	second := admit("t2")
+	assert.Greater(t, second, first)
+	assert.Equal(t, second, since())
+	assert.Zero(t, w.s.MemberSince("n2"))
+}
+
 func TestConfigSet(t *testing.T) {
 	w := newWorld(t)
 	c := command.ConfigSet{Stamp: w.stamp(), Config: api.ZoneConfig{PlanTTL: time.Hour, Tags: []string{"gpu"}}}
