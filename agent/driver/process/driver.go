@@ -77,6 +77,7 @@ type Driver struct {
 	setpriv string   // runs a command as another user; set once, by Open
 	unshare string   // runs a command in namespaces of its own; set once, by Open
 	places  []string // that instances find folders of their own in place of; set once, by Open
+	here    string   // the folder of all instances, by its name without links; set once, by Open
 	root    *os.Root
 	lock    *os.File
 	users   *os.File // locks conf.Users; nil without them

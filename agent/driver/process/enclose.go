@@ -40,12 +40,17 @@ func (d *Driver) findPlaces() {
 		if info, err := os.Stat(place); err != nil || !info.IsDir() {
 			continue
 		}
-		if real, err := filepath.EvalSymlinks(place); err != nil || slices.Contains(d.places, real) {
+		target, err := filepath.EvalSymlinks(place)
+		if err != nil || slices.Contains(d.places, target) {
 			continue // it is another name of one before
 		}
-		d.places = append(d.places, place)
+		d.places = append(d.places, target)
 	}
-	if err := d.tryEnclosing(); err != nil {
+	err := d.tryEnclosing()
+	if err == nil {
+		d.here, err = filepath.EvalSymlinks(d.conf.Dir)
+	}
+	if err != nil {
 		d.places = nil
 		d.conf.Log.Warn("instances share the folders for temporary files and their shared memory: namespaces cannot be made", "error", err)
 	}
@@ -81,7 +86,7 @@ func (d *Driver) enclosed(folder string) []string {
 	}
 	here := ""
 	if place, _ := d.placeOfAll(); place != "" {
-		here = d.conf.Dir
+		here = d.here
 	}
 	return append(words, "--", here, filepath.Join(folder, workFolder))
 }
@@ -89,7 +94,7 @@ func (d *Driver) enclosed(folder string) []string {
 // placeOfAll returns the shared place that has the folder of all instances, and the way from there; "" if none has.
 func (d *Driver) placeOfAll() (place, rest string) {
 	for _, place := range d.places {
-		if rest, found := strings.CutPrefix(d.conf.Dir, place+"/"); found {
+		if rest, found := strings.CutPrefix(d.here, place+"/"); found {
 			return place, rest
 		}
 	}

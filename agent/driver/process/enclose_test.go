@@ -50,6 +50,23 @@ func TestNothingIsLeftForTheNextUser(t *testing.T) {
 	}
 }
 
+// TestAFolderByAnotherName: a link leads to the folder of all instances, which one of their own covers.
+func TestAFolderByAnotherName(t *testing.T) {
+	needRoot(t)
+	dir := passableDir(t)
+	link := filepath.Join("/run", filepath.Base(dir))
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { assert.NoError(t, os.Remove(link)) })
+	d := openApart(t, link, usersOfTests)
+	w := shellWork(`echo x > f && cat "` + link + `/$BERTH_INSTANCE_ID/work/f"; ls "$BERTH_VOLUMES"`)
+	require.NoError(t, d.Start(t.Context(), "h", w))
+	assert.Equal(t, api.StatusShutoff, untilEnded(t, d, w.Instance).Status, "%s", read(t, d, w.Instance, stderrFile))
+	assert.Equal(t, "x\n", read(t, d, w.Instance, stdoutFile))
+	require.NoError(t, d.Stop(t.Context(), w.Instance))
+}
+
 // TestWithoutNamespacesInstancesRun, and the agent says what they share.
 func TestWithoutNamespacesInstancesRun(t *testing.T) {
 	needRoot(t)
