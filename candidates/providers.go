@@ -48,8 +48,11 @@ func Providers(v capacity.View, f *Filter) capacity.Set {
 }
 
 // keepRoom removes from s the providers that cannot by themselves give r from now on for
-// ever, as an allocation needs it.
+// ever, as an allocation needs it. Nothing can be had of all, also of those that are reserved as a whole.
 func keepRoom(v capacity.View, s *capacity.Set, r api.Resources) {
+	if len(r) == 0 {
+		return
+	}
 	v.KeepFittingAlone(s, r, api.Window{Start: v.Now(), End: api.Forever}, api.Firm)
 }
 

@@ -60,6 +60,27 @@ func TestProviders(t *testing.T) {
 	require.Empty(t, listed(capacity.View{}, Filter{}))
 }
 
+// TestReservedHostsAreListed: a host that is reserved as a whole, now or later, is a provider like any other unless
+// room is asked for.
+func TestReservedHostsAreListed(t *testing.T) {
+	for name, start := range map[string]api.Instant{"now": 0, "later": 1000} {
+		t.Run(name, func(t *testing.T) {
+			table := capacity.NewTable()
+			for _, id := range []api.HostID{"free", "leased"} {
+				inventory := map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 8}}
+				table.Put(capacity.Spec{Up: true, Enabled: true, ID: id, Name: "name-" + string(id), Inventory: inventory})
+			}
+			_, _, err := table.PlaceWhole("leased", api.Claim{Whole: true, Window: api.Window{Start: start, End: 2000}, Class: api.Firm})
+			require.NoError(t, err)
+			v := table.View()
+			require.Equal(t, []string{"free", "leased"}, listed(v, Filter{}))
+			require.Equal(t, []string{"leased"}, listed(v, Filter{Name: new("name-leased")}))
+			require.Equal(t, []string{"leased"}, listed(v, Filter{InTree: "leased"}))
+			require.Equal(t, []string{"free"}, listed(v, Filter{Resources: api.Resources{api.VCPU: 1}}))
+		})
+	}
+}
+
 // TestProvidersOracle: the providers that match a filter are those that could
 // serve a suffixed group of the same wishes.
 func TestProvidersOracle(t *testing.T) {
