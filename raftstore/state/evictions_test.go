@@ -118,6 +118,47 @@ func TestPreemptiblesLeaveForALease(t *testing.T) {
 	checkIndexes(t, w.s)
 }
 
+// TestRoomThatEndsInTimeIsEnough: when the room of a lease is closed at the instant at which the window of a preemptible
+// ends, that one is over and is evicted by nobody, so that it is not booted again; whoever must leave beside it does.
+func TestRoomThatEndsInTimeIsEnough(t *testing.T) {
+	for name, c := range map[string]struct {
+		closed time.Duration // after the end of the window
+		late   time.Duration // of the entry, after the closing
+		need   int           // slots of the lease, on a host for four
+		leave  string        // who is evicted
+	}{
+		"at one instant":         {0, 0, 3, ""},
+		"at one instant, later":  {0, 30 * time.Second, 3, ""},
+		"more is needed":         {0, 0, 4, "stays"},
+		"more is needed, later":  {0, 30 * time.Second, 4, "stays"},
+		"it ends later":          {-time.Millisecond, 0, 3, "ends"},
+		"passed by a late entry": {-time.Millisecond, 30 * time.Second, 3, "ends"},
+		"it ended before":        {30 * time.Second, 0, 4, "stays"},
+		"all fits in any case":   {-time.Millisecond, 0, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := leaseWorld(t)
+			w.softAs("c", "h1", api.PreemptRequeue, "stays")
+			ends := w.softHold("b", "h1", api.PreemptRequeue, true, "ends")
+			ends.Request.Lifetime = 20 * time.Minute
+			w.ok(ends)
+			w.ok(reports(w.stamp(), "a1", "h1", api.StatusActive, "ends")) // it has run less long, and would be chosen
+			i, _ := w.s.Instance("ends")
+			begin := i.Window.End.Add(c.closed) + minute // it is closed a minute before
+			w.makeLease("l", "h1", api.Window{Start: begin, End: begin + 10*minute}, []string{"s1", "s2", "s3", "s4"}[:c.need]...)
+			w.tick((begin - minute).Add(c.late))
+			left := ""
+			for _, id := range []string{"stays", "ends"} {
+				if e := w.eviction(id); e != nil && e.Stays != api.RequeueEnded { // not one that only has less time to end
+					left += id
+				}
+			}
+			assert.Equal(t, c.leave, left)
+			checkIndexes(t, w.s)
+		})
+	}
+}
+
 // A whole host is left by all, and a lease that starts at once leaves them the grace of the zone.
 func TestPreemptiblesLeaveAWholeHost(t *testing.T) {
 	w := leaseWorld(t)
