@@ -30,9 +30,9 @@ func (q *Query) Keep(c Columns, pass *capacity.Set) {
 	}
 }
 
-// Variables that are texts on every host.
+// Variables that are texts on every host. VariableAZ names its availability zone.
 const (
-	variableAZ   = "host.availability_zone"
+	VariableAZ   = "host.availability_zone"
 	variableName = "host.name"
 )
 
@@ -54,7 +54,7 @@ func resolveColumn(name string, c Columns) *Column {
 		return c.Total(api.VCPU)
 	case "instances":
 		return c.Instances()
-	case variableAZ:
+	case VariableAZ:
 		return c.AZ()
 	case variableName:
 		return c.Name()
@@ -79,7 +79,7 @@ func kindOfVariable(name string) kind {
 	switch name {
 	case "free_ram_mb", "free_disk_gb", "vcpus_free", "ram_mb_total", "disk_gb_total", "vcpus_total", "instances":
 		return kindNumber
-	case variableAZ, variableName:
+	case VariableAZ, variableName:
 		return kindText
 	}
 	if strings.HasPrefix(name, "free.") || strings.HasPrefix(name, "total.") {

@@ -6,26 +6,29 @@ import (
 	"berth/api"
 	"berth/api/rest"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 	"berth/zone"
 )
 
-// CreateAggregate makes an aggregate and returns its id.
+// CreateAggregate makes an aggregate and returns its id. Like the others it fails with CodeInUse for an availability
+// zone that what stands on a host names, and from which it would take the host.
 func CreateAggregate(ctx context.Context, z *zone.Zone, c rest.AggregateSpec) (api.AggregateID, error) {
 	a, err := applyAggregate(z, api.Aggregate{ID: api.AggregateID(api.NewUUID())}, &c)
 	if err != nil {
 		return "", err
 	}
-	_, err = z.Propose(ctx, command.AggregatePut{Stamp: z.Stamp(), Aggregate: a})
+	_, err = z.Change(ctx, command.AggregatePut{Stamp: z.Stamp(), Aggregate: a}, func(v *state.State) error { return checkAZs(v, azAfter(v, a.ID, &a)) })
 	return a.ID, err
 }
 
 // ChangeAggregate changes an aggregate.
-func ChangeAggregate(ctx context.Context, z *zone.Zone, old *api.Aggregate, c rest.AggregateSpec) error {
-	a, err := applyAggregate(z, *old, &c)
+func ChangeAggregate(ctx context.Context, z *zone.Zone, old *api.Aggregate, spec rest.AggregateSpec) error {
+	a, err := applyAggregate(z, *old, &spec)
 	if err != nil {
 		return err
 	}
-	_, err = z.Propose(ctx, command.AggregatePut{Stamp: z.Stamp(), Aggregate: a, Replace: true})
+	c := command.AggregatePut{Stamp: z.Stamp(), Aggregate: a, Replace: true}
+	_, err = z.Change(ctx, c, func(v *state.State) error { return checkAZs(v, azAfter(v, a.ID, &a)) })
 	return err
 }
 
@@ -35,7 +38,8 @@ func DeleteAggregate(ctx context.Context, z *zone.Zone, ref string) error {
 	if err != nil {
 		return err
 	}
-	_, err = z.Propose(ctx, command.AggregateDelete{Stamp: z.Stamp(), ID: a.ID})
+	c := command.AggregateDelete{Stamp: z.Stamp(), ID: a.ID}
+	_, err = z.Change(ctx, c, func(v *state.State) error { return checkAZs(v, azAfter(v, a.ID, nil)) })
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"berth/costs"
 	"berth/filters"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 	"berth/webhook"
 	"berth/zone"
 )
@@ -69,7 +70,12 @@ func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
 	if err = api.CheckRemoveDead(c.RemoveDeadAfter); err != nil {
 		return err
 	}
-	_, err = z.Propose(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c})
+	_, err = z.Change(ctx, command.ConfigSet{Stamp: z.Stamp(), Config: c}, func(v *state.State) error {
+		if c.DefaultAZ == v.Config.DefaultAZ {
+			return nil
+		}
+		return checkAZs(v, azWithDefault(v, c.DefaultAZ))
+	})
 	return err
 }
 

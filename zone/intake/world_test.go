@@ -62,11 +62,18 @@ func (w *world) serve(store zone.Store) {
 // place makes an instance on a host.
 func (w *world) place(tb testing.TB, project api.ProjectID, name string, host api.HostID) {
 	tb.Helper()
+	w.placeUnder(tb, project, name, host, func(*api.Group) {})
+}
+
+// placeUnder is place under conditions.
+func (w *world) placeUnder(tb testing.TB, project api.ProjectID, name string, host api.HostID, condition func(*api.Group)) {
+	tb.Helper()
 	at, one := w.zone.Stamp(), api.InstanceSpec{ID: api.InstanceID("id-" + name), Name: name}
 	req := api.Request{
 		Reservation: api.ReservationID("r-" + name), Project: project, User: "somebody", Class: api.Firm, Window: api.Window{End: api.Forever},
 		Groups: []api.Group{{Count: 1, Flavor: "small", Resources: api.Resources{api.VCPU: 1}}},
 	}
+	condition(&req.Groups[0])
 	w.store.Must(
 		tb, command.BootCreate{Stamp: at, BootTerms: command.BootTerms{Digest: []byte(name), Name: name, Request: req, Min: 1, Instances: []api.InstanceSpec{one}}},
 		command.Hold{
