@@ -383,6 +383,11 @@ func (w *world) move() command.InstanceMove {
 	if i, ok := w.s.Instance(c.ID); ok && w.roll(8) > 0 {
 		c.From = i.Host
 	}
+	for _, i := range w.s.OnHost(c.From) { // some of those that are there go with it
+		if w.roll(4) == 0 {
+			c.With = append(c.With, i.ID)
+		}
+	}
 	return c
 }
 

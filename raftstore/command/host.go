@@ -71,14 +71,19 @@ func (PropertySet) Kind() Kind { return KindPropertySet }
 // InstanceMove moves an instance to another host of the zone. The claim on To is made at
 // once, and the claim on From ends when the instance has stopped there. Evacuate does not
 // wait for that: From is down, and the proposer knows that its agent has stopped the
-// instance or is gone with it.
+// instance or is gone with it. With are other members of groups under affinity, on From as well:
+// all of them move, or none.
 type InstanceMove struct {
 	Stamp
-	ID       api.InstanceID `cbor:"2,keyasint"`
-	From     api.HostID     `cbor:"3,keyasint"` // where it must be now
-	To       api.HostID     `cbor:"4,keyasint"`
-	Evacuate bool           `cbor:"5,keyasint,omitempty"`
+	ID       api.InstanceID   `cbor:"2,keyasint"`
+	From     api.HostID       `cbor:"3,keyasint"` // where it must be now
+	To       api.HostID       `cbor:"4,keyasint"`
+	Evacuate bool             `cbor:"5,keyasint,omitempty"`
+	With     []api.InstanceID `cbor:"6,keyasint,omitempty" form:"5"`
 }
+
+// All returns the ids of all that move.
+func (c InstanceMove) All() []api.InstanceID { return append([]api.InstanceID{c.ID}, c.With...) }
 
 // HostDelete deletes a host without instances.
 type HostDelete struct {

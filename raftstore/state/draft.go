@@ -43,9 +43,10 @@ func (d *Draft) PassTime(to api.Instant) {
 	}
 }
 
-// Move applies a move of an instance or slot; a refusal is the error, and changes nothing.
-func (d *Draft) Move(id api.InstanceID, from, to api.HostID) error {
-	return d.s.applyEntry(command.InstanceMove{Stamp: command.Stamp{At: d.s.now}, ID: id, From: from, To: to}).Err
+// Move applies a move of instances or slots; a refusal is the error, and changes nothing.
+func (d *Draft) Move(c command.InstanceMove) error {
+	c.Stamp = command.Stamp{At: d.s.now}
+	return d.s.applyEntry(c).Err
 }
 
 // LoseHost applies a write-off on a host and returns what is lost; a refusal is the error, and changes

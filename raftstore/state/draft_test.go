@@ -45,8 +45,10 @@ func TestDraftsAreWhatTheLogWouldDo(t *testing.T) {
 			for _, from := range hosts {
 				for _, i := range v.allOn(from.ID) {
 					to := hosts[rapid.IntRange(0, len(hosts)-1).Draw(rt, "to")].ID
-					err := draft.Move(i.ID, from.ID, to)
-					require.Equal(rt, do(command.InstanceMove{Stamp: at(draft.s.now), ID: i.ID, From: from.ID, To: to}), err)
+					c := command.InstanceMove{ID: i.ID, From: from.ID, To: to}
+					err := draft.Move(c)
+					c.Stamp = at(draft.s.now)
+					require.Equal(rt, do(c), err)
 					if err != nil {
 						refused++
 					} else {
@@ -79,7 +81,7 @@ func TestDraftsOfOneView(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			d := NewDraft(v)
-			if err := d.Move("s1", "h1", "h2"); err != nil {
+			if err := d.Move(command.InstanceMove{ID: "s1", From: "h1", To: "h2"}); err != nil {
 				t.Error(err)
 				return
 			}

@@ -318,6 +318,11 @@ func (d dice) move(at command.Stamp) command.Command {
 		return command.HostsState{Stamp: at, State: api.HostDown, Hosts: []api.HostID{i.Host}}
 	}
 	c.ID, c.From = i.ID, i.Host
+	for _, o := range d.w.s.OnHost(i.Host) {
+		if d.chance(4) {
+			c.With = append(c.With, o.ID)
+		}
+	}
 	return c
 }
 

@@ -225,7 +225,7 @@ func (s *sagaBook) takeSlot(h *Hold, sl *command.Slot, id api.HostID, lends *len
 	}
 	sl.Host, sl.Keeps = id, ""
 	wants := s.takenBy(h, sl, id)
-	if !s.rulesAllow(h, sl.Group, hostPlace(id), "") || !s.mayLend(lends, wants) {
+	if !s.rulesAllow(h, sl.Group, hostPlace(id)) || !s.mayLend(lends, wants) {
 		return nil, false
 	}
 	if shares, sl.Whole, ok = s.claimSlot(id, s.claimOfSlot(h, *sl), h.Request.Maintains()); ok {

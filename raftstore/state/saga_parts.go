@@ -98,7 +98,7 @@ func (s *sagaBook) takeParts(h *Hold, c command.Hold) {
 		out, refused := Part{Link: p.Link}, len(h.Refused)
 		paused := s.isPaused(p.Link)
 		for _, i := range partOf(p).Instances {
-			if paused || !s.rulesAllow(h, i.Group, linkPlace(p.Link), "") {
+			if paused || !s.rulesAllow(h, i.Group, linkPlace(p.Link)) {
 				h.Refused = append(h.Refused, i.Spec.ID)
 				continue
 			}

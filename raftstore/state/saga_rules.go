@@ -6,33 +6,33 @@ import (
 )
 
 // rulesAllow reports whether the rules of a group of a hold allow one more member at a
-// place. A member that moves there is not counted at leaves, its old place; leaves is ""
-// for a new member.
-func (s *sagaBook) rulesAllow(h *Hold, group int, at, leaves place) bool {
+// place.
+func (s *sagaBook) rulesAllow(h *Hold, group int, at place) bool {
 	for _, n := range h.Request.RulesOf(group) {
-		if !s.ruleAllows(h, n, at, leaves) {
+		if !s.ruleAllows(h, n, at, "", 0, 1) {
 			return false
 		}
 	}
 	return true
 }
 
-// ruleAllows is rulesAllow for one rule. A child itself limits the members on each of its
+// ruleAllows reports whether one rule allows a number of members to come to a place, of which some
+// leave another: they are not counted there. A child itself limits the members on each of its
 // hosts. The soft policies refuse nothing.
-func (s *sagaBook) ruleAllows(h *Hold, n int, at, leaves place) bool {
+func (s *sagaBook) ruleAllows(h *Hold, n int, at, leaves place, leaving, coming int) bool {
 	rule, name, ok := &h.Request.Rules[n], h.Request.RuleKey(n), true
 	switch rule.Policy {
 	case api.Affinity:
 		s.eachPlace(h.Tenant(), name, func(other place, members int) {
 			if other == leaves {
-				members--
+				members -= leaving
 			}
 			ok = ok && (other == at || members == 0)
 		})
 	case api.AntiAffinity:
 		members, _ := s.members.Get(memberKey(h.Tenant(), name, at))
 		_, own := at.host()
-		ok = !own || members < rule.Max
+		ok = !own || members+coming <= rule.Max
 	case api.SoftAffinity, api.SoftAntiAffinity:
 	}
 	return ok

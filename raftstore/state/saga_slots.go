@@ -29,7 +29,7 @@ func (s *sagaBook) takeWithin(h *Hold, sl *command.Slot, id api.InstanceID) bool
 		return false
 	case !slot.Whole && s.isUsed(id), s.isKept(id):
 		return false
-	case !s.rulesAllow(h, sl.Group, hostPlace(slot.Host), ""):
+	case !s.rulesAllow(h, sl.Group, hostPlace(slot.Host)):
 		return false
 	}
 	host, known := s.hosts.Get(string(slot.Host))
@@ -53,7 +53,7 @@ func (s *sagaBook) takeLent(h *Hold, sl *command.Slot, slot *api.Instance) bool 
 	switch {
 	case !slot.Reserved || !slot.ShareIdle || slot.Host == "" || slot.Status != api.StatusActive || slot.Overdue || s.isKept(slot.ID):
 		return false
-	case !s.rulesAllow(h, sl.Group, hostPlace(slot.Host), ""):
+	case !s.rulesAllow(h, sl.Group, hostPlace(slot.Host)):
 		return false
 	}
 	if host, known := s.hosts.Get(string(slot.Host)); !known || !host.takesWork() {
@@ -81,7 +81,7 @@ func (s *sagaBook) keepSlot(h *Hold, sl *command.Slot, lends *lending) (shares [
 		return nil, false
 	case old.Tenant() != h.Tenant() || old.Reservation != h.Request.Replaces || old.Group != g.Name:
 		return nil, false
-	case old.Host != sl.Host || old.Whole != g.Whole || !s.rulesAllow(h, sl.Group, hostPlace(sl.Host), ""):
+	case old.Host != sl.Host || old.Whole != g.Whole || !s.rulesAllow(h, sl.Group, hostPlace(sl.Host)):
 		return nil, false
 	}
 	c := s.claimOfSlot(h, *sl)

@@ -109,6 +109,7 @@ func (w *world) parse(t *testing.T, c script.Command) (command.Command, error) {
 	case "move":
 		return command.InstanceMove{
 			Stamp: st, ID: api.InstanceID(id), From: api.HostID(c.Arg(1)), To: api.HostID(c.Arg(2)), Evacuate: has("evacuate"),
+			With: idsIn(v("with")),
 		}, nil
 	case "up", "down":
 		return command.HostsState{Stamp: st, State: api.HostState(c.Name), Hosts: []api.HostID{api.HostID(id)}}, nil
@@ -205,6 +206,15 @@ func list(s string) []string {
 		return nil
 	}
 	return strings.Split(s, ",")
+}
+
+// idsIn is list for instances.
+func idsIn(s string) []api.InstanceID {
+	var out []api.InstanceID
+	for _, id := range list(s) {
+		out = append(out, api.InstanceID(id))
+	}
+	return out
 }
 
 func (w *world) show(t *testing.T, c script.Command) (string, error) {

@@ -17,7 +17,8 @@ const HealWithin = time.Hour
 
 // dueHeals returns the jobs that move slots of leases off hosts that are lost, being drained by
 // moving, or whose room others have not left in time, those whose window begins first. What
-// runs in a slot keeps it where it is, but for preemptibles: they leave first.
+// runs in a slot keeps it where it is, but for preemptibles: they leave first. A group under affinity
+// leaves as a whole.
 func (f *Fleet) dueHeals(v *state.State) []zone.Job {
 	var slots []*api.Instance
 	until := f.zone.Instant().Add(HealWithin)
@@ -42,8 +43,8 @@ func (f *Fleet) dueHeals(v *state.State) []zone.Job {
 	leave(v.LateSlots(f.zone.Instant().Add(-api.StartWithin)), api.Forever)
 	sortSoonest(slots)
 	var out []zone.Job
-	for _, i := range slices.Compact(slots) {
-		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return f.healSlot(ctx, i) }})
+	for _, group := range groupLeaving(v, slices.Compact(slots)) {
+		out = append(out, zone.Job{Key: string(group[0].ID), Run: func(ctx context.Context) error { return f.healSlots(ctx, group) }})
 	}
 	return out
 }
@@ -55,11 +56,14 @@ func sortSoonest(all []*api.Instance) {
 	})
 }
 
-// healSlot moves one slot to another host of the zone, planned as if it were asked for now.
-func (f *Fleet) healSlot(ctx context.Context, i *api.Instance) error {
+// healSlots moves a slot, or a group that leaves its host together, to another host of the zone, planned as if
+// it were asked for now.
+func (f *Fleet) healSlots(ctx context.Context, group []*api.Instance) error {
 	v := f.zone.View()
-	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || !isRunning(now) || !v.IsEmpty(now) && !v.HasOnlyLent(now) {
-		return nil
+	for _, i := range group {
+		if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || !isRunning(now) || !v.IsEmpty(now) && !v.HasOnlyLent(now) {
+			return nil
+		}
 	}
-	return f.moveOff(v, i, nil, func(to api.HostID) error { return f.moveTo(ctx, i, to, false) })
+	return f.moveOff(v, group, nil, func(to api.HostID) error { return f.moveTo(ctx, group, to, false) })
 }

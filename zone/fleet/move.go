@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -37,14 +38,14 @@ func (f *Fleet) dueDrains(v *state.State) []zone.Job {
 		case h.Drain == api.DrainEnd:
 			out = append(out, f.endJobs(slices.DeleteFunc(on, isVolume))...)
 		case h.Drain == api.DrainMove && h.State == api.HostUp:
-			out = append(out, f.moveJobs(on, false)...)
+			out = append(out, f.moveJobs(v, on, false)...)
 		}
 	}
 	lost := hosts.Hosts()
 	lost.AndNot(hosts.Up())
 	for row := range lost.All() {
 		if h, ok := v.Host(hosts.ID(row)); ok && f.isFenced(h) {
-			out = append(out, f.moveJobs(v.OnHost(h.ID), true)...)
+			out = append(out, f.moveJobs(v, v.OnHost(h.ID), true)...)
 		}
 	}
 	return out
@@ -76,14 +77,17 @@ func (f *Fleet) endJobs(all []*api.Instance) []zone.Job {
 }
 
 // moveJobs returns the jobs that move instances to other hosts of the zone; with
-// evacuate only those whose flavor allows evacuation.
-func (f *Fleet) moveJobs(all []*api.Instance, evacuate bool) []zone.Job {
+// evacuate only those whose flavor allows evacuation. A group under affinity leaves as a whole.
+func (f *Fleet) moveJobs(v *state.State, all []*api.Instance, evacuate bool) []zone.Job {
+	all = slices.DeleteFunc(slices.Clone(all), func(i *api.Instance) bool {
+		return !isRunning(i) || isVolume(i) || i.Within != "" || !i.Movable && evacuate
+	})
 	var out []zone.Job
-	for _, i := range all {
-		if !isRunning(i) || isVolume(i) || i.Within != "" || i.Target != "" && !evacuate || !i.Movable && evacuate {
-			continue
+	for _, group := range groupLeaving(v, all) {
+		if !evacuate && !slices.ContainsFunc(group, func(i *api.Instance) bool { return i.Target == "" }) {
+			continue // on its way
 		}
-		out = append(out, zone.Job{Key: string(i.ID), Run: func(ctx context.Context) error { return f.moveInstance(ctx, i, evacuate) }})
+		out = append(out, zone.Job{Key: string(group[0].ID), Run: func(ctx context.Context) error { return f.moveGroup(ctx, group, evacuate) }})
 	}
 	return out
 }
@@ -97,86 +101,101 @@ func isRunning(i *api.Instance) bool {
 	return i.Status == api.StatusBuild || i.Status == api.StatusActive || i.Halted && i.Status == api.StatusShutoff
 }
 
-// moveInstance plans an instance as if it were booted now, and proposes the move to the
-// cheapest host, or to an alternate if that is refused.
-func (f *Fleet) moveInstance(ctx context.Context, i *api.Instance, evacuate bool) error {
+// moveGroup plans an instance, or a group that leaves its host together, as if it were booted now, and
+// proposes the move to the cheapest host, or to an alternate if that is refused.
+func (f *Fleet) moveGroup(ctx context.Context, group []*api.Instance, evacuate bool) error {
 	v := f.zone.View()
-	if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || now.Target != i.Target {
-		return nil
+	var target api.HostID
+	for _, i := range group {
+		if now, ok := v.Instance(i.ID); !ok || now.Host != i.Host || now.Target != i.Target {
+			return nil
+		}
+		target = cmp.Or(target, i.Target)
 	}
-	if from, ok := v.Host(i.Host); evacuate && ok && !f.isFenced(from) {
+	if from, ok := v.Host(group[0].Host); evacuate && ok && !f.isFenced(from) {
 		return nil // its agent has called meanwhile
 	}
-	if i.Target != "" { // its host was lost before the move
-		return f.moveTo(ctx, i, i.Target, evacuate)
+	if target != "" { // its host was lost before the move, or others are on their way
+		return f.moveTo(ctx, group, target, evacuate)
 	}
-	return f.moveOff(v, i, nil, func(to api.HostID) error { return f.moveTo(ctx, i, to, evacuate) })
+	return f.moveOff(v, group, nil, func(to api.HostID) error { return f.moveTo(ctx, group, to, evacuate) })
 }
 
-// tryMove moves an instance or slot to a host, in the log or in a draft. If it returns
+// tryMove moves a group of instances or slots to a host, in the log or in a draft. If it returns
 // CodeNoCapacity, the next host is tried.
 type tryMove func(to api.HostID) error
 
-// moveOff moves an instance or slot to the cheapest other host of the zone that takes it, planned
+// moveOff moves a group, as together returns it, to the cheapest other host of the zone that takes it, planned
 // on v by its own request as if that were made now, but to none of those with these names. It
 // returns CodeNoCapacity, with what turned hosts away, if none takes it.
-func (f *Fleet) moveOff(v *state.State, i *api.Instance, names []string, try tryMove) error {
-	h, ok := v.Hold(i.Origin, i.Hold)
-	if !ok {
-		return api.Errorf(api.CodeInternal, "the hold of instance %s is gone", i.ID)
+func (f *Fleet) moveOff(v *state.State, group []*api.Instance, names []string, try tryMove) error {
+	req, err := requestOf(v, group)
+	if err != nil {
+		return err
 	}
-	req := requestOf(h, i)
-	req.Replaces = ""
+	if h, ok := v.Host(group[0].Host); ok && len(group) > 1 { // it may be up, and is named once
+		names = append(slices.Clone(names), h.Name)
+	}
 	for g := range req.Groups {
 		req.Groups[g].Hints.IgnoreHosts = append(slices.Clone(req.Groups[g].Hints.IgnoreHosts), names...)
 	}
 	move := try
-	if len(i.Volumes) > 0 {
-		try = func(to api.HostID) error {
-			if !v.ReachesVolumes(to, i) {
+	try = func(to api.HostID) error {
+		for _, i := range group {
+			if len(i.Volumes) > 0 && !v.ReachesVolumes(to, i) {
 				return api.Errorf(api.CodeNoCapacity, "no other host of the zone that takes it reaches the volumes that are attached to it; detach them first")
 			}
-			return move(to)
 		}
+		return move(to)
 	}
-	err := f.moveAs(v, i, &req, nil, try)
-	if i.Reserved || api.CodeOf(err) != api.CodeNoCapacity {
+	err = f.moveAs(v, group, &req, nil, try)
+	if group[0].Reserved || api.CodeOf(err) != api.CodeNoCapacity {
 		return err
 	}
-	if pooled := pooledShares(v, i); len(pooled) > 0 {
-		return f.moveAs(v, i, &req, pooled, try)
+	var pooled []api.Share
+	for _, i := range group {
+		pooled = append(pooled, pooledShares(v, i)...)
+	}
+	if len(pooled) > 0 {
+		return f.moveAs(v, group, &req, pooled, try)
 	}
 	return err
 }
 
-// moveAs is moveOff for an instance that keeps its allocations from shared pools: only the rest
+// moveAs is moveOff for instances that keep their allocations from shared pools: only the rest
 // needs room, on a host that can use these pools.
-func (f *Fleet) moveAs(v *state.State, i *api.Instance, req *api.Request, pooled []api.Share, try tryMove) error {
+func (f *Fleet) moveAs(v *state.State, group []*api.Instance, req *api.Request, pooled []api.Share, try tryMove) error {
 	s := f.estimator.Inputs(v, req)
-	s.World.Census = without{v, i}
+	s.World.Census = without{v, group}
 	if len(pooled) > 0 {
 		s.Spare = buildplan.SpareMax
 		for g := range req.Groups {
 			req.Groups[g].Resources = withoutShares(req.Groups[g].Resources, pooled)
 		}
 	}
-	err := moveWithin(s, i, req, pooled, try)
+	from := group[0].Host
+	err := moveWithin(s, from, req, pooled, try)
 	if req.Origin != "" && req.Within == "" && s.View.Len() < v.Hosts().Len() && api.CodeOf(err) == api.CodeNoCapacity {
 		s.View = v.Hosts() // rather a host that the parent is not shown than none
-		err = moveWithin(s, i, req, pooled, try)
+		err = moveWithin(s, from, req, pooled, try)
 	}
 	return err
 }
 
-// moveWithin moves an instance or slot to the cheapest other host of the inputs that takes it.
-func moveWithin(s *buildplan.Inputs, i *api.Instance, req *api.Request, pooled []api.Share, try tryMove) error {
+// moveWithin moves a group to the cheapest host of the inputs, but for the one that it leaves, that takes all of it.
+func moveWithin(s *buildplan.Inputs, from api.HostID, req *api.Request, pooled []api.Share, try tryMove) error {
 	plan := buildplan.Select(s, req)
 	var err error = api.Errorf(api.CodeNoCapacity, "no other host of the zone takes it%s", describeRefusals(req, &plan))
+	if !hasAll(req, &plan) {
+		return err
+	}
+	tried := []api.HostID{from}
 	for g := range plan.Groups {
 		for _, sl := range append(plan.Groups[g].Slots, plan.Groups[g].Alternates...) {
-			if sl.Host == i.Host || !reachesShares(s.View, sl.Host, pooled) {
+			if slices.Contains(tried, sl.Host) || !reachesShares(s.View, sl.Host, pooled) {
 				continue
 			}
+			tried = append(tried, sl.Host)
 			err = try(sl.Host)
 			if err == nil || api.CodeOf(err) != api.CodeNoCapacity {
 				return err
@@ -184,6 +203,17 @@ func moveWithin(s *buildplan.Inputs, i *api.Instance, req *api.Request, pooled [
 		}
 	}
 	return err
+}
+
+// hasAll reports whether a plan has a slot for each of a group that moves together. For one that
+// moves alone an alternate will do.
+func hasAll(req *api.Request, p *buildplan.Plan) bool {
+	want, has := 0, 0
+	for g := range p.Groups {
+		want += req.Groups[g].Count
+		has += len(p.Groups[g].Slots)
+	}
+	return want == 1 || has == want
 }
 
 // describeRefusals returns which filters turned how many hosts away, in parentheses; "" for none.
@@ -236,50 +266,36 @@ func reachesShares(v capacity.View, id api.HostID, shares []api.Share) bool {
 	})
 }
 
-func (f *Fleet) moveTo(ctx context.Context, i *api.Instance, to api.HostID, evacuate bool) error {
-	_, err := f.zone.Propose(ctx, command.InstanceMove{Stamp: f.zone.Stamp(), ID: i.ID, From: i.Host, To: to, Evacuate: evacuate})
+func (f *Fleet) moveTo(ctx context.Context, group []*api.Instance, to api.HostID, evacuate bool) error {
+	c := moveCommand(group, to)
+	c.Stamp, c.Evacuate = f.zone.Stamp(), evacuate
+	_, err := f.zone.Propose(ctx, c)
 	return err
 }
 
-// requestOf returns the request that an instance was booted with, reduced to this
-// instance: the other groups stay, with a count of zero, so that rules can name them. Rules that kept volumes beside
-// it bind nothing any more: see api.Request.Attaches.
-func requestOf(h *state.Hold, i *api.Instance) api.Request {
-	req := h.Request
-	req.Origin = h.Origin
-	req.Groups = append([]api.Group(nil), req.Groups...)
-	for g := range req.Groups {
-		req.Groups[g].Count, req.Groups[g].Hints.ForceHosts = 0, nil
+// moveCommand returns the move of a group; the caller fills in when.
+func moveCommand(group []*api.Instance, to api.HostID) command.InstanceMove {
+	c := command.InstanceMove{ID: group[0].ID, From: group[0].Host, To: to}
+	for _, i := range group[1:] {
+		c.With = append(c.With, i.ID)
 	}
-	for _, sl := range h.Slots {
-		if sl.Instance.ID == i.ID {
-			req.Groups[sl.Group].Count = 1
-		}
-	}
-	req.Rules = slices.Clone(req.Rules)
-	for n := range req.Rules {
-		if req.Attaches(n) {
-			req.Rules[n].Groups = nil // the numbers of the others stay
-		}
-	}
-	req.Window, req.Lifetime = i.Window, 0
-	return req
+	return c
 }
 
-// without is a census that leaves out one instance, which is about to move.
+// without is a census that leaves out instances that are about to move.
 type without struct {
 	filters.Census
-	gone *api.Instance
+	gone []*api.Instance
 }
 
 func (c without) Members(t api.Tenant, rule string) (map[api.HostID]int, map[api.LinkID]int) {
 	here, elsewhere := c.Census.Members(t, rule)
-	for _, r := range c.gone.Rules {
-		if r != rule || t != c.gone.Tenant() {
+	for _, i := range c.gone {
+		if !slices.Contains(i.Rules, rule) || t != i.Tenant() {
 			continue
 		}
-		if here[c.gone.Host]--; here[c.gone.Host] == 0 {
-			delete(here, c.gone.Host)
+		if here[i.Host]--; here[i.Host] == 0 {
+			delete(here, i.Host)
 		}
 	}
 	return here, elsewhere

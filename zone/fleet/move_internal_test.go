@@ -49,11 +49,11 @@ func TestNothingIsLeftThatIsHeard(t *testing.T) {
 	require.True(t, ok)
 	require.True(t, i.Movable)
 	f.beats.noteBeat("a", clock)
-	require.NoError(t, f.moveInstance(t.Context(), i, true))
+	require.NoError(t, f.moveGroup(t.Context(), []*api.Instance{i}, true))
 	now, _ := m.View().Instance("i")
 	assert.Equal(t, api.HostID("lost"), now.Host, "its agent was heard: it may run here")
 	clock = clock.Add(EvacuateAfter)
-	require.NoError(t, f.moveInstance(t.Context(), i, true))
+	require.NoError(t, f.moveGroup(t.Context(), []*api.Instance{i}, true))
 	now, _ = m.View().Instance("i")
 	assert.Equal(t, api.HostID("other"), now.Host)
 }

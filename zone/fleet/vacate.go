@@ -28,7 +28,7 @@ func (f *Fleet) VacateHosts(ctx context.Context, t *api.LeaseTerms) error {
 		return err
 	}
 	latest := func() (*state.State, error) { return f.zone.Latest(ctx) }
-	return f.vacate(v, hosts, t, latest, func(i *api.Instance, to api.HostID) error { return f.moveTo(ctx, i, to, false) })
+	return f.vacate(v, hosts, t, latest, func(group []*api.Instance, to api.HostID) error { return f.moveTo(ctx, group, to, false) })
 }
 
 // PlanVacate is a dry run of VacateHosts on v, a view: it returns what v would be afterwards, and
@@ -39,8 +39,8 @@ func (f *Fleet) PlanVacate(v *state.State, t *api.LeaseTerms) (*state.State, err
 		return nil, err
 	}
 	d := state.NewDraft(v)
-	err = f.vacate(v, hosts, t, func() (*state.State, error) { return d.View(), nil }, func(i *api.Instance, to api.HostID) error {
-		return d.Move(i.ID, i.Host, to)
+	err = f.vacate(v, hosts, t, func() (*state.State, error) { return d.View(), nil }, func(group []*api.Instance, to api.HostID) error {
+		return d.Move(moveCommand(group, to))
 	})
 	return d.View(), err
 }
@@ -60,7 +60,7 @@ func hostsNamed(v *state.State, names []string) ([]api.HostID, error) {
 // vacate refuses what is in the way of a maintenance lease, or moves its slots off, the soonest
 // first. latest returns the state after the moves before.
 func (f *Fleet) vacate(
-	v *state.State, hosts []api.HostID, t *api.LeaseTerms, latest func() (*state.State, error), move func(i *api.Instance, to api.HostID) error,
+	v *state.State, hosts []api.HostID, t *api.LeaseTerms, latest func() (*state.State, error), move func(group []*api.Instance, to api.HostID) error,
 ) error {
 	if err := refuseInWay(v, hosts, t); err != nil {
 		return err
@@ -75,10 +75,12 @@ func (f *Fleet) vacate(
 		if err != nil {
 			return err
 		}
-		if is, there := now.Instance(i.ID); !there || is.Host != i.Host || !is.Live() {
+		is, there := now.Instance(i.ID)
+		if !there || is.Host != i.Host || !is.Live() {
 			continue // it has gone meanwhile
 		}
-		if err := f.moveOff(now, i, t.Hosts, func(to api.HostID) error { return move(i, to) }); err != nil {
+		group := together(now, is)
+		if err := f.moveOff(now, group, t.Hosts, func(to api.HostID) error { return move(group, to) }); err != nil {
 			return api.Errorf(api.CodeOf(err), "the slot %s of reservation %s cannot leave its host: %s", i.ID, i.Group, api.MessageOf(err))
 		}
 	}

@@ -179,16 +179,18 @@ func (w *leaving) moveParts(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return api.Errorf(api.CodeTimeout, "there is too much on these hosts to plan it within %s: name fewer hosts", whatIfTimeout)
 			}
-			err := w.f.moveOff(w.draft.View(), p.Instance, w.names, func(to api.HostID) error {
-				err := w.draft.Move(p.Instance.ID, p.Instance.Host, to)
+			v := w.draft.View()
+			group := together(v, p.Instance)
+			err := w.f.moveOff(v, group, w.names, func(to api.HostID) error {
+				err := w.draft.Move(moveCommand(group, to))
 				if err == nil {
-					p.To = to
+					w.markMoved(group, to)
 				}
 				return err
 			})
 			switch {
 			case err == nil:
-				p.Outcome, p.Reason, again = OutcomeMoves, "", true
+				again = true
 			case api.CodeOf(err) == api.CodeNoCapacity:
 				p.Reason = api.MessageOf(err)
 			default:
@@ -200,6 +202,16 @@ func (w *leaving) moveParts(ctx context.Context) error {
 		w.parts[n].Outcome = cmp.Or(w.parts[n].Outcome, OutcomeBreaks)
 	}
 	return nil
+}
+
+// markMoved notes that parts that leave together move.
+func (w *leaving) markMoved(group []*api.Instance, to api.HostID) {
+	for n := range w.parts {
+		p := &w.parts[n]
+		if slices.ContainsFunc(group, func(i *api.Instance) bool { return i.ID == p.Instance.ID }) {
+			p.Outcome, p.To, p.Reason = OutcomeMoves, to, ""
+		}
+	}
 }
 
 // groupParts returns the parts by their leases and boots.

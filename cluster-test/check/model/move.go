@@ -8,16 +8,123 @@ import (
 	"berth/raftstore/command"
 )
 
-// instanceMove moves an instance to another host: it has room on both until the old one
-// reports it gone, or only on the new one if the old one is lost.
+// instanceMove moves instances to another host: each has room on both until the old one
+// reports it gone, or only on the new one if the old one is lost. All of them move, or none.
 func (m *Model) instanceMove(c command.InstanceMove) *Refusal {
-	i, ok := m.Instances[c.ID]
+	for _, id := range c.All() {
+		if not := m.mayLeave(c, id); not != nil {
+			return not
+		}
+	}
+	ids := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(c.All()))), func(id api.InstanceID) bool { return m.Instances[id].Host == c.To })
+	if m.evictFrom(ids) {
+		return nil
+	}
+	next, not := m.roomTogether(c, ids)
+	if not != nil {
+		return not
+	}
+	for n, id := range ids {
+		i := m.Instances[id]
+		switch {
+		case i.isSlot():
+			m.moveSlot(id, i, next[n])
+			continue
+		case next[n] != nil:
+			m.aimAt(id, i, next[n])
+		}
+		if c.Evacuate {
+			m.Evacuated[id] = true
+			m.arriveAt(id, i)
+		}
+	}
+	return nil
+}
+
+// roomTogether returns the claims on their new host of all that move: each fits beside those before it,
+// and beside all that they have now. Nil is for what has its room there.
+func (m *Model) roomTogether(c command.InstanceMove, ids []api.InstanceID) (out []*Claim, not *Refusal) {
+	for _, id := range ids {
+		i := m.Instances[id]
+		switch {
+		case i.Target != "":
+		case !m.Obeys(i.Hold, i.Group, Spot{Host: c.To}, ids):
+			return nil, &Refusal{promise.Bound, "a rule keeps " + string(id) + " from host " + string(c.To)}
+		case m.Hosts[c.To] == nil:
+			return nil, &Refusal{promise.Move, "there is no host " + string(c.To)}
+		case !i.isSlot() && !m.reachesAll(c.To, id):
+			return nil, &Refusal{promise.Volume, "host " + string(c.To) + " does not reach its volumes"}
+		}
+	}
+	tried := map[*Host][]*Claim{}
+	for _, id := range ids {
+		old := m.Claims[id]
+		next, fits := *old, false
+		switch i := m.Instances[id]; {
+		case i.Target != "":
+			out = append(out, nil)
+			continue
+		case i.isSlot():
+			next = Claim{
+				Consumer: id, Host: c.To, Want: old.Want, Start: old.Start, End: old.End, Class: old.Class, Whole: old.Whole,
+				Grace: old.Grace, Pushes: old.Pushes,
+			}
+			fits = m.Fits(&next)
+		default:
+			next.Host, next.Pushes = c.To, false // nobody leaves for what moves
+			fits = m.fitsBeside(&next, old)
+		}
+		if !fits {
+			not = &Refusal{promise.Capacity, "host " + string(c.To) + " has no room for " + string(id) + " or takes no work"}
+			break
+		}
+		for _, p := range next.Pieces() {
+			if h := m.Hosts[p.Host]; !slices.Contains(old.Rest, p) {
+				if _, seen := tried[h]; !seen {
+					tried[h] = slices.Clone(h.Claims)
+				}
+				h.Claims = append(h.Claims, p)
+			}
+		}
+		out = append(out, &next)
+	}
+	for h, claims := range tried {
+		h.Claims = claims
+	}
+	return out, not
+}
+
+// evictFrom evicts the preemptibles from within slots, and reports whether there are any.
+func (m *Model) evictFrom(ids []api.InstanceID) bool {
+	found := false
+	for _, id := range ids {
+		if !m.Instances[id].isSlot() {
+			continue
+		}
+		for _, c := range m.Inside(id) {
+			found = true
+			if m.Instances[c.Consumer].Status != api.StatusDeleting {
+				m.evict(c.Consumer, id)
+			}
+		}
+	}
+	return found
+}
+
+// isNotLent reports whether a claim within a slot is none of a preemptible instance.
+func (m *Model) isNotLent(c *Claim) bool {
+	return c.Class != api.Preemptible || m.Instances[c.Consumer] == nil
+}
+
+// mayLeave refuses what does not leave its host as c says.
+func (m *Model) mayLeave(c command.InstanceMove, id api.InstanceID) *Refusal {
+	i, ok := m.Instances[id]
 	switch {
 	case !ok || !i.Live() || i.Host == "":
-		return &Refusal{promise.Model, "there is no instance " + string(c.ID) + " here"}
-	case m.Kept[c.ID] != nil:
-		return &Refusal{promise.Lease, "an update takes over the slot " + string(c.ID)}
-	case m.Claims[c.ID].Within != "":
+		return &Refusal{promise.Model, "there is no instance " + string(id) + " here"}
+	case m.Kept[id] != nil:
+		return &Refusal{promise.Lease, "an update takes over the slot " + string(id)}
+	case m.Claims[id].Within != "":
 		return &Refusal{promise.Lease, "the instance is in a slot"}
 	case c.From == c.To:
 		return &Refusal{promise.Model, "it goes nowhere"}
@@ -33,21 +140,14 @@ func (m *Model) instanceMove(c command.InstanceMove) *Refusal {
 		return &Refusal{promise.Volume, "volumes do not move"}
 	case i.Target != "" && i.Target != c.To:
 		return &Refusal{promise.Move, "the instance moves somewhere else"}
+	case i.isSlot() && slices.ContainsFunc(m.Inside(id), m.isNotLent):
+		return &Refusal{promise.Lease, "something is in the slot " + string(id)}
 	case i.isSlot():
-		return m.moveSlot(c.ID, i, c.To)
+		return nil
 	case c.Evacuate && m.Hosts[i.Host].Up:
 		return &Refusal{promise.Move, "the host that it should leave is up"}
 	case c.Evacuate && !i.isMovable():
 		return &Refusal{promise.Move, "the instance may not be started elsewhere"}
-	}
-	if i.Target == "" {
-		if not := m.aimAt(c, i); not != nil {
-			return not
-		}
-	}
-	if c.Evacuate {
-		m.Evacuated[c.ID] = true
-		m.arriveAt(c.ID, i)
 	}
 	return nil
 }
@@ -59,25 +159,11 @@ func (i *Instance) isMovable() bool {
 }
 
 // aimAt gives an instance room on the host that it will move to.
-func (m *Model) aimAt(c command.InstanceMove, i *Instance) *Refusal {
-	old := m.Claims[c.ID]
-	next := *old
-	next.Host, next.Pushes = c.To, false // nobody leaves for what moves
-	switch {
-	case m.Hosts[c.To] == nil:
-		return &Refusal{promise.Move, "there is no host " + string(c.To)}
-	case !m.Obeys(i.Hold, i.Group, Spot{Host: c.To}, old):
-		return &Refusal{promise.Bound, "a rule keeps the instance from host " + string(c.To)}
-	case !m.reachesAll(c.To, c.ID):
-		return &Refusal{promise.Volume, "host " + string(c.To) + " does not reach its volumes"}
-	case !m.fitsBeside(&next, old):
-		return &Refusal{promise.Capacity, "host " + string(c.To) + " has no room or takes no work"}
-	}
-	m.Coming[c.ID] = &next
-	m.putClaim(&next, old.Rest...)
-	i.Target, m.Hit[c.ID] = c.To, true
+func (m *Model) aimAt(id api.InstanceID, i *Instance, next *Claim) {
+	m.Coming[id] = next
+	m.putClaim(next, m.Claims[id].Rest...)
+	i.Target, m.Hit[id] = next.Host, true
 	m.touchRules(i)
-	return nil
 }
 
 // fitsBeside is fits for where an instance moves to. What pools give it where it is they

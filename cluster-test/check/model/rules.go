@@ -79,22 +79,29 @@ func (m *Model) Members(name RuleID) map[Spot]int {
 	return out
 }
 
-// Obeys reports whether one more of a group may be at a spot. The instance but, if
-// there is one, does not count where it is.
-func (m *Model) Obeys(h *Hold, group int, at Spot, but *Claim) bool {
+// Obeys reports whether one more of a group may be at a spot, or, with its brothers, one of those that move
+// there: they do not count where they are.
+func (m *Model) Obeys(h *Hold, group int, at Spot, moving []api.InstanceID) bool {
 	for name, rule := range rulesFor(h, group) {
-		if but != nil && m.form >= api.FormFifth && attaches(h, rule) {
+		if len(moving) > 0 && m.form >= api.FormFifth && attaches(h, rule) {
 			continue // what is attached keeps it, and nothing else
 		}
-		all := m.Members(name)
-		if but != nil {
-			if all[Spot{Host: but.Host}]--; all[Spot{Host: but.Host}] == 0 {
-				delete(all, Spot{Host: but.Host})
+		all, coming := m.Members(name), 0
+		for _, id := range moving {
+			if _, bound := m.Bonds[name][id]; !bound {
+				continue
+			}
+			from := Spot{Host: m.Claims[id].Host}
+			if all[from]--; all[from] == 0 {
+				delete(all, from)
+			}
+			if m.Coming[id] == nil {
+				coming++
 			}
 		}
-		here := all[at]
+		here := all[at] + max(coming, 1)
 		delete(all, at)
-		if rule.Policy == api.Affinity && len(all) > 0 || rule.Policy == api.AntiAffinity && at.Host != "" && here >= rule.Max {
+		if rule.Policy == api.Affinity && len(all) > 0 || rule.Policy == api.AntiAffinity && at.Host != "" && here > rule.Max {
 			return false
 		}
 	}
@@ -139,12 +146,22 @@ func (m *Model) leftVolumes(name RuleID) bool {
 	return false
 }
 
-// onlyMoves reports whether a rule has one member, which moves.
+// onlyMoves reports whether all members of a rule move to one host, have arrived there, or end.
 func (m *Model) onlyMoves(name RuleID) bool {
-	for id := range m.Bonds[name] {
-		return len(m.Bonds[name]) == 1 && m.Coming[id] != nil
+	to := map[api.HostID]bool{}
+	for id, b := range m.Bonds[name] {
+		i, c := m.MadeBy(b.hold, id), m.Coming[id]
+		switch {
+		case b.link != "":
+			return false
+		case i != nil && i.Status == api.StatusDeleting:
+		case c != nil:
+			to[c.Host] = true
+		default:
+			to[m.Claims[id].Host] = true
+		}
 	}
-	return false
+	return len(to) <= 1
 }
 
 // askPart notes what a child is asked for: all that rules do not keep out of it.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/cluster-test/check/promise"
 	"berth/raftstore/command"
 )
 
@@ -439,34 +438,14 @@ func (m *Model) endEmptySlot(slot api.InstanceID) {
 }
 
 // moveSlot moves an empty slot to another host.
-func (m *Model) moveSlot(id api.InstanceID, i *Instance, to api.HostID) *Refusal {
-	old := m.Claims[id]
-	next := &Claim{Consumer: id, Host: to, Want: old.Want, Start: old.Start, End: old.End, Class: old.Class, Whole: old.Whole, Grace: old.Grace, Pushes: old.Pushes}
-	inside := m.Inside(id)
-	notLent := func(c *Claim) bool { return c.Class != api.Preemptible || m.Instances[c.Consumer] == nil }
-	switch {
-	case slices.ContainsFunc(inside, notLent):
-		return &Refusal{promise.Lease, "something is in the slot " + string(id)}
-	case len(inside) > 0: // preemptibles leave first
-		for _, c := range inside {
-			if m.Instances[c.Consumer].Status != api.StatusDeleting {
-				m.evict(c.Consumer, id)
-			}
-		}
-		return nil
-	case !m.Obeys(i.Hold, i.Group, Spot{Host: to}, old):
-		return &Refusal{promise.Bound, "a rule keeps the slot from host " + string(to)}
-	case !m.Fits(next):
-		return &Refusal{promise.Capacity, "host " + string(to) + " has no room for the slot or takes no work"}
-	}
-	m.dropClaim(old)
+func (m *Model) moveSlot(id api.InstanceID, i *Instance, next *Claim) {
+	m.dropClaim(m.Claims[id])
 	m.grantClaim(next)
-	i.Host, i.Status, m.Hit[id] = to, api.StatusBuild, true
+	i.Host, i.Status, m.Hit[id] = next.Host, api.StatusBuild, true
 	i.Stays++
 	i.Other = i.Other || next.Start <= m.Now
 	m.touchRules(i)
 	m.beginMade(id)
-	return nil
 }
 
 // isRoomFree reports whether all that a slot reserves is free of others now.
