@@ -71,7 +71,8 @@ func (PropertySet) Kind() Kind { return KindPropertySet }
 // InstanceMove moves an instance to another host of the zone. The claim on To is made at
 // once, and the claim on From ends when the instance has stopped there. Evacuate does not
 // wait for that: From is down, and the proposer knows that its agent has stopped the
-// instance or is gone with it. With are other members of groups under affinity, on From as well:
+// instance or is gone with it. Unstarted is for an evacuation of instances that no agent was given: these need not
+// be allowed to be started elsewhere. With are other members of groups under affinity, on From as well:
 // all of them move, or none.
 type InstanceMove struct {
 	Stamp
@@ -80,6 +81,8 @@ type InstanceMove struct {
 	To       api.HostID       `cbor:"4,keyasint"`
 	Evacuate bool             `cbor:"5,keyasint,omitempty"`
 	With     []api.InstanceID `cbor:"6,keyasint,omitempty" form:"5"`
+
+	Unstarted bool `cbor:"7,keyasint,omitempty" form:"5"`
 }
 
 // All returns the ids of all that move.

@@ -89,7 +89,7 @@ func (s *sagaBook) evictFromSlots(all []*api.Instance) bool {
 }
 
 // mayEvacuate refuses to start an instance elsewhere without waiting, unless its host is
-// down and its boot allowed it.
+// down and its boot allowed it or it has not begun.
 func (s *sagaBook) mayEvacuate(i *api.Instance, c command.InstanceMove) Result {
 	if !c.Evacuate {
 		return Result{}
@@ -97,7 +97,7 @@ func (s *sagaBook) mayEvacuate(i *api.Instance, c command.InstanceMove) Result {
 	if h, ok := s.hosts.Get(string(i.Host)); ok && h.State == api.HostUp {
 		return refuseWith(api.CodeConflict, "the host is up; the instance must stop there first")
 	}
-	if !i.Movable {
+	if !i.Movable && (!c.Unstarted || i.Status != api.StatusBuild) {
 		return refuseWith(api.CodeConflict, "the instance may not be started elsewhere when its host is lost")
 	}
 	return Result{}

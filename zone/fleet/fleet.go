@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"berth/api"
 	"berth/zone"
 	"berth/zone/estimate"
 )
@@ -37,12 +36,12 @@ type Fleet struct {
 // New returns a fleet that plans moves with an estimator. Nothing runs until Lead is
 // called.
 func New(z *zone.Zone, e *estimate.Estimator) *Fleet {
-	return &Fleet{zone: z, estimator: e, beats: heartbeats{last: map[api.AgentID]time.Time{}, told: map[api.AgentID]string{}, home: map[api.AgentID]string{}, about: map[api.AgentID]About{}}, whatIfs: make(chan struct{}, whatIfsMax)}
+	return &Fleet{zone: z, estimator: e, beats: newHeartbeats(), whatIfs: make(chan struct{}, whatIfsMax)}
 }
 
 // BeginTerm forgets what an earlier term has heard of agents. Until then this node must not answer as the leader: all agents would
 // seem to be silent since long ago.
-func (f *Fleet) BeginTerm() { f.beats.resetAll(f.zone.Now()) }
+func (f *Fleet) BeginTerm() { f.beats.resetAll(f.zone.Now(), f.zone.Instant()) }
 
 // Lead runs the loops that only a leader may run: silent hosts, drains, slots to heal,
 // and ends of lifetimes. It returns when ctx ends and every loop has stopped. BeginTerm

@@ -13,20 +13,30 @@ import (
 type heartbeats struct {
 	mu    sync.Mutex // guards what follows
 	since time.Time
+	began api.Instant // the same, in the zone's time
 	last  map[api.AgentID]time.Time
 	told  map[api.AgentID]string // the addresses of the zone's nodes that an agent was told last
 	home  map[api.AgentID]string
 	about map[api.AgentID]About
+	given map[api.AgentID]api.Instant // the zone's time in the newest list that an agent was answered with
 }
 
-func (b *heartbeats) resetAll(now time.Time) {
+func newHeartbeats() heartbeats {
+	return heartbeats{
+		last: map[api.AgentID]time.Time{}, told: map[api.AgentID]string{}, home: map[api.AgentID]string{}, about: map[api.AgentID]About{},
+		given: map[api.AgentID]api.Instant{},
+	}
+}
+
+func (b *heartbeats) resetAll(now time.Time, began api.Instant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.since = now
+	b.since, b.began = now, began
 	clear(b.last)
 	clear(b.home)
 	clear(b.told)
 	clear(b.about)
+	clear(b.given)
 }
 
 // knowsAddresses reports whether an agent was told these addresses last, by this leader. One that this leader has told nothing knows
@@ -65,6 +75,20 @@ func (b *heartbeats) moveHome(a api.AgentID, home string, now time.Time, grace t
 	}
 	b.home[a] = home
 	return true
+}
+
+func (b *heartbeats) noteGiven(a api.AgentID, at api.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.given[a] = at
+}
+
+// lastGiven returns the zone's latest time of which an agent can have been given a list. What leaders before have
+// given, and what polls that began at one of them still give, this one does not know.
+func (b *heartbeats) lastGiven(a api.AgentID) api.Instant {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(b.given[a], b.began.Add(EvacuateAfter))
 }
 
 func (b *heartbeats) noteAbout(a api.AgentID, about About) {

@@ -122,6 +122,9 @@ func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api
 		if mayBeLeft(v, hosts) {
 			hosts = nil
 		}
+		if len(hosts) > 0 {
+			f.beats.noteGiven(a, v.Now())
+		}
 		return !serves || len(hosts) > 0 || !f.beats.knowsAddresses(a, agentAddresses(v))
 	})
 	if serves {
@@ -144,7 +147,7 @@ func (f *Fleet) Work(ctx context.Context, a api.AgentID, r *api.AgentWork) (*api
 // nothing that the zone has given up.
 func mayBeLeft(v *state.State, hosts []*state.Host) bool {
 	return slices.ContainsFunc(hosts, func(h *state.Host) bool {
-		return h.State == api.HostDown && slices.ContainsFunc(v.OnHost(h.ID), (*api.Instance).Fenced)
+		return h.State == api.HostDown && slices.ContainsFunc(v.OnHost(h.ID), func(i *api.Instance) bool { return i.Fenced() || i.Status == api.StatusBuild })
 	})
 }
 

@@ -242,6 +242,6 @@ func TestAnAgentHasOneHome(t *testing.T) {
 	assert.True(t, b.moveHome("b", "copy", first, HostGraceDefault), "another agent")
 	b.leaveHome("a")
 	assert.True(t, call("here", first.Add(HostGraceDefault+1)), "it was revoked, and has joined again")
-	b.resetAll(first)
+	b.resetAll(first, 0)
 	assert.True(t, call("copy", first), "a new leader has heard nobody")
 }

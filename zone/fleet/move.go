@@ -77,10 +77,10 @@ func (f *Fleet) endJobs(all []*api.Instance) []zone.Job {
 }
 
 // moveJobs returns the jobs that move instances to other hosts of the zone; with
-// evacuate only those whose flavor allows evacuation. A group under affinity leaves as a whole.
+// evacuate only those whose flavor allows evacuation, and those that have not begun. A group under affinity leaves as a whole.
 func (f *Fleet) moveJobs(v *state.State, all []*api.Instance, evacuate bool) []zone.Job {
 	all = slices.DeleteFunc(slices.Clone(all), func(i *api.Instance) bool {
-		return !isRunning(i) || isVolume(i) || i.Within != "" || !i.Movable && evacuate
+		return !isRunning(i) || isVolume(i) || i.Within != "" || evacuate && !i.Movable && !f.isUnstarted(v, i)
 	})
 	var out []zone.Job
 	for _, group := range groupLeaving(v, all) {
@@ -90,6 +90,13 @@ func (f *Fleet) moveJobs(v *state.State, all []*api.Instance, evacuate bool) []z
 		out = append(out, zone.Job{Key: string(group[0].ID), Run: func(ctx context.Context) error { return f.moveGroup(ctx, group, evacuate) }})
 	}
 	return out
+}
+
+// isUnstarted reports whether an instance has never been in a list that the agent of its host was given, so that it
+// runs nowhere. Its host is down, so that its agent gets no list with it: see mayBeLeft.
+func (f *Fleet) isUnstarted(v *state.State, i *api.Instance) bool {
+	h, ok := v.Host(i.Host)
+	return ok && i.Status == api.StatusBuild && i.Created > f.beats.lastGiven(h.Agent)
 }
 
 // isVolume reports whether i is a volume, which only its owner ends, and which stays on its host.
@@ -114,6 +121,9 @@ func (f *Fleet) moveGroup(ctx context.Context, group []*api.Instance, evacuate b
 	}
 	if from, ok := v.Host(group[0].Host); evacuate && ok && !f.isFenced(from) {
 		return nil // its agent has called meanwhile
+	}
+	if evacuate && slices.ContainsFunc(group, func(i *api.Instance) bool { return !i.Movable && !f.isUnstarted(v, i) }) {
+		return nil
 	}
 	if target != "" { // its host was lost before the move, or others are on their way
 		return f.moveTo(ctx, group, target, evacuate)
@@ -269,6 +279,7 @@ func reachesShares(v capacity.View, id api.HostID, shares []api.Share) bool {
 func (f *Fleet) moveTo(ctx context.Context, group []*api.Instance, to api.HostID, evacuate bool) error {
 	c := moveCommand(group, to)
 	c.Stamp, c.Evacuate = f.zone.Stamp(), evacuate
+	c.Unstarted = evacuate && slices.ContainsFunc(group, func(i *api.Instance) bool { return !i.Movable })
 	_, err := f.zone.Propose(ctx, c)
 	return err
 }
@@ -304,12 +315,12 @@ func (c without) Members(t api.Tenant, rule string) (map[api.HostID]int, map[api
 // Evacuation is the progress of evacuating a lost host.
 type Evacuation struct {
 	Movable int           // still to be moved
-	Staying int           // their flavor does not allow evacuation
+	Staying int           // they may run, and their flavor does not allow evacuation
 	Wait    time.Duration // until the host's agent must have stopped them; 0 if that has passed
 }
 
-// ReportEvacuation reports what happens to the instances of a host that is down. Those whose
-// flavor allows it are started on other hosts automatically, once the agent of the host
+// ReportEvacuation reports what happens to the instances of a host that is down. Those that have not begun, and
+// those whose flavor allows it, are started on other hosts automatically, once the agent of the host
 // must have stopped them. Only the leader knows when that is.
 func (f *Fleet) ReportEvacuation(id api.HostID) (*Evacuation, error) {
 	v := f.zone.View()
@@ -322,7 +333,7 @@ func (f *Fleet) ReportEvacuation(id api.HostID) (*Evacuation, error) {
 	}
 	out := &Evacuation{Wait: max(0, EvacuateAfter-f.beats.silentFor(h.Agent, f.zone.Now()))}
 	for _, i := range v.OnHost(id) {
-		if i.Movable && isRunning(i) {
+		if isRunning(i) && (i.Movable || f.isUnstarted(v, i)) {
 			out.Movable++
 		} else {
 			out.Staying++

@@ -146,7 +146,7 @@ func (m *Model) mayLeave(c command.InstanceMove, id api.InstanceID) *Refusal {
 		return nil
 	case c.Evacuate && m.Hosts[i.Host].Up:
 		return &Refusal{promise.Move, "the host that it should leave is up"}
-	case c.Evacuate && !i.isMovable():
+	case c.Evacuate && !i.isMovable() && (!c.Unstarted || i.Status != api.StatusBuild):
 		return &Refusal{promise.Move, "the instance may not be started elsewhere"}
 	}
 	return nil
