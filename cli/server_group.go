@@ -131,7 +131,7 @@ func serverGroupDelete(e *env) *cobra.Command {
 	var w whose
 	c := &cobra.Command{
 		Use:               "delete GROUP",
-		Short:             "Delete a server group; its members stay where they are",
+		Short:             "Delete a server group; its members stay where they are, and it binds them no more",
 		Example:           "  berth server-group delete web --yes",
 		Args:              exactArgs("a GROUP"),
 		ValidArgsFunction: e.completeFirst(serverGroupNames),

@@ -34,7 +34,7 @@ func (c *Client) CreateServerGroup(ctx context.Context, s rest.ServerGroupSpec) 
 	return callValue[rest.ServerGroup](ctx, c, routeCall("client.CreateServerGroup", "POST /server-groups").withBody(rest.ServerGroupBody{Group: s}))
 }
 
-// DeleteServerGroup deletes a server group; its members stay where they are. It may be
+// DeleteServerGroup deletes a server group; its members stay where they are, and it binds them no more. It may be
 // repeated.
 func (c *Client) DeleteServerGroup(ctx context.Context, ref string) error {
 	q := deleteCall("client.DeleteServerGroup", "DELETE /server-groups/{id}", ref)

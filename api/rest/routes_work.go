@@ -200,7 +200,7 @@ var serverGroups = []Route{
 	{
 		Method: http.MethodDelete, Path: "/server-groups/{id}", ID: "name or id", Role: api.RoleMember, Read: api.ReadLog,
 		Query: []Param{project}, Status: http.StatusNoContent, Since: since,
-		Help: "deletes a server group; its members stay where they are",
+		Help: "deletes a server group; its members stay where they are, and it binds them no more",
 	},
 	{
 		Method: http.MethodGet, Path: "/availability-zones", Role: api.RoleReader, Read: api.ReadLocal, Query: []Param{limit, marker},

@@ -238,6 +238,11 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 			m.Rebind(h, id, p.Link)
 		}
 	}
+	for _, id := range h.IDs() {
+		if i, ok := s.Instance(id); ok && m.MadeBy(h, id) != nil {
+			m.LetGo(h, id, i.Rules)
+		}
+	}
 }
 
 // claimOf returns the claim of a slot of a hold.

@@ -111,6 +111,10 @@ func (w *world) parse(t *testing.T, c script.Command) (command.Command, error) {
 			Stamp: st, ID: api.InstanceID(id), From: api.HostID(c.Arg(1)), To: api.HostID(c.Arg(2)), Evacuate: has("evacuate"),
 			With: idsIn(v("with")),
 		}, nil
+	case "group": // of rules with that id
+		return command.GroupPut{Stamp: st, Group: api.ServerGroup{ID: api.ServerGroupID(id), Project: "p", Name: id, Policy: api.Policy(c.Arg(1))}}, nil
+	case "ungroup":
+		return command.GroupDelete{Stamp: st, Project: "p", ID: api.ServerGroupID(id)}, nil
 	case "up", "down":
 		return command.HostsState{Stamp: st, State: api.HostState(c.Name), Hosts: []api.HostID{api.HostID(id)}}, nil
 	case "maintain":

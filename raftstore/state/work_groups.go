@@ -55,7 +55,31 @@ func (s *workBook) groupDelete(c command.GroupDelete) Result {
 		return refuseWith(api.CodeNotFound, "no such server group")
 	}
 	s.removeUse(c.Project, useOfGroup())
+	s.letGo(api.Tenant{Project: c.Project}, string(c.ID))
 	return Result{}
+}
+
+// letGo ends that a rule binds the instances of a tenant: they may move, and others may come, as if it had never been.
+func (s *workBook) letGo(t api.Tenant, rule string) {
+	var bound []*api.Instance
+	s.byTenant.Ascend(tenantKey(t), "", func(id string) bool {
+		if i, ok := s.instances.Get(id); ok && i.Live() && slices.Contains(i.Rules, rule) {
+			bound = append(bound, i)
+		}
+		return true
+	})
+	free := map[*api.InstanceTerms]*api.InstanceTerms{} // what many share, they still do
+	for _, old := range bound {
+		i := *old
+		if free[old.InstanceTerms] == nil {
+			i.ChangeTerms(func(x *api.InstanceTerms) {
+				x.Rules = slices.DeleteFunc(slices.Clone(x.Rules), func(r string) bool { return r == rule })
+			})
+			free[old.InstanceTerms] = i.InstanceTerms
+		}
+		i.InstanceTerms = free[old.InstanceTerms]
+		s.putInstance(old, &i)
+	}
 }
 
 // eachGroup visits the server groups of a project by id, from marker on.

@@ -2,6 +2,7 @@ package state
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -50,7 +51,7 @@ func (s *workBook) reindexInstance(old, i *api.Instance) {
 	s.countLentTo(old, i)
 	if old != nil {
 		if old.Host == i.Host && old.Target == i.Target && isListedAlike(old, i) && old.Window == i.Window &&
-			old.Overdue == i.Overdue && old.Within == i.Within && old.Waits == i.Waits {
+			old.Overdue == i.Overdue && old.Within == i.Within && old.Waits == i.Waits && slices.Equal(old.Rules, i.Rules) {
 			return
 		}
 		s.countInstance(old, -1)

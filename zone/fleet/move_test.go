@@ -122,6 +122,35 @@ func TestDrainKeepsRules(t *testing.T) {
 	})
 }
 
+// TestDrainAfterItsGroup moves members of a server group that is deleted: its rule keeps them from no host, neither
+// one where another member is, nor out of all others.
+func TestDrainAfterItsGroup(t *testing.T) {
+	for policy, most := range map[api.Policy]int{api.AntiAffinity: 1, api.Affinity: 0} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				m := w.Zone("root", nil, 2, 2)
+				group := api.ServerGroup{ID: "5e5e5e5e-0000-4000-8000-000000000000", Project: "p", Name: "g", Policy: policy, Max: most}
+				m.Do(command.GroupPut{Group: group})
+				o := zonetest.Order("b", 2, 2)
+				o.Request.Rules = []api.Rule{{ID: group.ID, Policy: policy, Max: most, Groups: []int{0}}}
+				require.Equal(t, api.BootActive, m.Run(o).State())
+				from, left := m.Instances("b")[0].Host, 0
+				if policy == api.Affinity { // there is room for one of them
+					left = 1
+					require.Equal(t, api.BootActive, m.Run(zonetest.Order("other", 1, 1)).State())
+				}
+				m.Drain(from, api.DrainMove)
+				await.Sleep(time.Minute)
+				require.Contains(t, m.OnHosts("b"), from, "its rule keeps it here")
+				m.Do(command.GroupDelete{Project: "p", ID: group.ID})
+				m.Until("one has left", func(*state.State) bool { return m.OnHosts("b")[from] == left })
+				w.Settle()
+			})
+		})
+	}
+}
+
 // TestDrainMovesALoneMember moves the only member of a group that must stay
 // together: it is together wherever it is.
 func TestDrainMovesALoneMember(t *testing.T) {

@@ -118,8 +118,15 @@ func requestIn(h *state.Hold, i *api.Instance, group []*api.Instance) api.Reques
 		req.Groups[g].Count, req.Groups[g].Hints.ForceHosts = 0, nil
 	}
 	moves := map[api.InstanceID]bool{}
+	var bound []string
 	for _, o := range group {
 		moves[o.ID] = true
+		bound = append(bound, o.Rules...)
+	}
+	for n := range req.Rules {
+		if !slices.Contains(bound, req.RuleKey(n)) {
+			req.Rules[n].Groups = nil // it binds them no more, or never did
+		}
 	}
 	for _, sl := range h.Slots {
 		if g := &req.Groups[sl.Group]; moves[sl.Instance.ID] {

@@ -86,11 +86,12 @@ func (m *Model) Obeys(h *Hold, group int, at Spot, moving []api.InstanceID) bool
 		if len(moving) > 0 && m.form >= api.FormFifth && attaches(h, rule) {
 			continue // what is attached keeps it, and nothing else
 		}
-		all, coming := m.Members(name), 0
+		all, leaving, coming := m.Members(name), 0, 0
 		for _, id := range moving {
 			if _, bound := m.Bonds[name][id]; !bound {
 				continue
 			}
+			leaving++
 			from := Spot{Host: m.Claims[id].Host}
 			if all[from]--; all[from] == 0 {
 				delete(all, from)
@@ -98,6 +99,9 @@ func (m *Model) Obeys(h *Hold, group int, at Spot, moving []api.InstanceID) bool
 			if m.Coming[id] == nil {
 				coming++
 			}
+		}
+		if len(moving) > 0 && leaving == 0 {
+			continue // it was let go
 		}
 		here := all[at] + max(coming, 1)
 		delete(all, at)
@@ -399,7 +403,22 @@ func (m *Model) groupDelete(c command.GroupDelete) *Refusal {
 		return &Refusal{promise.Model, "there is no such server group"}
 	}
 	delete(m.Groups, id)
+	name := RuleID{api.Tenant{Project: c.Project}, string(c.ID)}
+	for i, b := range m.Bonds[name] {
+		if m.MadeBy(b.hold, i) != nil {
+			delete(m.Bonds[name], i)
+		}
+	}
 	return nil
+}
+
+// LetGo ends that rules bind an instance, but for those in a list.
+func (m *Model) LetGo(h *Hold, id api.InstanceID, but []string) {
+	for name := range rulesFor(h, h.Groups[id]) {
+		if !slices.Contains(but, name.Name) {
+			delete(m.Bonds[name], id)
+		}
+	}
 }
 
 // Rebind binds all held and live instances to their rules.
