@@ -44,7 +44,7 @@ var httpStatus = map[Code]int{
 	CodeStale: http.StatusConflict, CodeExists: http.StatusConflict,
 	CodeInUse: http.StatusConflict, CodeHasChildren: http.StatusConflict, CodeTooLarge: http.StatusRequestEntityTooLarge,
 	CodeMediaType: http.StatusUnsupportedMediaType, CodePlanRefused: http.StatusUnprocessableEntity,
-	CodeNoCapacity: http.StatusConflict, CodeContended: http.StatusConflict, CodePaused: http.StatusConflict, CodeUnreached: http.StatusConflict, CodeOverloaded: http.StatusTooManyRequests,
+	CodeNoCapacity: http.StatusConflict, CodeContended: http.StatusConflict, CodePaused: http.StatusConflict, CodeUnreached: http.StatusServiceUnavailable, CodeOverloaded: http.StatusTooManyRequests,
 	CodeUnavailable: http.StatusServiceUnavailable, CodeTimeout: http.StatusGatewayTimeout,
 	CodeInternal: http.StatusInternalServerError,
 }

@@ -17,7 +17,7 @@ import (
 var statuses = map[api.Code]int{
 	api.CodeInvalid: 400, api.CodeUnauthenticated: 401, api.CodeForbidden: 403, api.CodeOverQuota: 403, api.CodeNotFound: 404, api.CodeMethod: 405, api.CodeSlow: 408,
 	api.CodeConflict: 409, api.CodeStale: 409, api.CodeNoCapacity: 409, api.CodeTooLarge: 413, api.CodeMediaType: 415,
-	api.CodeContended: 409, api.CodePaused: 409, api.CodeUnreached: 409, api.CodePlanRefused: 422, api.CodeOverloaded: 429, api.CodeInternal: 500, api.CodeUnavailable: 503, api.CodeTimeout: 504,
+	api.CodeContended: 409, api.CodePaused: 409, api.CodeUnreached: 503, api.CodePlanRefused: 422, api.CodeOverloaded: 429, api.CodeInternal: 500, api.CodeUnavailable: 503, api.CodeTimeout: 504,
 }
 
 func TestReasonCode(t *testing.T) {

@@ -41,6 +41,8 @@ type Next struct {
 	Terms  api.LeaseTerms
 	Events []api.LeaseEvent
 	Need   Need
+	// Shrinks is whether an update of NeedRoom only gives room back: it ends sooner, or has fewer of something.
+	Shrinks bool
 	// Fixed are the reservations of NeedRoom that must keep every slot that they have, where
 	// it is: those of a lease that has started.
 	Fixed []api.ReservationID
@@ -83,12 +85,24 @@ func Change(cur *Current, change *api.LeaseChange, limits Limits, now api.Instan
 	if next.Need == NeedRoom && !d.started {
 		next.Events = setGrace(next.Events, next.Terms.Window.Start, max(limits.Grace, next.Terms.Grace), now, ids.BeforeStart)
 	}
+	next.Shrinks = next.Need == NeedRoom && shrinks(&cur.Terms, &next.Terms)
 	if next.Need == NeedRoom && d.started {
 		for i := range next.Terms.Reservations {
 			next.Fixed = append(next.Fixed, next.Terms.Reservations[i].ID)
 		}
 	}
 	return next, nil
+}
+
+// shrinks reports whether everything that a lease becomes is part of what it has.
+func shrinks(was, next *api.LeaseTerms) bool {
+	if next.Window.Start != was.Window.Start || next.Window.End > was.Window.End || next.Grace != was.Grace || !slices.Equal(next.Shared, was.Shared) {
+		return false
+	}
+	return slices.EqualFunc(was.Reservations, next.Reservations, func(a, b api.Reservation) bool {
+		return b.Min <= a.Min && b.Max <= a.Max && b.Resources.Equal(a.Resources) && sameBool(b.Affinity, a.Affinity) && b.ShareIdle == a.ShareIdle &&
+			b.HypervisorProperties == a.HypervisorProperties && b.ResourceProperties == a.ResourceProperties && b.Query == a.Query
+	})
 }
 
 // draft is an update while its steps are checked one by one.

@@ -106,6 +106,40 @@ func TestChangeOfDates(t *testing.T) {
 	}
 }
 
+// TestWhatOnlyGivesRoomBack: an earlier end and smaller numbers, beside what needs no room; not what also wants
+// something, or is somewhere else.
+func TestWhatOnlyGivesRoomBack(t *testing.T) {
+	end := func(clock string) *api.Instant { return new(at(t, clock)) }
+	terms := goodTerms(t)
+	id, hosts := terms.Reservations[0].ID, terms.Reservations[0]
+	for name, c := range map[string]struct {
+		change  api.LeaseChange
+		shrinks bool
+	}{
+		"an earlier end":               {api.LeaseChange{End: end("11:30")}, true},
+		"an earlier end and a name":    {api.LeaseChange{End: end("11:30"), Name: new("other")}, true},
+		"a later end":                  {api.LeaseChange{End: end("12:30")}, false},
+		"a later start":                {api.LeaseChange{Start: end("10:30")}, false},
+		"an earlier end, others share": {api.LeaseChange{End: end("11:30"), Shared: &[]api.ProjectID{"q"}}, false},
+		"another grace":                {api.LeaseChange{End: end("11:30"), Grace: new(time.Minute)}, false},
+		"idle room is lent":            {api.LeaseChange{End: end("11:30"), ShareIdle: new(!hosts.ShareIdle)}, false},
+		"fewer":                        {amount("slots", 3, 3), true},
+		"fewer hosts at the most":      {amount(id, hosts.Min, hosts.Max-1), true},
+		"more":                         {amount(id, hosts.Min, hosts.Max+1), false},
+		"fewer until later":            {api.LeaseChange{End: end("12:30"), Reservations: amount(id, 1, 1).Reservations}, false},
+		"fewer under another condition": {resize(id, func(r *api.ReservationChange) {
+			r.Max, r.ResourceProperties = &hosts.Min, new("[\"==\", \"$a\", \"b\"]")
+		}), false},
+		"the name alone, without a need": {api.LeaseChange{Name: new("other")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next, err := lease.Change(current(t, api.LeasePending), &c.change, lease.Limits{Lead: api.LeaseLeadMax}, at(t, "09:00"), ids)
+			require.NoError(t, err)
+			assert.Equal(t, c.shrinks, next.Shrinks)
+		})
+	}
+}
+
 func TestChangeOfTheRest(t *testing.T) {
 	const pending, active, failed, over = api.LeasePending, api.LeaseActive, api.LeaseError, api.LeaseTerminated
 	bigger := api.Resources{api.VCPU: 2, api.MemoryMB: 512}

@@ -61,7 +61,7 @@ func TestAServerIsAnsweredOnceItIsDecided(t *testing.T) {
 		w.answered(t, c, 202, &got)
 		assert.Equal(t, first, got.Server.ID, "a repeat gives the first answer")
 		rec := w.do(call{method: "POST", target: "/servers", token: member, body: order(`"flavorRef":"huge"`)})
-		assert.Equal(t, api.CodeNoCapacity.HTTPStatus(), rec.Code)
+		assert.Equal(t, api.CodeUnreached.HTTPStatus(), rec.Code)
 		assert.Contains(t, rec.Body.String(), "unreached: 0 of 1 could be had")
 	})
 }

@@ -124,8 +124,8 @@ func (l *Lease) Event(t api.LeaseEventType) *api.LeaseEvent {
 // boot returns the key of an order of the lease.
 func (l *Lease) boot(order api.ReservationID) string { return joinKey(l.Terms.Project, order) }
 
-// orders returns every order of the lease.
-func (l *Lease) orders() []api.ReservationID {
+// Orders returns every order of the lease.
+func (l *Lease) Orders() []api.ReservationID {
 	out := append([]api.ReservationID(nil), l.Replaced...)
 	if l.Order != "" {
 		out = append(out, l.Order)
@@ -239,7 +239,7 @@ func (s *leasesBook) endLease(old *Lease) *Lease {
 	if outcome := old.outcomeOf(); outcome != "" {
 		s.oweEnd(&l, outcome)
 	}
-	orders := l.orders()
+	orders := l.Orders()
 	for n := len(orders) - 1; n >= 0; n-- { // the newest first: it may keep slots of the one before
 		s.releaseOrder(l.boot(orders[n]))
 	}
@@ -277,7 +277,7 @@ func (s *leasesBook) listLease(l *Lease) {
 	if l.Key != "" {
 		s.leaseKeys.Set(joinKey(l.Terms.Project, l.Key), id)
 	}
-	for _, order := range l.orders() {
+	for _, order := range l.Orders() {
 		s.leaseOf.Set(l.boot(order), id)
 	}
 	for i := range l.Terms.Reservations {
@@ -305,7 +305,7 @@ func (s *leasesBook) unlistLease(l *Lease) {
 	if l.Key != "" {
 		s.leaseKeys.Delete(joinKey(l.Terms.Project, l.Key))
 	}
-	for _, order := range l.orders() {
+	for _, order := range l.Orders() {
 		s.leaseOf.Delete(l.boot(order))
 	}
 	for i := range l.Terms.Reservations {

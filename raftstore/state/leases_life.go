@@ -45,11 +45,11 @@ func (s *leasesBook) settleLease(l *Lease) {
 			s.finishEvent(l, api.EventStartLease, api.LeaseActive)
 		}
 	case api.LeaseTerminating:
-		if s.areGone(l, l.orders()) {
+		if s.areGone(l, l.Orders()) {
 			s.finishEvent(l, api.EventEndLease, api.LeaseTerminated)
 		}
 	case api.LeaseDeleting:
-		if s.areGone(l, l.orders()) {
+		if s.areGone(l, l.Orders()) {
 			s.deleteLease(l)
 			s.noteLease(EventLeaseDeleted, l, "")
 		}
@@ -179,7 +179,7 @@ func (s *leasesBook) beginEvent(l *Lease, t api.LeaseEventType) {
 		}
 		now := s.setEvent(l, t, api.EventInProgress, api.LeaseTerminating)
 		s.oweEnd(now, api.LeaseOutcomeEnded)
-		for _, order := range now.orders() {
+		for _, order := range now.Orders() {
 			s.releaseOrder(now.boot(order))
 		}
 	}

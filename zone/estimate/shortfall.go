@@ -30,7 +30,7 @@ func DescribeShortfall(req *api.Request, least int, held []map[api.LinkID]int, r
 		}
 		all += have
 		if want := &req.Groups[g]; have < want.Min {
-			return fmt.Sprintf("%d of %d%s could be had, %s needed", have, want.Count, nameOf(want), withVerb(want.Min))
+			return fmt.Sprintf("%d of %d%s could be had, %s needed", have, want.Count, nameOf(req, want), withVerb(want.Min))
 		}
 	}
 	used := 0
@@ -78,9 +78,12 @@ func withVerb(n int) string {
 }
 
 // nameOf returns the name of a group for a sentence, if it has one.
-func nameOf(g *api.Group) string {
-	if g.Name == "" {
+func nameOf(req *api.Request, g *api.Group) string {
+	switch {
+	case g.Name == "":
 		return ""
+	case req.Reserves:
+		return " of reservation " + g.Name
 	}
 	return " of group " + g.Name
 }

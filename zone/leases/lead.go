@@ -15,11 +15,16 @@ const (
 	retryPause = 200 * time.Millisecond // after a tick that failed or left something due
 )
 
-// Lead moves the zone's time on whenever something is due and no other entry does it. It
-// returns when ctx ends.
+// Lead moves the zone's time on whenever something is due and no other entry does it, and has leases give
+// back the room that a silent zone was not told of. It returns when ctx ends.
 func (l *Leases) Lead(ctx context.Context) {
+	var looked api.Instant
 	for ctx.Err() == nil {
 		v := l.zone.View()
+		if now := l.zone.Instant(); now >= looked.Add(trimEvery) {
+			looked = now
+			l.trimLeases(ctx, v)
+		}
 		wait := time.Duration(v.NextDue()-l.zone.Instant()) * time.Millisecond
 		switch {
 		case v.NextDue() == api.Forever || l.zone.Form() < api.FormFourth || wait > lookEvery:

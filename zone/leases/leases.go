@@ -236,42 +236,74 @@ func (l *Leases) mayMake(v *state.State, c *command.LeaseCreate) error {
 	return cmp.Or(v.CheckLease(c), v.CheckLeaseQuota(nil, &c.Terms), l.zone.CheckSize())
 }
 
+// updateTries is how often an update is made again that a change in the background was faster than.
+const updateTries = 10
+
 // Update changes a lease of the caller's project, or of any for an admin. It waits until the
-// change holds or is refused; a refused one changes nothing.
+// change holds or is refused; a refused one changes nothing. One that only gives room back needs no
+// answer of a silent zone: that zone is told later. The lease changes by itself, too: what an update
+// depends on is read again as often as it does.
 func (l *Leases) Update(ctx context.Context, who api.Caller, id api.LeaseID, change api.LeaseChange) error {
+	var err error
+	for range updateTries {
+		if err = l.updateOnce(ctx, who, id, &change); api.CodeOf(err) != api.CodeStale {
+			break
+		}
+	}
+	return err
+}
+
+// updateOnce is Update of the lease as it is now.
+func (l *Leases) updateOnce(ctx context.Context, who api.Caller, id api.LeaseID, change *api.LeaseChange) error {
 	old, err := l.find(ctx, who, id)
 	if err != nil {
 		return err
 	}
-	c, err := l.composeUpdate(old, &change)
+	c, err := l.composeUpdate(old, change, !needsSilent(l.zone.View(), old))
 	if err != nil || c == nil {
 		return err
 	}
 	if err = l.checkUpdate(ctx, who, old, c); err != nil {
 		return err
 	}
+	err = l.propose(ctx, old, c)
+	if api.CodeOf(err) != api.CodeUnreached {
+		return err
+	}
+	now, gone := l.find(ctx, who, id) // a zone has fallen silent
+	if gone != nil {
+		return gone
+	}
+	if c, bad := l.composeUpdate(now, change, false); bad == nil && c != nil && c.Order == nil {
+		return l.propose(ctx, now, c)
+	}
+	return err
+}
+
+// propose makes an update that is checked, and waits for its room if it needs any.
+func (l *Leases) propose(ctx context.Context, old *state.Lease, c *command.LeaseSet) error {
 	if c.Order != nil {
 		c.Order.Call = requestid.Of(ctx)
-		if err = l.vacateHosts(ctx, &c.Terms); err != nil {
+		if err := l.vacateHosts(ctx, &c.Terms); err != nil {
 			return err
 		}
 	}
-	if _, err = l.zone.Propose(ctx, *c); err != nil || c.Order == nil {
+	if _, err := l.zone.Propose(ctx, *c); err != nil || c.Order == nil {
 		return err
 	}
-	v, err := l.waitDecided(ctx, id)
+	v, err := l.waitDecided(ctx, c.Terms.ID)
 	if err != nil {
 		return err
 	}
-	if now, ok := v.Lease(id); !ok || now.Order != c.Order.Request.Reservation {
+	if now, ok := v.Lease(c.Terms.ID); !ok || now.Order != c.Order.Request.Reservation {
 		return refusal(v, old.Terms.Project, c.Order.Request.Reservation)
 	}
 	return nil
 }
 
 // composeUpdate checks an update of a lease, and returns the command that makes it; nil if it
-// changes nothing.
-func (l *Leases) composeUpdate(old *state.Lease, change *api.LeaseChange) (*command.LeaseSet, error) {
+// changes nothing. Unless reached, one that only gives room back changes the record alone; see trimLeases.
+func (l *Leases) composeUpdate(old *state.Lease, change *api.LeaseChange, reached bool) (*command.LeaseSet, error) {
 	stamp := l.zone.Stamp()
 	cur := &rules.Current{Terms: old.Terms, Status: old.Status, Events: old.Events}
 	next, err := rules.Change(cur, change, l.limits(), stamp.At, rules.EventIDs{BeforeStart: api.NewUUID(), BeforeEnd: api.NewUUID()})
@@ -282,7 +314,7 @@ func (l *Leases) composeUpdate(old *state.Lease, change *api.LeaseChange) (*comm
 		return nil, err
 	}
 	c := &command.LeaseSet{Stamp: stamp, ModIndex: old.ModIndex, Terms: next.Terms, Events: next.Events}
-	if next.Need == rules.NeedRoom {
+	if next.Need == rules.NeedRoom && (reached || !next.Shrinks) {
 		if c.Order, err = orderOf(&next.Terms, old.Order); err != nil {
 			return nil, err
 		}
@@ -291,7 +323,7 @@ func (l *Leases) composeUpdate(old *state.Lease, change *api.LeaseChange) (*comm
 }
 
 // Delete ends a lease of the caller's project, or of any for an admin, at any time. It waits
-// until nothing is left of it, for a while.
+// until nothing is left of it, for a while, but for no zone that is silent.
 func (l *Leases) Delete(ctx context.Context, who api.Caller, id api.LeaseID) error {
 	old, err := l.find(ctx, who, id)
 	if err != nil {
@@ -302,11 +334,17 @@ func (l *Leases) Delete(ctx context.Context, who api.Caller, id api.LeaseID) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, decideMax)
 	defer cancel()
-	// What is not gone by then goes on ending; the lease is shown as DELETING.
-	_, _ = l.zone.Store().WaitFor(ctx, state.LeaseTopic(id), func(v *state.State) bool {
-		_, there := v.Lease(id)
-		return !there
-	})
+	for ctx.Err() == nil { // What is not gone by then goes on ending; the lease is shown as DELETING.
+		timed, stop := context.WithTimeout(ctx, lookEvery) // a zone may fall silent meanwhile
+		_, err := l.zone.Store().WaitFor(timed, state.LeaseTopic(id), func(v *state.State) bool {
+			now, there := v.Lease(id)
+			return !there || hasSilentRest(v, now)
+		})
+		stop()
+		if err == nil {
+			break
+		}
+	}
 	return nil
 }
 

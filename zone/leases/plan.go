@@ -56,7 +56,7 @@ func (l *Leases) PlanUpdate(ctx context.Context, who api.Caller, id api.LeaseID,
 	if err != nil {
 		return nil, err
 	}
-	c, err := l.composeUpdate(old, &change)
+	c, err := l.composeUpdate(old, &change, !needsSilent(l.zone.View(), old))
 	switch {
 	case err != nil:
 		return nil, err
