@@ -79,7 +79,7 @@ func TestNewsComesWithTheDecision(t *testing.T) {
 func TestRogueChildIsFollowed(t *testing.T) {
 	const (
 		lies    = 30 * time.Second
-		entries = 6 // where to go on, each ten seconds, and what the zone does by itself
+		entries = 6       // where to go on, each ten seconds, and what the zone does by itself
 		calls   = 160 + 1 // one may come in the last instant
 	)
 	item := func(id api.InstanceID, st api.Status, index uint64) api.InstanceChange {
