@@ -35,13 +35,13 @@ func joinAddresses(t *testing.T, text string) []string {
 func TestRejections(t *testing.T) {
 	t.Parallel()
 	w := lab.New(t, lab.Options{})
-	z, stranger := w.Zone("home", 1), w.Zone("stranger", 1)
+	z, stranger := w.Zone("home", 2), w.Zone("stranger", 1)
 	z.Flavor("unit", unitMB)
 	a := z.FakeAgent("fake", 1, 4*unitMB)
 	n := z.Nodes[0]
 
 	t.Run("tokens", func(t *testing.T) { rejectTokens(t, z, stranger) })
-	t.Run("certificates", func(t *testing.T) { rejectCertificates(t, n, a, stranger.Nodes[0]) })
+	t.Run("certificates", func(t *testing.T) { rejectCertificates(t, n, z.Nodes[1], a, stranger.Nodes[0]) })
 	t.Run("garbage", func(t *testing.T) { shrugOff(t, n) })
 
 	// After all that the zone works, and its agent was not lost.
@@ -109,14 +109,14 @@ func statusOf(err error) int {
 	return 0
 }
 
-func rejectCertificates(t *testing.T, n *lab.NodeProc, a *lab.AgentProc, stranger *lab.NodeProc) {
+func rejectCertificates(t *testing.T, n, other *lab.NodeProc, a *lab.AgentProc, stranger *lab.NodeProc) {
 	t.Helper()
 	load := func(dir string, role identity.Role) *identity.Credentials {
 		c, err := identity.LoadDir(dir, role)
 		require.NoError(t, err)
 		return c
 	}
-	node, gateway := load(n.Dir, identity.RoleNode), load(n.Dir, identity.RoleGateway)
+	node, gateway := load(other.Dir, identity.RoleNode), load(n.Dir, identity.RoleGateway)
 	agent := load(a.Dir, identity.RoleAgent)
 	foreign := load(stranger.Dir, identity.RoleGateway)
 	for _, c := range []struct {
@@ -131,6 +131,7 @@ func rejectCertificates(t *testing.T, n *lab.NodeProc, a *lab.AgentProc, strange
 		{"an agent at the agent listener", n.At.Agent, api.ALPNHTTP, agent, true},
 		{"a stranger who enrols", n.At.Gateway, api.ALPNEnrol, foreign, true}, // its token is what counts
 
+		{"a node at its own listener", n.At.Node, api.ALPNRaft, load(n.Dir, identity.RoleNode), false},
 		{"an agent at the node listener", n.At.Node, api.ALPNHTTP, agent, false},
 		{"an agent for raft", n.At.Node, api.ALPNRaft, agent, false},
 		{"an agent for gossip", n.At.Node, api.ALPNGossip, agent, false},

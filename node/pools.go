@@ -38,7 +38,9 @@ func newPools(n *Node) (*pools, error) {
 		Name: federation.OwnPool, Self: n.gossipName(federation.OwnPool, n.rec.Node),
 		Endpoints: func() (out []string) {
 			for _, m := range n.view().Nodes() {
-				out = append(out, m.NodeAddr)
+				if m.ID != n.rec.Node { // which lets nobody in who bears its own name
+					out = append(out, m.NodeAddr)
+				}
 			}
 			return out
 		},
