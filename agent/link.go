@@ -164,8 +164,8 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	req.Header.Set(api.HeaderRequestID, string(requestid.Of(ctx)))
 	began := l.about.began()
 	resp, err := l.client.Do(req)
-	if err != nil && context.Cause(ctx) == errMoved { //nolint:errorlint // it is what was given
-		return errMoved
+	if why := context.Cause(ctx); err != nil && errors.Is(why, errMoved) {
+		return fmt.Errorf("calling %s: %w", addr, why)
 	}
 	if err != nil {
 		l.leaveAddress(addr)
