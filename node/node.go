@@ -391,10 +391,7 @@ func (n *Node) Run(ctx context.Context) error {
 	serving(listenerEnrol, gatewayGate.roomFor(api.ALPNEnrol), stripNodeHeaders(n.enrolment))
 	serving(listenerNode, n.nodeGate.roomFor(api.ALPNHTTP), n.endOutdated(n.onlyMembers(n.fromNodes())))
 	serving(listenerAgent, agentGate.roomFor(api.ALPNHTTP), n.endOutdated(n.agentDoor()))
-	serving(listenerAdmin, placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
-	if ln := n.openSocket(ctx); ln != nil {
-		serving(listenerAdmin, placed{Listener: ln, places: newPlaces(adminConnsMax, adminConnsMax), knows: true}, admin.NewLocal(n.adminConfig()))
-	}
+	n.serveOperator(ctx, each, serving)
 	n.logStart(ctx)
 	doors.Go(func() { gatewayGate.acceptConns(ctx) })
 	doors.Go(func() { agentGate.acceptConns(ctx) })
@@ -430,6 +427,14 @@ func (n *Node) Run(ctx context.Context) error {
 		err = errors.Join(cause, err)
 	}
 	return err
+}
+
+// serveOperator serves probes and metrics, of which one address may have each connections, and the operator of this machine.
+func (n *Node) serveOperator(ctx context.Context, each int, serving func(name string, ln net.Listener, h http.Handler)) {
+	serving(listenerAdmin, placed{Listener: n.listeners.admin, places: newPlaces(adminConnsMax, each), knows: true}, n.adminDoor())
+	if ln := n.openSocket(ctx); ln != nil {
+		serving(listenerAdmin, placed{Listener: ln, places: newPlaces(adminConnsMax, adminConnsMax), knows: true}, admin.NewLocal(n.adminConfig()))
+	}
 }
 
 // newGates returns the gates of the listeners for linked zones and for agents.
