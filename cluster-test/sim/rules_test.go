@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 
 	"berth/api"
@@ -38,14 +39,24 @@ func (z *zone) checkRules(v *state.State) {
 				z.name, v.Index(), key, own, len(m.at)-own)
 		}
 	}
+	for _, i := range all(v) {
+		at := cmp.Or(i.Target, i.Host)
+		if i.Live() && at != "" && len(i.Volumes) > 0 && !v.ReachesVolumes(at, i) {
+			z.w.fail("zone %s, index %d: instance %s on host %s does not reach its volumes", z.name, v.Index(), i.ID, at)
+		}
+	}
 }
 
-// bound returns the members of every rule in a zone, by its name there.
+// bound returns the members of every rule in a zone, by its name there. Volumes that are made with instances are beside them
+// while they are held; from then on attachments keep them, and what is detached may leave.
 func bound(v *state.State) map[string]members {
 	out := map[string]members{}
-	add := func(r *api.Request, group int, at spot) {
+	add := func(r *api.Request, group int, at spot, held bool) {
 		for _, n := range r.RulesOf(group) {
 			key := r.RuleKey(n)
+			if !held && r.Attaches(n) {
+				continue
+			}
 			if out[key].at == nil {
 				out[key] = members{r.Rules[n], map[spot]int{}}
 			}
@@ -58,14 +69,14 @@ func bound(v *state.State) map[string]members {
 		for _, s := range h.Slots {
 			groups[fmt.Sprint(h.Origin, h.ID, s.Instance.ID)] = s.Group
 			if waits {
-				add(&h.Request, s.Group, spot{host: s.Host})
+				add(&h.Request, s.Group, spot{host: s.Host}, true)
 			}
 		}
 		for _, p := range h.Parts {
 			for _, i := range p.Instances {
 				groups[fmt.Sprint(h.Origin, h.ID, i.Spec.ID)] = i.Group
 				if waits {
-					add(&h.Request, i.Group, spot{link: p.Link})
+					add(&h.Request, i.Group, spot{link: p.Link}, true)
 				}
 			}
 		}
@@ -79,7 +90,7 @@ func bound(v *state.State) map[string]members {
 		if i.Target != "" {
 			at.host = i.Target
 		}
-		add(&h.Request, groups[fmt.Sprint(h.Origin, h.ID, i.ID)], at)
+		add(&h.Request, groups[fmt.Sprint(h.Origin, h.ID, i.ID)], at, false)
 	}
 	return out
 }
