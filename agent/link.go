@@ -47,7 +47,7 @@ type link struct {
 	hinted  []string   // from the node that last redirected a call, whose view may be old
 	current string
 	stay    *stay    // at current
-	form    api.Form      // newest that the zone reads, from its last answer
+	form    api.Form // newest that the zone reads, from its last answer
 }
 
 // stay is the time in which calls go to one node.

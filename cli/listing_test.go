@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -157,7 +158,7 @@ func TestListsAreWatched(t *testing.T) {
 			n := 0
 			require.ErrorContains(t, e.watchList(t.Context(), func() error {
 				if n++; n > 2 {
-					return fmt.Errorf("gone")
+					return errors.New("gone")
 				}
 				return e.writeOut([]byte("list\n"))
 			}), "gone")

@@ -31,17 +31,23 @@ type powerVerb struct {
 }
 
 var powerVerbs = []powerVerb{
-	{api.PowerStop, "Stop servers, which keep their room", `Stop servers, by id or name, at any zone above them. Each is asked to end, and is SHUTOFF then. It
+	{
+		api.PowerStop, "Stop servers, which keep their room", `Stop servers, by id or name, at any zone above them. Each is asked to end, and is SHUTOFF then. It
 keeps its room, its files and its volumes, and counts against quotas, until it is started again
 or deleted. A stopped server stays so when its host restarts, or when it moves to another one.`,
-		"  berth server stop web-1\n  berth server stop web-1 web-2 --no-wait"},
-	{api.PowerStart, "Start servers that were stopped or have ended", `Start servers, by id or name, that were stopped, have ended by themselves or are in ERROR. One that
+		"  berth server stop web-1\n  berth server stop web-1 web-2 --no-wait",
+	},
+	{
+		api.PowerStart, "Start servers that were stopped or have ended", `Start servers, by id or name, that were stopped, have ended by themselves or are in ERROR. One that
 runs is left alone.`,
-		"  berth server start web-1"},
-	{api.PowerRestart, "Restart servers, also those in ERROR", `Restart servers, by id or name: each is asked to end, if it runs, and is started again on its host,
+		"  berth server start web-1",
+	},
+	{
+		api.PowerRestart, "Restart servers, also those in ERROR", `Restart servers, by id or name: each is asked to end, if it runs, and is started again on its host,
 with its files and volumes. That is also how a server of a reservation that is in ERROR is brought
 back.`,
-		"  berth server restart web-1\n  berth server restart web-1 web-2 --timeout 5m"},
+		"  berth server restart web-1\n  berth server restart web-1 web-2 --timeout 5m",
+	},
 }
 
 func serverPower(e *env) []*cobra.Command {

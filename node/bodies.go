@@ -25,15 +25,15 @@ const (
 const bodyBuffer = 64 << 10
 
 // errSlowBody is the end of a body that comes too slowly. It is an os.ErrDeadlineExceeded.
-var errSlowBody error = slowBody{}
+var errSlowBody error = slowBodyError{}
 
-type slowBody struct{}
+type slowBodyError struct{}
 
 // Error implements error.
-func (slowBody) Error() string { return "the body comes too slowly" }
+func (slowBodyError) Error() string { return "the body comes too slowly" }
 
 // Is makes it an os.ErrDeadlineExceeded for those who ask.
-func (slowBody) Is(target error) bool { return target == os.ErrDeadlineExceeded } //nolint:errorlint // Is compares
+func (slowBodyError) Is(target error) bool { return target == os.ErrDeadlineExceeded }
 
 // pacedBody is a body that must come at a least speed. The time between two reads is the reader's own.
 type pacedBody struct {

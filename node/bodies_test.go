@@ -3,7 +3,6 @@ package node
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -286,7 +285,7 @@ func TestTheShareOfAnAddress(t *testing.T) {
 func TestABodyIsNotReadWhenItsCallIsOver(t *testing.T) {
 	b := &pacedBody{ReadCloser: io.NopCloser(strings.NewReader("x")), over: true}
 	_, err := b.Read(make([]byte, 1))
-	assert.True(t, errors.Is(err, http.ErrBodyReadAfterClose))
+	assert.ErrorIs(t, err, http.ErrBodyReadAfterClose)
 }
 
 // TestBodiesOfHTTP2: one that comes too slowly is given up, a long call after one that has come is not, and of one that nobody

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"fmt"
 	"os"
 	"strings"
 
@@ -22,7 +21,7 @@ func (z *Zone) BringBack(n *NodeProc, file, kek string, id api.NodeID) {
 	n.ID = id
 	require.NoError(z.T, n.advertiseProxy())
 	n.Start()
-	require.NotEmpty(z.T, out, fmt.Sprintf("%s has a new token", z.Name))
+	require.NotEmpty(z.T, out, "%s has a new token", z.Name)
 	z.Token = out[strings.LastIndexByte(out, '\n')+1:]
 	n.Ready()
 }

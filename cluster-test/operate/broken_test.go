@@ -127,7 +127,7 @@ func (w *story) look(s *situation, when string, broken bool) {
 func (w *story) follow(b *book) {
 	w.t.Helper()
 	for _, one := range w.library {
-		if one.about != b.section || one.first() != b.step.first {
+		if one.about != b.section || one.first() != b.first {
 			continue
 		}
 		w.read[one] = true
@@ -145,7 +145,7 @@ func (w *story) follow(b *book) {
 		}
 		return
 	}
-	require.Fail(w.t, "no such block", "%s: %s", b.section, b.step.first)
+	require.Fail(w.t, "no such block", "%s: %s", b.section, b.first)
 }
 
 // boots checks that the zone does its work.

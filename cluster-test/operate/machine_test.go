@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -108,7 +109,7 @@ func (w *town) enter(p *os.Process, script string) {
 
 // within is a command in the namespaces of a process.
 func within(ctx context.Context, p *os.Process, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", fmt.Sprint(p.Pid), "--net", "--mount", "--uts"}, args...)...)
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", strconv.Itoa(p.Pid), "--net", "--mount", "--uts"}, args...)...)
 }
 
 // machine makes a machine with an address, or returns it.

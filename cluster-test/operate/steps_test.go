@@ -241,7 +241,7 @@ var steps = []step{
 	{
 		first: `$ berth zone pause west`,
 		at:    "region",
-		after: func(w *story) { assert.Equal(w.t, "", w.at("region").do("berth zone list -o name")) },
+		after: func(w *story) { assert.Empty(w.t, w.at("region").do("berth zone list -o name")) },
 	},
 }
 

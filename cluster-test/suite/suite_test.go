@@ -85,9 +85,12 @@ func TestBudget(t *testing.T) {
 		seconds float64
 		over    bool
 	}{
-		{"a", true, 19.99, false}, {"a", true, 20.01, true},
-		{"a", false, 39.99, false}, {"a", false, 40.01, true},
-		{"c", true, 2.99, false}, {"c", true, 3.01, true},
+		{"a", true, 19.99, false},
+		{"a", true, 20.01, true},
+		{"a", false, 39.99, false},
+		{"a", false, 40.01, true},
+		{"c", true, 2.99, false},
+		{"c", true, 3.01, true},
 		{"other", true, 1000, false},
 	} {
 		r := newReport(small(t), tt.short, &bytes.Buffer{})

@@ -44,7 +44,7 @@ func (c cost) scaled(unit float64) float64 { return c.Seconds * unit / c.Unit }
 // code.
 func watch(command []string, out, problems io.Writer) int {
 	before := measureUnit()
-	c := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // go test says what to run, and ends it
+	c := exec.Command(command[0], command[1:]...) //nolint:gosec // go test says what to run, and ends it
 	seen := &seenWriter{w: out}
 	c.Stdin, c.Stdout, c.Stderr, c.WaitDelay = os.Stdin, seen, seen, outputDelay
 	if err := c.Start(); err != nil {

@@ -132,7 +132,7 @@ func (a *agentFlags) runAgent(c *cobra.Command, e *env) error {
 	if err != nil {
 		return err
 	}
-	stopMetrics, err := serveAgent(a.metrics, a.dir, ag, log) //nolint:contextcheck // it outlives ctx for a moment
+	stopMetrics, err := serveAgent(a.metrics, a.dir, ag, log)
 	if err != nil {
 		return errors.Join(err, ag.Close())
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -206,7 +207,7 @@ func wholeBetween(least, most int) func(string) error {
 
 func notEmpty(value string) error {
 	if value == "" {
-		return fmt.Errorf("must not be empty")
+		return errors.New("must not be empty")
 	}
 	return nil
 }

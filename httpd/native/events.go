@@ -45,8 +45,10 @@ func (d *dialect) streamEvents(w http.ResponseWriter, r *http.Request) error {
 // watchOf returns what the caller of a request wants to see, and may.
 func watchOf(r *http.Request) (events.Watch, error) {
 	c, q := door.Caller(r), r.URL.Query()
-	watch := events.Watch{Project: c.Project, Operator: c.Allows(api.RoleAdmin), Reservation: api.ReservationID(q.Get("reservation_id")), Lease: api.LeaseID(q.Get("lease_id")),
-		Server: api.InstanceID(q.Get("server_id"))}
+	watch := events.Watch{
+		Project: c.Project, Operator: c.Allows(api.RoleAdmin), Reservation: api.ReservationID(q.Get("reservation_id")), Lease: api.LeaseID(q.Get("lease_id")),
+		Server: api.InstanceID(q.Get("server_id")),
+	}
 	if watch.Operator {
 		watch.Project = ""
 	}

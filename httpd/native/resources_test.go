@@ -251,8 +251,10 @@ func TestHostsAreSetAndFound(t *testing.T) {
 	assert.Equal(t, []string{"host-1"}, names("?aggregate=rack1"))
 	assert.Equal(t, []string{"host-3"}, names("?pool=shared&availability_zone=root&limit=1"))
 	assert.Empty(t, names("?state=down&availability_zone=az1"), "there is one, and it is up")
-	for query, says := range map[string]string{"?state=away": "state must be", "?pool=blue": "pool must be", "?aggregate=none": "there is no aggregate",
-		"?availability_zone=nope": `availability_zone: no host of this zone is in "nope"`} {
+	for query, says := range map[string]string{
+		"?state=away": "state must be", "?pool=blue": "pool must be", "?aggregate=none": "there is no aggregate",
+		"?availability_zone=nope": `availability_zone: no host of this zone is in "nope"`,
+	} {
 		w.refused(t, call{method: "GET", target: "/hosts" + query, token: admin}, api.CodeInvalid, says)
 	}
 }

@@ -3,7 +3,6 @@ package traffic
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -57,7 +56,7 @@ func TestCallsAreMeasured(t *testing.T) {
 		func() {
 			defer func() {
 				if p := recover(); p != nil {
-					require.True(t, errors.Is(p.(error), http.ErrAbortHandler), "it goes on: %v", p)
+					require.ErrorIs(t, p.(error), http.ErrAbortHandler, "it goes on: %v", p)
 				}
 			}()
 			r := httptest.NewRequest(c.method, c.path, nil)

@@ -111,11 +111,11 @@ func TestOneLostInstance(t *testing.T) {
 
 // TestWhatIsNotWrittenOff: a host with undecided room, or to which something moves.
 func TestWhatIsNotWrittenOff(t *testing.T) {
-	w, since := newLostWorld(t)
+	w, _ := newLostWorld(t)
 	w.ok(create(w.stamp(), "r2", 1, 1))
 	w.ok(command.HostsState{Stamp: w.stamp(), State: api.HostUp, Hosts: []api.HostID{"h1"}})
 	w.ok(hold(w.stamp(), "k2", "r2", slots("h1", "d")))
-	since = w.down("h1")
+	since := w.down("h1")
 	w.refused(api.CodeConflict, w.lose("h1", since, "")) // d is not decided
 	w.ok(bootDecide(w.stamp(), "r2", api.DecisionAbort))
 	w.ok(command.HostsState{Stamp: w.stamp(), State: api.HostUp, Hosts: []api.HostID{"h1"}})

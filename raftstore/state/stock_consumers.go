@@ -176,7 +176,7 @@ func (s *stockBook) checkRoom(a *allotment, _ command.ConsumersPut) Result {
 // fullFrom returns the instant until which a row has room for an amount of a class without a break from now on. It must
 // not have it for ever.
 func (s *stockBook) fullFrom(v capacity.View, row int, class api.ResourceClass, amount int64) api.Instant {
-	fits, full := s.now, api.Instant(api.Forever)
+	fits, full := s.now, api.Forever
 	for fits+1 < full {
 		mid := fits + (full-fits)/2
 		if v.FreeOver(row, class, api.Window{Start: s.now, End: mid}, api.Firm) >= amount {

@@ -189,7 +189,7 @@ func (w *world) do(c script.Command) (string, error) {
 	case "wait": // DURATION
 		d, err := time.ParseDuration(c.Arg(0))
 		require.NoError(w.t, err, c.Pos)
-		await.Sleep(d) //nolint:forbidigo // virtual time
+		await.Sleep(d)
 	case "deposed": // ZONE
 		w.at(c.Arg(0)).forgetAll()
 	case "below": // CODE, or what: kid says from now on

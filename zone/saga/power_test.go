@@ -71,7 +71,7 @@ func TestPowerOfTwoZones(t *testing.T) {
 			untilAll(all, i.ID, api.StatusActive)
 			assert.Equal(t, uint64(2), owned(all, i.ID).Runs)
 		}
-		assert.Equal(t, used, []int64{all[1].Used(), all[2].Used()})
+		assert.Equal(t, []int64{all[1].Used(), all[2].Used()}, used)
 		w.Settle()
 		w.Check()
 	})

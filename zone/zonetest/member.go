@@ -58,7 +58,7 @@ func (m *Member) Elect() {
 	z := newConduct(m, seat)
 	ctx, cancel := context.WithCancel(m.World.Ctx)
 	var wg sync.WaitGroup
-	z.Fleet.BeginTerm()
+	z.BeginTerm()
 	wg.Go(func() { z.Saga.Lead(ctx) })
 	wg.Go(func() { z.Fleet.Lead(ctx) })
 	wg.Go(func() { z.Leases.Lead(ctx) })

@@ -106,7 +106,7 @@ func TestTrims(t *testing.T) {
 		t.Helper()
 		assert.Equal(t, now, sizeOf(dir, "i", stdoutFile), what)
 		b, _ := os.ReadFile(filepath.Join(dir, "i", stdoutFile+earlierPart))
-		assert.True(t, string(b) == earlier, "%s: %d bytes of the earlier part", what, len(b))
+		assert.Equal(t, string(b), earlier, "%s: %d bytes of the earlier part", what, len(b))
 	}
 	put(strings.Repeat("a", half))
 	trim()

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -125,7 +124,7 @@ func TestRunThatIsCutShort(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.Runs = 1
-	require.True(t, errors.Is(d.Start(ctx, "h", w), context.Canceled))
+	require.ErrorIs(t, d.Start(ctx, "h", w), context.Canceled)
 	s := state(t, d, w.Instance)
 	assert.Equal(t, api.StatusShutoff, s.Status)
 	assert.Zero(t, s.Runs)

@@ -17,7 +17,7 @@ const (
 	stderrFile   = "stderr.log"
 	workFolder   = "work"    // where the command runs; of a volume, all that is in it
 	volumeFolder = "volumes" // links to the work folders of attached volumes
-	// privateFolder has what covers the places of the machine where every user may write
+	// privateFolder has what covers the places of the machine where every user may write.
 	privateFolder = "private"
 )
 

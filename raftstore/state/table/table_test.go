@@ -1,9 +1,9 @@
 package table
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -212,7 +212,7 @@ func TestAViewIsNotChanged(t *testing.T) {
 		func() { pv.Delete("a", "b") },
 		func() { nv.Add("a", "b", 1) },
 	} {
-		assert.PanicsWithValue(t, "table: a view is changed", change, fmt.Sprint(i))
+		assert.PanicsWithValue(t, "table: a view is changed", change, strconv.Itoa(i))
 	}
 	assert.Same(t, m.view(), m.view(), "a view is made once for each change")
 	before := m.view()
