@@ -74,6 +74,7 @@ func drainWorld(t *testing.T) *zonetest.World {
 // leases, have room together.
 func watchRoom(m *zonetest.Member) {
 	for v := m.View(); ; {
+		ran := m.World.AllRan() // at one moment: an instance may end, and the next one start, between two looks
 		for _, h := range v.AllHosts() {
 			use := int64(0)
 			for _, i := range v.SlotsOn(h.ID) {
@@ -82,7 +83,7 @@ func watchRoom(m *zonetest.Member) {
 				}
 			}
 			for _, i := range v.OnHost(h.ID) {
-				if i.Within == "" && m.World.RanAt(i.ID) == m.Name+"/"+string(h.ID) {
+				if i.Within == "" && ran[i.ID] == m.Name+"/"+string(h.ID) {
 					use += i.Resources[api.VCPU]
 				}
 			}

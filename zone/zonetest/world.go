@@ -159,11 +159,11 @@ func (w *World) IDsOf(c Call) map[api.RequestID]bool {
 	return maps.Clone(w.ids[c])
 }
 
-// RanAt returns where an instance runs: zone/host.
-func (w *World) RanAt(id api.InstanceID) string {
+// AllRan returns where each instance runs at one moment: zone/host.
+func (w *World) AllRan() map[api.InstanceID]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.ran[id]
+	return maps.Clone(w.ran)
 }
 
 // AllMade returns how often each call was made.
