@@ -16,7 +16,12 @@ func (m *Model) instanceMove(c command.InstanceMove) *Refusal {
 			return not
 		}
 	}
-	ids := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(c.All()))), func(id api.InstanceID) bool { return m.Instances[id].Host == c.To })
+	var ids []api.InstanceID // in the order of the command: where room is short, the first has the better of it
+	for _, id := range c.All() {
+		if m.Instances[id].Host != c.To && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
 	if m.evictFrom(ids) {
 		return nil
 	}
