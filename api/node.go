@@ -1,5 +1,7 @@
 package api
 
+import "bytes"
+
 // Node is one control-plane process of a zone. Addresses are host:port. Only GatewayAddr
 // is ever shown to another zone.
 type Node struct {
@@ -109,7 +111,11 @@ type JoinToken struct {
 	Terms  *AgentTerms `cbor:"9,keyasint,omitempty" form:"5"`  // JoinAgent only; nil for the zero terms
 	Trusts Fingerprint `cbor:"10,keyasint,omitempty" form:"5"` // the newest authority of the zone that its text pins; "" for the one that was in use
 	Joined Instant     `cbor:"11,keyasint,omitempty" form:"5"` // when it was used; 0 in a zone of an earlier form
+	By     []byte      `cbor:"12,keyasint,omitempty" form:"5"` // SHA-256 of the public key of who has used it: only its owner may repeat the call
 }
+
+// UsedBy reports whether the owner of a key, of which by is the SHA-256, has used the token.
+func (t *JoinToken) UsedBy(by []byte) bool { return t.Used && len(by) > 0 && bytes.Equal(t.By, by) }
 
 // AgentTerms bound what an agent may register. The zero value leaves it to the limits of the zone.
 type AgentTerms struct {

@@ -22,15 +22,23 @@ func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnsw
 	if t.Kind != api.JoinNode && t.Kind != api.JoinAgent {
 		return nil, api.Errorf(api.CodeInvalid, "the token is for linking a zone: use berth zone link")
 	}
-	if _, err = f.findJoin(ctx, t); err != nil {
+	known, err := f.findJoin(ctx, t)
+	if err != nil {
 		return nil, err
 	}
 	pub, err := identity.CheckCSR(b.CSR)
 	if err != nil {
 		return nil, api.Wrap(api.CodeInvalid, "federation.Join", "csr is not a certificate request of a P-256 key", err)
 	}
+	by, err := identity.KeyHash(pub)
+	if err != nil {
+		return nil, api.Wrap(api.CodeInternal, "federation.Join", "", err)
+	}
+	if known.Used && !known.UsedBy(by) {
+		return nil, errJoinToken
+	}
 	ctx = actor.With(ctx, actor.Call{By: api.AuditActor{Kind: api.ActorJoin, ID: string(t.ID)}, Path: "POST /operator/join"})
-	res, err := f.zone.Propose(ctx, command.JoinUse{Stamp: f.zone.Stamp(), ID: t.ID, Hash: t.Hash(), Want: t.Kind})
+	res, err := f.zone.Propose(ctx, command.JoinUse{Stamp: f.zone.Stamp(), ID: t.ID, Hash: t.Hash(), Want: t.Kind, By: by})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +135,10 @@ func (f *Federation) NewToken(ctx context.Context, t api.Token) (string, api.Tok
 	return text.Reveal(), id, err
 }
 
-// findJoin returns the record of a valid join token. A token unknown to this node,
+// errJoinToken refuses a join. Every refusal sounds the same.
+var errJoinToken = api.Errorf(api.CodeUnauthenticated, "the join token is unknown, used or expired; ask for a new one")
+
+// findJoin returns the record of a valid join token, which may be used. A token unknown to this node,
 // which may have become leader just now, is looked up again with a majority. Nothing is
 // written: an invalid token never reaches the log.
 func (f *Federation) findJoin(ctx context.Context, t identity.JoinToken) (*api.JoinToken, error) {
@@ -145,10 +156,10 @@ func (f *Federation) findJoin(ctx context.Context, t identity.JoinToken) (*api.J
 	if j, ok := v.Join(t.ID); ok && f.isGood(j, t) {
 		return j, nil
 	}
-	return nil, api.Errorf(api.CodeUnauthenticated, "the join token is unknown, used or expired; ask for a new one")
+	return nil, errJoinToken
 }
 
-// isGood reports whether t is the token recorded as j, and is valid now.
+// isGood reports whether t is the token recorded as j, and its time is not over.
 func (f *Federation) isGood(j *api.JoinToken, t identity.JoinToken) bool {
-	return identity.CheckToken(j.Hash, t.Hash()) && j.Kind == t.Kind && !j.Used && f.zone.Stamp().At < j.Expires
+	return identity.CheckToken(j.Hash, t.Hash()) && j.Kind == t.Kind && f.zone.Stamp().At < j.Expires
 }

@@ -64,7 +64,7 @@ func TestJoinGivesWhatANewcomerNeeds(t *testing.T) {
 
 func TestJoinTokensAdmitOneOfTheirKind(t *testing.T) {
 	t.Parallel()
-	p := newWorld(t).add("a", nil)
+	p := newWorld(t).addOfForm("a", nil, api.FormFifth)
 	csr := certificateRequest(t)
 	agent, link := p.joinToken(api.JoinAgent, "agent-1"), p.linkToken("child")
 	asNode := func(j *identity.JoinToken) { j.Kind = api.JoinNode }
@@ -84,8 +84,14 @@ func TestJoinTokensAdmitOneOfTheirKind(t *testing.T) {
 	refusedAs(t, api.CodeInvalid, err)
 	_, err = p.admits(agent, csr)
 	require.NoError(t, err, "refusals have not used it up")
-	_, err = p.admits(agent, csr)
+	before, _ := p.view().Agent("agent-1")
+	again, err := p.admits(agent, csr)
+	require.NoError(t, err, "the answer was lost, and whoever joined repeats the call")
+	assert.Equal(t, "agent-1", again.ID)
+	_, err = p.admits(agent, certificateRequest(t))
 	refusedAs(t, api.CodeUnauthenticated, err)
+	joined, _ := p.view().Agent("agent-1")
+	assert.Equal(t, before, joined, "a repeat is no other join")
 	_, err = p.JoinToken(t.Context(), api.JoinNode, "node-1", time.Minute)
 	refusedAs(t, api.CodeConflict, err)
 	_, err = p.JoinToken(t.Context(), api.JoinAgent, "node-1", time.Minute)

@@ -106,6 +106,9 @@ func (f *Federation) Enrol(ctx context.Context, from api.ZoneID, pin identity.Pi
 	if err != nil {
 		return nil, err
 	}
+	if admitted.Used {
+		return nil, errJoinToken
+	}
 	if err = f.checkChild(ctx, v, e.Zone, e.Levels); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -104,6 +105,16 @@ func CheckCSR(der []byte) (crypto.PublicKey, error) {
 		return nil, api.Wrap(api.CodeInvalid, op, "the certificate request is not signed with its own key", err)
 	}
 	return csr.PublicKey, nil
+}
+
+// KeyHash returns the SHA-256 of a public key in its DER form.
+func KeyHash(pub crypto.PublicKey) ([]byte, error) {
+	der, err := x509.MarshalPKIXPublicKey(pub)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a public key: %w", err)
+	}
+	sum := sha256.Sum256(der)
+	return sum[:], nil
 }
 
 func marshalKey(key *ecdsa.PrivateKey) ([]byte, error) {

@@ -96,12 +96,13 @@ type JoinPut struct {
 	Token api.JoinToken `cbor:"2,keyasint"`
 }
 
-// JoinUse consumes a join token of the given kind, once.
+// JoinUse consumes a join token of the given kind. Who has used it may repeat that.
 type JoinUse struct {
 	Stamp
 	ID   api.TokenID  `cbor:"2,keyasint"`
 	Hash []byte       `cbor:"3,keyasint"`
-	Want api.JoinKind `cbor:"4,keyasint"` // the kind of token that is expected
+	Want api.JoinKind `cbor:"4,keyasint"`                    // the kind of token that is expected
+	By   []byte       `cbor:"5,keyasint,omitempty" form:"5"` // SHA-256 of the public key of who joins
 }
 
 // AgentRevoke ends an agent: its certificates are refused, and its hosts are down and disabled.

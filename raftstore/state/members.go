@@ -81,7 +81,7 @@ func (s *membersBook) apply(c command.ForMembers) Result {
 	case command.JoinPut:
 		return s.joinPut(c)
 	case command.JoinUse:
-		return s.joinUse(c.ID, c.Hash, c.Want, c.Form())
+		return s.joinUse(c)
 	case command.AgentRenew:
 		return s.agentRenew(c)
 	case command.AgentTrust:
@@ -247,21 +247,25 @@ func (s *membersBook) joinPut(c command.JoinPut) Result {
 	return Result{Join: &c.Token}
 }
 
-// joinUse consumes a token. Every failure looks the same to the joiner.
-func (s *membersBook) joinUse(id api.TokenID, hash []byte, kind api.JoinKind, form api.Form) Result {
-	t, ok := s.joins.Get(string(id))
-	if !ok || t.Used || t.Kind != kind || s.now >= t.Expires || subtle.ConstantTimeCompare(t.Hash, hash) != 1 {
+// joinUse consumes a token. Every failure looks the same to the joiner. A repeat with the same key changes nothing: the
+// answer to the first call was lost.
+func (s *membersBook) joinUse(c command.JoinUse) Result {
+	t, ok := s.joins.Get(string(c.ID))
+	if !ok || t.Used && !t.UsedBy(c.By) || t.Kind != c.Want || s.now >= t.Expires || subtle.ConstantTimeCompare(t.Hash, c.Hash) != 1 {
 		return refuseWith(api.CodeUnauthenticated, "the join token is unknown, used or expired; ask for a new one")
+	}
+	if t.Used {
+		return Result{Join: t}
 	}
 	if r := s.agentJoins(t); r.Err != nil {
 		return r
 	}
 	used := *t
 	used.Used = true
-	if form >= api.FormFifth {
-		used.Joined = s.now
+	if c.Form() >= api.FormFifth {
+		used.Joined, used.By = s.now, c.By
 	}
-	s.joins.Set(string(id), &used)
+	s.joins.Set(string(c.ID), &used)
 	return Result{Join: &used}
 }
 

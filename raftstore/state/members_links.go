@@ -34,7 +34,7 @@ func (s *membersBook) linkPut(c command.LinkPut) Result {
 		return refuseWith(api.CodeOverloaded, "this zone has %d children, which is the limit", s.limits.links)
 	}
 	if c.Token != "" {
-		if r := s.joinUse(c.Token, c.Hash, api.JoinLink, c.Form()); r.Err != nil {
+		if r := s.joinUse(command.JoinUse{Stamp: c.Stamp, ID: c.Token, Hash: c.Hash, Want: api.JoinLink}); r.Err != nil {
 			return r
 		}
 	}

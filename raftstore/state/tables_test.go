@@ -176,6 +176,30 @@ func TestJoinTokens(t *testing.T) {
 	w.unchanged(put)
 	w.refused(api.CodeUnauthenticated, use("j1", "hash", api.JoinNode))
 
+	// Who has used a token may repeat that, as long as it lasts, and nobody else.
+	w.form = api.FormFifth
+	w.ok(join(w, "j2", api.JoinAgent, time.Hour))
+	by := func(key string) command.JoinUse {
+		c := use("j2", "hash", api.JoinAgent)
+		c.By = []byte(key)
+		return c
+	}
+	mine := w.ok(by("key")).Join
+	w.unchanged(by("key"))
+	assert.Equal(t, mine, w.ok(by("key")).Join)
+	for name, c := range map[string]command.JoinUse{"another": by("hey"), "an unknown one": by("")} {
+		require.Equal(t, api.CodeUnauthenticated, api.CodeOf(w.do(c).Err), name)
+	}
+	w.ok(command.AgentRevoke{Stamp: w.stamp(), ID: "n"})
+	w.refused(api.CodeUnauthenticated, by("key"))
+	w.ok(join(w, "j5", api.JoinNode, time.Hour))
+	node := use("j5", "hash", api.JoinNode)
+	node.By = []byte("key")
+	w.ok(node)
+	w.ok(command.NodeRemove{Stamp: w.stamp(), ID: "n"})
+	w.refused(api.CodeUnauthenticated, node)
+	w.form = api.FormFirst
+
 	w.ok(join(w, "j3", api.JoinNode, 2*time.Millisecond))
 	w.ok(join(w, "j4", api.JoinNode, 3*time.Millisecond))
 	w.refused(api.CodeUnauthenticated, use("j3", "hash", api.JoinNode)) // now == its expiry

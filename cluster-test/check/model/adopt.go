@@ -74,7 +74,9 @@ func (m *Model) adoptAgents(c command.Command) {
 		}
 	}
 	if use, ok := c.(command.JoinUse); ok && m.form >= api.FormFifth {
-		if t, ok := m.Joins[use.ID]; ok {
+		if t, ok := m.Joins[use.ID]; ok && !t.Used {
+			t.Used = true
+			m.Joins[use.ID] = t
 			a := &Agent{}
 			if t.Terms != nil {
 				a.Terms = *t.Terms
