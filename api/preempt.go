@@ -15,7 +15,6 @@ const (
 
 	RequeuePause    = time.Second // after the first try to boot preempted instances again; it doubles
 	RequeuePauseMax = time.Minute
-	SuccessorsKept  = 16 // of the latest boots that were made again for preempted instances of one boot
 )
 
 // PreemptAction is what becomes of a preemptible instance whose room is needed.

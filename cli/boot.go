@@ -178,12 +178,6 @@ func bootTables(b rest.Boot) []table {
 	}
 	t.addRow("ATTEMPTS", len(b.Attempts))
 	addPreemptTerms(&t, b.PreemptTerms)
-	if b.Again != "" {
-		t.addRow("AGAIN OF", b.Again)
-	}
-	if n := len(b.Successors); n > 0 {
-		t.addRow("REQUEUED AS", b.Successors[n-1])
-	}
 	if q := b.Queued; q != nil {
 		t.addRow("WAITING", fmt.Sprintf("%d preempted since %s; tries without room: %d", q.Count, showInstant(q.Since), q.Tries))
 	}

@@ -168,9 +168,7 @@ type Boot struct {
 	Ends        api.Instant       `json:"ends,omitzero"`        // end of its lifetime
 	PreemptTerms
 
-	Again      api.ReservationID   `json:"again_of,omitempty"`    // the boot of which it boots preempted instances again
-	Successors []api.ReservationID `json:"requeued_as,omitempty"` // the latest boots that were made for its preempted instances, at most 16
-	Queued     *BootQueued         `json:"requeue,omitempty"`     // its preempted instances that wait to be booted again
+	Queued *BootQueued `json:"requeue,omitempty"` // its preempted instances that wait to be booted again
 }
 
 // BootQueued is the preempted instances of a boot that wait to be booted again.

@@ -254,7 +254,7 @@ func (a *audit) checkSaga(f Final, b *state.Boot) {
 	r, c := b.Request.Reservation, b.Counts
 	decided := c.Live() + c.Deleted
 	switch {
-	case !b.State().Outcome():
+	case !b.State().Outcome() && b.Queued == 0:
 		a.addViolation(promise.Progress, f.Zone, "reservation %s is stuck at %s", r, b.State())
 	case b.Decision == api.DecisionCommit && decided < b.Min:
 		a.addViolation(promise.Saga, f.Zone, "reservation %s was committed with %d instances and needs %d", r, decided, b.Min)

@@ -140,7 +140,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 // joinBoots gives the boots their holds, and counts the pruned ones.
 func joinBoots(m *model.Model, s *state.State) {
 	for id, b := range m.Boots {
-		record, _ := s.Boot(id.Project, id.Reservation)
+		record, _ := recordOf(s, id)
 		b.Gone = record.Counts.Deleted
 		for _, k := range record.Holds {
 			if h, ok := m.Holds[model.HoldID{Origin: "", ID: k}]; ok {
@@ -164,10 +164,7 @@ func addBoots(m *model.Model, s *state.State, p api.ProjectID) {
 		for _, b := range boots {
 			marker = string(b.Request.Reservation)
 			id := model.BootID{Project: p, Reservation: b.Request.Reservation}
-			m.Boots[id] = &model.Boot{
-				ID: id, Key: b.Key, Digest: b.Digest, Least: b.Min, Request: b.Request, Decision: b.Decision, Code: b.Code, Ended: b.Ended, Again: b.Again,
-				Metadata: b.Metadata, Data: model.DataOf(&b.BootTerms),
-			}
+			addBoot(m, id, b)
 			addQueued(m, s, id)
 			if b.Key != "" {
 				m.Keys[model.BootKey{Project: p, Key: b.Key}] = id
@@ -179,17 +176,37 @@ func addBoots(m *model.Model, s *state.State, p api.ProjectID) {
 	}
 }
 
-// addQueued adds what is queued of a boot.
+func addBoot(m *model.Model, id model.BootID, b *state.Boot) {
+	m.Boots[id] = &model.Boot{
+		ID: id, Key: b.Key, Digest: b.Digest, Least: b.Min, Request: b.Request, Decision: b.Decision, Code: b.Code, Ended: b.Ended, Refills: b.Refills,
+		Metadata: b.Metadata, Data: model.DataOf(&b.BootTerms),
+	}
+}
+
+// recordOf returns the record of a boot, or of an order for its preempted instances.
+func recordOf(s *state.State, id model.BootID) (*state.Boot, bool) {
+	if id.Refill > 0 {
+		return s.Refill(id.Project, id.Reservation, id.Refill)
+	}
+	return s.Boot(id.Project, id.Reservation)
+}
+
+// addQueued adds what is queued of a boot, and the order for it.
 func addQueued(m *model.Model, s *state.State, id model.BootID) {
 	r, ok := s.Requeued(id.Project, id.Reservation)
 	if !ok {
 		return
 	}
-	q := &model.Queued{Since: r.Since, Until: r.Until, Tries: r.Tries, Next: r.Next, Successor: r.Successor, Sent: r.Sent, Enough: r.Enough, Changed: r.ModIndex}
+	q := &model.Queued{Since: r.Since, Until: r.Until, Tries: r.Tries, Next: r.Next, Refill: r.Refill, Sent: r.Sent, Enough: r.Enough, Changed: r.ModIndex}
 	for _, i := range r.Instances {
 		q.IDs = append(q.IDs, model.QueuedID{Group: i.Group, ID: i.ID, Name: i.Name})
 	}
 	m.Queue[id] = q
+	if id.Refill = r.Refill; r.Refill > 0 {
+		if b, ok := recordOf(s, id); ok {
+			addBoot(m, id, b)
+		}
+	}
 }
 
 // addHold adds a hold with its claims and instances. An instance is never

@@ -114,10 +114,13 @@ func (r *replay) compareReaders(index uint64) {
 		}
 	}
 	for id, b := range r.m.Boots {
+		r.heldSlots(index, b)
+		if id.Refill > 0 {
+			continue // what it makes is listed with its boot
+		}
 		if got := idsOf(r.s.InstancesPage(state.InstanceQuery{Project: id.Project, Reservation: id.Reservation, Page: page})); !slices.Equal(got, l.ofBoot[id]) {
 			r.addViolation(promise.Model, index, "boot %s lists %v, not %v", id.Reservation, got, l.ofBoot[id])
 		}
-		r.heldSlots(index, b)
 	}
 	for t, want := range l.tenants {
 		if got := maps.Collect(r.s.Tenancy(t)); !maps.Equal(got, want) {
@@ -155,7 +158,7 @@ func (r *replay) compareOnHost(index uint64, l *listing, id api.HostID) {
 // heldSlots compares the instances that a commit of a boot would make, and whether it may be
 // committed.
 func (r *replay) heldSlots(index uint64, b *model.Boot) {
-	got, ok := r.s.Boot(b.ID.Project, b.ID.Reservation)
+	got, ok := recordOf(r.s, b.ID)
 	if !ok {
 		return
 	}
@@ -163,8 +166,8 @@ func (r *replay) heldSlots(index uint64, b *model.Boot) {
 	if held := r.s.HeldSlots(got); !slices.EqualFunc(held, want, maps.Equal) {
 		r.addViolation(promise.Saga, index, "boot %s holds %v, not %v", b.ID.Reservation, held, want)
 	}
-	if text := r.s.DescribeShortfall(got); (text == "") != (b.DescribeShortfall() == "") {
-		r.addViolation(promise.Saga, index, "boot %s lacks %q, not %q", b.ID.Reservation, text, b.DescribeShortfall())
+	if text := r.s.DescribeShortfall(got); (text == "") != (r.m.DescribeShortfall(b) == "") {
+		r.addViolation(promise.Saga, index, "boot %s lacks %q, not %q", b.ID.Reservation, text, r.m.DescribeShortfall(b))
 	}
 }
 

@@ -293,8 +293,10 @@ func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 }
 
 func (r *replay) compareBoot(index uint64, want *model.Boot) {
-	r.compareQueue(index, want.ID)
-	got, ok := r.s.Boot(want.ID.Project, want.ID.Reservation)
+	if want.ID.Refill == 0 {
+		r.compareQueue(index, want.ID)
+	}
+	got, ok := recordOf(r.s, want.ID)
 	switch {
 	case !ok:
 		r.addViolation(promise.Model, index, "boot %s is missing", want.ID.Reservation)
@@ -306,8 +308,9 @@ func (r *replay) compareBoot(index uint64, want *model.Boot) {
 		r.addViolation(promise.Saga, index, "boot %s: its owner asked for its end: %v", want.ID.Reservation, want.Ended)
 	case want.Decision == api.DecisionCommit && !want.Ended && !want.Faded && want.TooFew() != "":
 		r.addViolation(promise.Saga, index, "boot %s was committed %s", want.ID.Reservation, want.TooFew())
-	case got.Again != want.Again || want.Again != "" && got.Min != want.Least:
-		r.addViolation(promise.Model, index, "boot %s boots instances of %q again, at least %d, not of %q at least %d", want.ID.Reservation, got.Again, got.Min, want.Again, want.Least)
+	case got.Refills != want.Refills || want.ID.Refill > 0 && got.Min != want.Least:
+		r.addViolation(promise.Model, index, "boot %s has %d orders for preempted instances, not %d, and order %d is for at least %d, not %d",
+			want.ID.Reservation, got.Refills, want.Refills, want.ID.Refill, got.Min, want.Least)
 	}
 }
 
@@ -326,7 +329,7 @@ func (r *replay) compareQueue(index uint64, id model.BootID) {
 		ids = append(ids, model.QueuedID{Group: i.Group, ID: i.ID, Name: i.Name})
 	}
 	has := model.Queued{
-		IDs: ids, Since: got.Since, Until: got.Until, Tries: got.Tries, Next: got.Next, Successor: got.Successor, Sent: got.Sent,
+		IDs: ids, Since: got.Since, Until: got.Until, Tries: got.Tries, Next: got.Next, Refill: got.Refill, Sent: got.Sent,
 		Enough: got.Enough, Changed: got.ModIndex,
 	}
 	if !reflect.DeepEqual(has, *want) {

@@ -127,7 +127,7 @@ func higherOf(a, b map[api.InstanceID]int) map[api.InstanceID]int {
 
 // compareCounts compares the numbers of instances of a boot by status.
 func (r *replay) compareCounts(index uint64, b *model.Boot) {
-	got, ok := r.s.Boot(b.ID.Project, b.ID.Reservation)
+	got, ok := recordOf(r.s, b.ID)
 	if !ok {
 		return
 	}
@@ -183,7 +183,7 @@ func (r *replay) forgetPruned(index uint64, c command.Prune) {
 	}
 	r.pruneHolds(index, c)
 	for id, b := range r.m.Boots {
-		if _, ok := r.s.Boot(id.Project, id.Reservation); ok {
+		if _, ok := recordOf(r.s, id); ok {
 			continue
 		}
 		if b.Decision == api.DecisionPending {

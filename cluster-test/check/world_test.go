@@ -496,7 +496,11 @@ func (w *world) requeue() command.Requeue {
 		c.Instances = w.ids(2)
 		fallthrough
 	default:
-		c.Successor = api.ReservationID(fmt.Sprintf("r%d%s", w.n, id[len(id)-1:]))
+		b, _ := w.s.Boot("p", id)
+		c.Refill = b.Refills + 1
+		if w.roll(16) == 0 {
+			c.Refill++
+		}
 	}
 	for range r.Instances[min(len(c.Instances), len(r.Instances)):] {
 		c.Instances = append(c.Instances, api.InstanceSpec{ID: api.InstanceID(fmt.Sprintf("i%d-%dq", w.n, len(c.Instances)))})

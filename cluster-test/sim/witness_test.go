@@ -93,14 +93,6 @@ func ever(v *state.State) []*api.Instance {
 	return v.InstancesPage(state.InstanceQuery{Deleted: true, Page: state.Page{Limit: api.CountMax}})
 }
 
-// first returns the boot that the instances of a boot were first asked for in.
-func first(v *state.State, r api.ReservationID) api.ReservationID {
-	for b, ok := v.Boot(project, r); ok && b.Again != ""; b, ok = v.Boot(project, r) {
-		r = b.Again
-	}
-	return r
-}
-
 // ends returns when agents saw that instances had ended by themselves, as those do that are asked to.
 func (w *world) ends() map[api.InstanceID][]api.Instant {
 	out := map[api.InstanceID][]api.Instant{}
@@ -116,15 +108,14 @@ func (w *world) ends() map[api.InstanceID][]api.Instant {
 	return out
 }
 
-// lines names, for each instance that is booted again if it must leave, the boot that it was first
-// asked for in, and its name there: what has one line is one instance in the eyes of its owner.
+// lines names, for each instance that is booted again if it must leave, its boot, and its name there: what has one line is one instance in the eyes of its owner.
 func (w *world) lines() map[api.InstanceID]string {
 	out := map[api.InstanceID]string{}
 	for _, z := range w.zones {
 		v := z.view()
 		for _, i := range ever(v) {
 			if i.Origin == "" && i.OnPreempt == api.PreemptRequeue {
-				out[i.ID] = fmt.Sprintf("line %s %s %s", z.name, first(v, i.Reservation), i.Name)
+				out[i.ID] = fmt.Sprintf("line %s %s %s", z.name, i.Reservation, i.Name)
 			}
 		}
 	}
@@ -198,9 +189,7 @@ func (w *world) count(slots []check.Span) {
 			}
 		}
 		for _, b := range z.boots() {
-			if b.Again != "" && b.Decision == api.DecisionCommit {
-				w.tally.ops["boots again"]++
-			}
+			w.tally.ops["refills"] += b.Refills
 		}
 	}
 }
@@ -211,7 +200,7 @@ func (w *world) awaitRequeued() {
 	w.t.Helper()
 	for _, z := range w.zones {
 		for began := time.Now(); z.view().CountRequeued() > 0; await.Sleep(5 * time.Second) {
-			if time.Since(began) > 2*api.RequeuePauseMax && !z.makeRoom() && !z.isAhead() {
+			if time.Since(began) > 2*api.RequeuePauseMax && !z.makeRoom() && !z.endSurvivors() && !z.isAhead() {
 				w.fail("zone %s: preempted instances are not booted again, though everything else is gone: %s", z.name, z.describeRequeued())
 				break
 			}
@@ -242,6 +231,35 @@ func (z *zone) describeRequeued() string {
 		out.WriteString("; ")
 	}
 	return out.String()
+}
+
+// endSurvivors ends what still runs of the boots that wait, here and in the zones above: it has room, and binds the others by its rules and
+// its zones. It returns false if there is none.
+func (z *zone) endSurvivors() bool {
+	for o := z; o != nil; o = o.parent {
+		v, ended := o.view(), false
+		for _, b := range o.boots() {
+			if _, waits := v.Requeued(project, b.Request.Reservation); !waits || b.Ended {
+				continue
+			}
+			for _, i := range v.OfReservation(project, b.Request.Reservation) {
+				if i.Origin == "" && i.Live() && i.Status != api.StatusDeleting {
+					o.insist("end", func(ctx context.Context, c *client.Client) error {
+						err := c.DeleteServer(ctx, i.ID)
+						if api.CodeOf(err) == api.CodeNotFound {
+							return nil
+						}
+						return err
+					})
+					ended = true
+				}
+			}
+		}
+		if ended {
+			return true
+		}
+	}
+	return false
 }
 
 // isAhead reports whether the time of the zone's log is ahead of the true one, and stands still until
@@ -275,7 +293,7 @@ func (z *zone) checkRequeued() {
 		if i.Origin != "" || i.OnPreempt != api.PreemptRequeue {
 			continue
 		}
-		line := fmt.Sprint(first(v, i.Reservation), " ", i.Name)
+		line := fmt.Sprint(i.Reservation, " ", i.Name)
 		if o := last[line]; o == nil || o.Created < i.Created {
 			last[line] = i
 		}
@@ -285,20 +303,8 @@ func (z *zone) checkRequeued() {
 		if i.Live() || i.Eviction == nil || i.Eviction.Stays != "" || !ok || b.Ended || i.Window.End <= v.Now() {
 			continue
 		}
-		if old, ok := v.Boot(project, first(v, i.Reservation)); !ok || old.Ended || hasEndedSuccessor(v, b) {
-			continue
-		}
 		z.w.fail("zone %s: instance %s, %s, was preempted, and is not booted again", z.name, i.ID, line)
 	}
-}
-
-// hasEndedSuccessor reports whether the owner of a boot has released, before it was decided, one that
-// was made again for preempted instances of it: they are not wanted any more.
-func hasEndedSuccessor(v *state.State, b *state.Boot) bool {
-	return slices.ContainsFunc(b.Successors, func(r api.ReservationID) bool {
-		next, ok := v.Boot(project, r)
-		return ok && next.Ended && next.Decision == api.DecisionAbort
-	})
 }
 
 // giveBack releases a boot, and insists.

@@ -57,14 +57,11 @@ func (d *demo) showPreemptibles(ctx context.Context, c *client.Client) error {
 	if _, err = d.followLease(ctx, c, &l); err != nil {
 		return err
 	}
-	again, err := d.followRequeued(ctx, c, id)
-	if err != nil {
+	if err = d.followRequeued(ctx, c, id); err != nil {
 		return err
 	}
-	for _, b := range []api.ReservationID{id, again} {
-		if _, err = c.Release(ctx, b, bootWait); err != nil {
-			return err
-		}
+	if _, err = c.Release(ctx, id, bootWait); err != nil {
+		return err
 	}
 	d.printStep("  all preemptible instances are deleted")
 	return nil
@@ -95,28 +92,16 @@ func (d *demo) showEvicted(ctx context.Context, c *client.Client, id api.Reserva
 	return err
 }
 
-// followRequeued waits until the preempted instances of a boot run again, and returns the boot
-// that was made for them.
-func (d *demo) followRequeued(ctx context.Context, c *client.Client, id api.ReservationID) (api.ReservationID, error) {
-	for {
-		b, err := c.Reservation(ctx, id, 0)
-		if err != nil {
-			return "", err
-		}
-		if n := len(b.Successors); n > 0 {
-			again, err := d.followBoot(ctx, c, b.Successors[n-1])
-			if err != nil {
-				return "", err
-			}
-			var places []string
-			for _, z := range again.Zones {
-				places = append(places, fmt.Sprintf("%s %d", z.Zone, z.Counts[api.StatusActive]))
-			}
-			d.printStep("  they run again, in %s", strings.Join(places, ", "))
-			return again.Reservation, nil
-		}
-		if !backoff.Sleep(ctx, followEvery) {
-			return "", ctx.Err()
-		}
+// followRequeued waits until the preempted instances of a boot run again, and says where.
+func (d *demo) followRequeued(ctx context.Context, c *client.Client, id api.ReservationID) error {
+	b, err := d.followBoot(ctx, c, id)
+	if err != nil {
+		return err
 	}
+	var places []string
+	for _, z := range b.Zones {
+		places = append(places, fmt.Sprintf("%s %d", z.Zone, z.Counts[api.StatusActive]))
+	}
+	d.printStep("  they run again, in %s", strings.Join(places, ", "))
+	return nil
 }

@@ -260,10 +260,9 @@ func bootView(v *state.State, b *state.Boot) rest.Boot {
 		out.Flavor = ""
 	}
 	out.PreemptTerms = rest.PreemptTermsOf(b.Request.Class, b.Request.Way, b.Request.OnPreempt)
-	out.Again, out.Successors = b.Again, b.Successors
 	if r, ok := v.Requeued(b.Request.Project, b.Request.Reservation); ok {
 		out.Queued = &rest.BootQueued{Count: len(r.Instances), Since: r.Since, Tries: r.Tries}
-		if r.Successor == "" {
+		if r.Refill == 0 {
 			out.Queued.Next = r.Next
 		}
 	}

@@ -19,8 +19,8 @@ type BootTerms struct {
 	Fixed     bool               `cbor:"9,keyasint,omitempty"`  // it came with its plan: never select again
 	Call      api.RequestID      `cbor:"10,keyasint,omitempty"` // the call that requested it
 	Timeout   time.Duration      `cbor:"11,keyasint,omitempty"` // aborted if it is not decided so long after it was recorded; 0 for never
-	// Again is the boot of which it boots preempted instances again; "" for none.
-	Again api.ReservationID `cbor:"12,keyasint,omitempty" form:"4"`
+	// Refill is 0 for what the caller ordered, and n for the n-th order of the same boot for preempted instances of it.
+	Refill int `cbor:"13,keyasint,omitempty" form:"5"`
 }
 
 // BootCreate records a boot before anything is scheduled. A repeat with the same
@@ -48,6 +48,7 @@ type Hold struct {
 	Outcome  *api.BootAttempt  `cbor:"13,keyasint,omitempty"` // the result of select, for a boot of this zone
 	// Choices are the children chosen for the keys under which the request is bound.
 	Choices []api.BindingChoice `cbor:"14,keyasint,omitempty" form:"4"`
+	Refill  int                 `cbor:"15,keyasint,omitempty" form:"5"` // of a boot of this zone, see BootTerms
 }
 
 // Slot is room for one instance on one host of this zone.
@@ -103,6 +104,7 @@ type BootDecide struct {
 	Reason      string            `cbor:"5,keyasint,omitempty"`
 	Outcome     *api.BootAttempt  `cbor:"6,keyasint,omitempty"`          // the attempt that found too little, if that is the cause
 	Code        api.Code          `cbor:"7,keyasint,omitempty" form:"2"` // why it failed; an entry without it has the code at the start of Reason, or none
+	Refill      int               `cbor:"8,keyasint,omitempty" form:"5"` // that is decided, see BootTerms
 }
 
 // BootRelease ends everything that a boot made, or aborts the boot.
@@ -112,15 +114,15 @@ type BootRelease struct {
 	Reservation api.ReservationID `cbor:"3,keyasint"`
 }
 
-// Requeue boots preempted instances of a boot again, or records a try to find room for them
+// Requeue orders instances for the preempted ones of a boot, or records a try to find room for them
 // that failed.
 type Requeue struct {
 	Stamp
 	Project     api.ProjectID      `cbor:"2,keyasint"`
 	Reservation api.ReservationID  `cbor:"3,keyasint"`           // the boot whose instances they were
 	Seen        uint64             `cbor:"4,keyasint"`           // ModIndex of the entry of the queue that it is about
-	Successor   api.ReservationID  `cbor:"5,keyasint,omitempty"` // id of the new boot; "" if there was no room
-	Instances   []api.InstanceSpec `cbor:"6,keyasint,omitempty"` // of the new boot, in the order of the entry
+	Instances   []api.InstanceSpec `cbor:"6,keyasint,omitempty"` // that are made for them, in the order of the entry; none if there was no room
+	Refill      int                `cbor:"7,keyasint,omitempty"` // the number of the order for them; 0 if there was no room
 }
 
 // PartAck records that a child has carried out a decision.

@@ -124,7 +124,7 @@ var since = map[Kind]api.Form{
 	KindSeriesDelete:   api.FormFourth,
 	KindLeaseEndsTold:  api.FormFourth,
 	KindHostsSilent:    api.FormFourth,
-	KindRequeue:        api.FormFourth,
+	KindRequeue:        api.FormFifth,
 	KindBindingSet:     api.FormFourth,
 	KindBindingEnd:     api.FormFourth,
 	KindVolumeAttach:   api.FormFourth,

@@ -12,7 +12,7 @@ import (
 type bootsBook struct {
 	sagaBook
 
-	boots table.Map[*Boot]
+	boots table.Map[*Boot]             // by bootKey; a refill is there while it is undecided
 	keys  table.Map[api.ReservationID] // project, idempotency key
 	queue table.Map[*Requeued]         // boot -> its preempted instances that are to be booted again
 
@@ -31,7 +31,7 @@ func (s *bootsBook) tables(into []table.Table) []table.Table {
 }
 
 func (s *bootsBook) sections() []section {
-	queue := sectionOf("requeued", s.queue.Values, func(r *Requeued) { s.putRequeued(r) })
+	queue := sectionOf("requeued", s.queue.Values, s.loadRequeued)
 	queue.form = api.FormFourth
 	return append(s.sagaBook.sections(), sectionOf("boots", s.boots.Values, s.loadBoot), queue)
 }
@@ -70,7 +70,7 @@ func (s *bootsBook) note(f fact) {
 		s.decideComplete(f.owner)
 	case partsOwed:
 		if f.owner.Kind == ownerBoot {
-			s.editBoot(f.owner.ID, func(b *Boot) { b.Unacked += f.by })
+			s.editBoot(s.heirOf(f.owner.ID), func(b *Boot) { b.Unacked += f.by })
 		}
 	}
 }
@@ -89,9 +89,8 @@ type Boot struct {
 	Updated  api.Instant       `cbor:"28,keyasint"`
 	ModIndex uint64            `cbor:"29,keyasint"`
 	Code     api.Code          `cbor:"30,keyasint,omitempty" form:"2"` // why it failed; "" in a record of an entry without it, see Cause
-	// Successors are the latest boots that were made again for preempted instances of it, at
-	// most api.SuccessorsKept.
-	Successors []api.ReservationID `cbor:"31,keyasint,omitempty" form:"4"`
+	Refills  int               `cbor:"32,keyasint,omitempty" form:"5"` // how many orders there were for preempted instances of it
+	Queued   int               `cbor:"-"`                              // preempted instances that are to be booted again, as in the queue
 }
 
 // Counts is the number of a boot's instances by status.
@@ -126,7 +125,7 @@ func (c *Counts) add(st api.Status, n int) {
 func (c Counts) Live() int { return c.Build + c.Active + c.Shutoff + c.Error + c.Deleting }
 
 // ID returns the boot's key in the tables.
-func (b *Boot) ID() string { return joinKey(b.Request.Project, b.Request.Reservation) }
+func (b *Boot) ID() string { return bootKey(b.Request.Project, b.Request.Reservation, b.Refill) }
 
 func (b *Boot) owner() owner { return owner{ownerBoot, b.ID()} }
 
@@ -146,11 +145,11 @@ func (b *Boot) State() api.BootState {
 		return api.BootFailed
 	case b.Ended && (b.Counts.Live() > 0 || !settled):
 		return api.BootReleasing
-	case b.Ended || b.Counts.Live() == 0 && settled:
+	case b.Ended || b.Counts.Live()+b.Queued == 0 && settled:
 		return api.BootReleased
-	case b.Counts.Live() == 0:
+	case b.Counts.Live()+b.Queued == 0:
 		return api.BootReleasing
-	case b.Counts.Build > 0:
+	case b.Counts.Build+b.Queued > 0:
 		return api.BootBuilding
 	case b.Counts.Error > 0 && b.Counts.Error == b.Counts.Live():
 		return api.BootError
@@ -221,7 +220,7 @@ func (s *bootsBook) checkOwn(c command.Hold) Result {
 	if c.Origin != "" {
 		return Result{}
 	}
-	b, ok := s.boots.Get(joinKey(c.Request.Project, c.Request.Reservation))
+	b, ok := s.boots.Get(bootKey(c.Request.Project, c.Request.Reservation, c.Refill))
 	switch {
 	case !ok || b.Decision != api.DecisionPending:
 		return refuseWith(api.CodeConflict, "reservation %q is not waiting for slots", string(c.Request.Reservation))
@@ -276,14 +275,19 @@ func (s *bootsBook) editBoot(id string, edit func(*Boot)) *Boot {
 // forgetFresh begins a command: views may have the record that the last one made.
 func (s *bootsBook) forgetFresh() { s.fresh = nil }
 
-// noteChange adds a fact about the present state of b.
+// noteChange adds a fact about the present state of b. A refill has none: its boot was decided before.
 func (s *bootsBook) noteChange(kind EventKind, b *Boot) {
+	if b.Refill > 0 {
+		return
+	}
 	s.addFact(bootChanged{kind: kind, project: b.Request.Project, reservation: b.Request.Reservation, decision: b.Decision, code: b.Code})
 }
 
 func (s *bootsBook) bootDecide(c command.BootDecide) Result {
-	b, ok := s.boots.Get(joinKey(c.Project, c.Reservation))
+	b, ok := s.boots.Get(bootKey(c.Project, c.Reservation, c.Refill))
 	switch {
+	case !ok && c.Refill > 0:
+		return refuseWith(api.CodeConflict, "order %d for preempted instances of reservation %q was decided before", c.Refill, string(c.Reservation))
 	case !ok:
 		return refuseWith(api.CodeNotFound, "no reservation %q", string(c.Reservation))
 	case b.Decision == c.Decision:
@@ -324,7 +328,9 @@ func (s *bootsBook) decideBoot(b *Boot, d api.Decision, code api.Code, reason st
 		}
 	}
 	b, _ = s.boots.Get(b.ID())
-	s.settleRequeued(b)
+	if b.Refill > 0 {
+		s.settleRefill(b)
+	}
 	return b
 }
 
@@ -347,6 +353,7 @@ func (s *bootsBook) releaseBoot(b *Boot) *Boot {
 	b = s.editBoot(b.ID(), func(b *Boot) { b.Ended = true })
 	s.noteChange(EventBootReleased, b)
 	s.forgetRequeued(b)
+	b, _ = s.boots.Get(b.ID())
 	if b.Decision == api.DecisionPending {
 		return s.decideBoot(b, api.DecisionAbort, "", "released before it was decided")
 	}

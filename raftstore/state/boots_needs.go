@@ -27,7 +27,21 @@ func (s *bootsBook) DescribeShortfall(b *Boot) string {
 			return fmt.Sprintf("holds %d instances of group %s and needs %d", n, groupName(&b.Request, g), least)
 		}
 	}
+	if b.Refill > 0 {
+		if first, ok := s.boots.Get(joinKey(b.Request.Project, b.Request.Reservation)); ok {
+			addPlaces(held, s.Survivors(first))
+		}
+	}
 	return describeZoneShortfall(&b.Request, held)
+}
+
+// addPlaces adds numbers of instances by group and place.
+func addPlaces(to, more []map[api.LinkID]int) {
+	for g := range more {
+		for at, n := range more[g] {
+			to[g][at] += n
+		}
+	}
 }
 
 // describeZoneShortfall is DescribeShortfall for the rule for zones. Zones that hold a slot of any group count.

@@ -20,10 +20,10 @@ func (s *bootsBook) unlistBoot(b *Boot) {
 	}
 }
 
-// indexEndedBoot lists a boot if it has ended: it is final, none of its holds is left, and none
-// of its instances is to be booted again. It stays listed until its record is stored again.
+// indexEndedBoot lists a boot if it has ended: it is final, and none of its holds is left. It stays listed until its
+// record is stored again. A refill ends with its decision.
 func (s *bootsBook) indexEndedBoot(b *Boot) {
-	if b.Final() && !s.anyHold(b) && !s.isRequeued(b) {
+	if b.Final() && b.Refill == 0 && !s.anyHold(b) {
 		s.endedBoots.Insert(prunableKey(endOwn, b.Updated, b.ID()))
 	}
 }
@@ -31,7 +31,7 @@ func (s *bootsBook) indexEndedBoot(b *Boot) {
 // indexBoots lists the boots among owners that have ended.
 func (s *bootsBook) indexBoots(owners []owner) {
 	for _, o := range owners {
-		if b, ok := s.boots.Get(o.ID); ok && o.Kind == ownerBoot {
+		if b, ok := s.boots.Get(s.heirOf(o.ID)); ok && o.Kind == ownerBoot {
 			s.indexEndedBoot(b)
 		}
 	}

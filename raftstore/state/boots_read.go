@@ -49,12 +49,17 @@ func (s *bootsBook) AwaitedBy(b *Boot) []api.LinkID {
 	return slices.Compact(out)
 }
 
+// Refill returns the undecided order n for preempted instances of a boot.
+func (s *bootsBook) Refill(p api.ProjectID, r api.ReservationID, n int) (*Boot, bool) {
+	return s.boots.Get(bootKey(p, r, n))
+}
+
 // FindBoot returns the first boot, by project and reservation, for which ok is
 // true; nil for none. It looks at every boot.
 func (s *bootsBook) FindBoot(ok func(*Boot) bool) *Boot {
 	var out *Boot
 	s.boots.Scan(func(_ string, b *Boot) bool {
-		if ok(b) {
+		if b.Refill == 0 && ok(b) {
 			out = b
 		}
 		return out == nil
@@ -77,7 +82,7 @@ func (s *bootsBook) AllBootsPage(page Page) []*Boot {
 	project, reservation, _ := strings.Cut(page.Marker, "/")
 	after := project + "\x00" + reservation
 	s.boots.Ascend(after, func(k string, b *Boot) bool {
-		if k != after {
+		if k != after && b.Refill == 0 {
 			out = append(out, b)
 		}
 		return len(out) < page.Limit
@@ -93,7 +98,7 @@ func (s *bootsBook) BootsPage(p api.ProjectID, page Page) []*Boot {
 		if !strings.HasPrefix(k, prefix) {
 			return false
 		}
-		if k != prefix+page.Marker {
+		if k != prefix+page.Marker && b.Refill == 0 {
 			out = append(out, b)
 		}
 		return len(out) < page.Limit

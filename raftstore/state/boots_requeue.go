@@ -3,6 +3,8 @@ package state
 import (
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"berth/api"
@@ -11,24 +13,25 @@ import (
 
 // Preempted instances of a boot of this zone that asked for it are booted again, here or below: the
 // last of them to go makes the boot due. They wait in an entry of the queue, one for each boot, until a
-// leader finds room. Then a new boot is made for all of them, the successor; the entry stays while
-// that is undecided. What it does not get waits again.
+// leader finds room. Then instances are ordered for all of them, in a refill: another order of the same boot, with a
+// record of its own while it is undecided. What it gets is the boot's from its commit on; what it does not get waits
+// again. The entry stays meanwhile.
 
 // Requeued is an entry of the queue: the instances of one boot that are to be booted again.
 type Requeued struct {
 	Project     api.ProjectID      `cbor:"1,keyasint"`
 	Reservation api.ReservationID  `cbor:"2,keyasint"`            // the boot
-	Instances   []RequeuedInstance `cbor:"3,keyasint"`            // by group and id; those that came after Successor was made last
+	Instances   []RequeuedInstance `cbor:"3,keyasint"`            // by group and id; those that came after Refill was ordered last
 	Since       api.Instant        `cbor:"4,keyasint"`            // when the first of them was gone
 	Until       api.Instant        `cbor:"5,keyasint"`            // end of the last window of them
 	Tries       int                `cbor:"6,keyasint,omitempty"`  // that failed, in a row
 	Tried       api.Instant        `cbor:"7,keyasint,omitempty"`  // the last one; 0 for none
 	TriedAt     uint64             `cbor:"8,keyasint,omitempty"`  // index of its entry
 	Next        api.Instant        `cbor:"9,keyasint"`            // when the next is due, whether room has become free or not
-	Successor   api.ReservationID  `cbor:"10,keyasint,omitempty"` // an undecided boot of the first of them; "" for none
-	Sent        int                `cbor:"11,keyasint,omitempty"` // how many those are
-	Enough      bool               `cbor:"12,keyasint,omitempty"` // a successor has reached the minimum
+	Sent        int                `cbor:"11,keyasint,omitempty"` // of the first of them, how many Refill is for
+	Enough      bool               `cbor:"12,keyasint,omitempty"` // a refill has reached the minimum
 	ModIndex    uint64             `cbor:"13,keyasint"`
+	Refill      int                `cbor:"14,keyasint,omitempty" form:"5"` // the order that is undecided; 0 for none
 }
 
 // RequeuedInstance is an instance that is gone, and is to be booted again under another id.
@@ -40,9 +43,21 @@ type RequeuedInstance struct {
 
 func (r *Requeued) id() string { return joinKey(r.Project, r.Reservation) }
 
-func (s *bootsBook) isRequeued(b *Boot) bool {
-	_, ok := s.queue.Get(b.ID())
-	return ok
+// bootKey returns the key of a boot in the tables, or that of one of its refills.
+func bootKey(p api.ProjectID, r api.ReservationID, refill int) string {
+	if refill == 0 {
+		return joinKey(p, r)
+	}
+	return joinKey(joinKey(p, r), strconv.Itoa(refill))
+}
+
+// heirOf returns the key of the boot that has what an owner held: a refill that is decided has left it to its boot.
+func (s *bootsBook) heirOf(owner string) string {
+	if _, ok := s.boots.Get(owner); ok {
+		return owner
+	}
+	parts := strings.SplitN(owner, "\x00", 3)
+	return strings.Join(parts[:min(len(parts), 2)], "\x00")
 }
 
 // putRequeued stores an entry; one without instances is deleted.
@@ -56,19 +71,26 @@ func (s *bootsBook) putRequeued(r *Requeued) {
 	}
 }
 
-// editRequeued changes the entry of a boot, and stores the boot: whether it may be pruned depends
-// on the entry.
+func (s *bootsBook) loadRequeued(r *Requeued) {
+	s.putRequeued(r)
+	if b, ok := s.boots.Get(r.id()); ok {
+		b.Queued = len(r.Instances)
+	}
+}
+
+// editRequeued changes the entry of a boot, and the number in the boot's record.
 func (s *bootsBook) editRequeued(old *Requeued, edit func(*Requeued)) {
 	r := *old
 	r.Instances = slices.Clone(r.Instances)
 	edit(&r)
-	if r.Successor == "" {
+	if r.Refill == 0 {
 		slices.SortFunc(r.Instances, func(a, b RequeuedInstance) int {
 			return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.ID, b.ID))
 		})
 	}
 	r.ModIndex = s.index
-	s.editBoot(r.id(), func(*Boot) { s.putRequeued(&r) })
+	s.putRequeued(&r)
+	s.editBoot(r.id(), func(b *Boot) { b.Queued = len(r.Instances) })
 }
 
 // queuePreempted queues an instance that is gone, if it was preempted, asked to be booted again and
@@ -97,36 +119,35 @@ func (s *bootsBook) queuePreempted(i *api.Instance) {
 	s.addFact(instanceQueued{i})
 }
 
-// forgetRequeued forgets the instances of a boot that its owner releases, and releases the boot
-// that is to have them, if that is undecided.
+// forgetRequeued forgets the instances of a boot that its owner releases, and gives up the refill that is to have
+// them.
 func (s *bootsBook) forgetRequeued(b *Boot) {
 	old, ok := s.queue.Get(b.ID())
 	if !ok {
 		return
 	}
+	refill, pending := s.boots.Get(bootKey(old.Project, old.Reservation, old.Refill))
 	s.editRequeued(old, func(r *Requeued) { r.Instances = nil })
-	if next, ok := s.boots.Get(joinKey(old.Project, old.Successor)); ok && old.Successor != "" {
-		s.releaseBoot(next)
+	if pending && old.Refill > 0 {
+		s.decideBoot(refill, api.DecisionAbort, "", "released before it was decided")
 	}
 }
 
 func (s *bootsBook) requeue(c command.Requeue) Result {
 	r, ok := s.queue.Get(joinKey(c.Project, c.Reservation))
-	if b, made := s.boots.Get(joinKey(c.Project, c.Successor)); made && c.Successor != "" {
-		if b.Again != c.Reservation {
-			return refuseWith(api.CodeConflict, "reservation %q exists", string(c.Successor))
-		}
-		return Result{Boot: b} // a repeat
-	}
+	b, _ := s.boots.Get(joinKey(c.Project, c.Reservation))
 	switch {
 	case !ok:
 		return refuseWith(api.CodeNotFound, "no preempted instances of reservation %q wait", string(c.Reservation))
-	case r.ModIndex != c.Seen || r.Successor != "":
+	case r.Refill > 0 && r.Refill == c.Refill:
+		refill, _ := s.boots.Get(bootKey(c.Project, c.Reservation, c.Refill))
+		return Result{Boot: refill} // a repeat
+	case r.ModIndex != c.Seen || r.Refill > 0 || c.Refill > 0 && c.Refill != b.Refills+1:
 		return refuseWith(api.CodeConflict, "the preempted instances of reservation %q have changed", string(c.Reservation))
 	case r.Until <= s.now:
 		s.editRequeued(r, func(r *Requeued) { r.Instances = nil })
 		return Result{}
-	case c.Successor == "":
+	case c.Refill == 0:
 		s.editRequeued(r, s.failTry)
 		return Result{}
 	case s.awaitsPreempted(r):
@@ -140,7 +161,7 @@ func (s *bootsBook) requeue(c command.Requeue) Result {
 		}
 	}
 	terms := s.RequeueTerms(r)
-	terms.Request.Reservation, terms.Instances = c.Successor, slices.Clone(c.Instances)
+	terms.Instances = slices.Clone(c.Instances)
 	for n := range terms.Instances {
 		terms.Instances[n].Name = r.Instances[n].Name
 	}
@@ -148,12 +169,9 @@ func (s *bootsBook) requeue(c command.Requeue) Result {
 		s.editRequeued(r, s.failTry)
 		return Result{}
 	}
-	s.editRequeued(r, func(r *Requeued) { r.Successor, r.Sent = c.Successor, len(r.Instances) })
-	s.editBoot(r.id(), func(b *Boot) {
-		b.Successors = append(slices.Clone(b.Successors), c.Successor)
-		b.Successors = b.Successors[max(0, len(b.Successors)-api.SuccessorsKept):]
-	})
-	s.addFact(bootRequeued{r, c.Successor})
+	s.editBoot(b.ID(), func(b *Boot) { b.Refills = c.Refill })
+	s.editRequeued(r, func(r *Requeued) { r.Refill, r.Sent = c.Refill, len(r.Instances) })
+	s.addFact(bootRequeued{r})
 	return Result{Boot: s.addBoot(terms, s.now)}
 }
 
@@ -167,36 +185,63 @@ func (s *bootsBook) failTry(r *Requeued) {
 	r.Tried, r.TriedAt, r.Next = s.now, s.index, s.now.Add(pause)
 }
 
-// settleRequeued takes what a boot got, or did not, into account in the entry that it was made for.
-func (s *bootsBook) settleRequeued(b *Boot) {
-	r, ok := s.queue.Get(joinKey(b.Request.Project, b.Again))
-	if !ok || b.Again == "" || r.Successor != b.Request.Reservation {
-		return
+// settleRefill ends a refill that is decided. Its boot has the holds that were committed, and the entry of the queue
+// keeps what it did not get.
+func (s *bootsBook) settleRefill(b *Boot) {
+	s.dropRefill(b)
+	r, ok := s.queue.Get(joinKey(b.Request.Project, b.Request.Reservation))
+	if !ok || r.Refill != b.Refill {
+		return // its owner does not want them any more
 	}
 	type twin struct{ group, name string } // each attempt of a boot has other ids
 	got := map[twin]int{}
-	for _, i := range s.OfReservation(b.Request.Project, b.Request.Reservation) {
-		if i.Origin == "" {
-			got[twin{i.Group, i.Name}]++
-		}
+	for _, i := range s.madeFor(b) {
+		got[twin{i.Group, i.Name}]++
 	}
 	s.editRequeued(r, func(r *Requeued) {
 		sent, later := r.Instances[:r.Sent], r.Instances[r.Sent:]
-		switch {
-		case b.Decision == api.DecisionCommit:
+		if b.Decision == api.DecisionCommit {
 			sent = slices.DeleteFunc(sent, func(i RequeuedInstance) bool {
 				t := twin{b.Request.Groups[i.Group].Name, i.Name}
 				got[t]--
 				return got[t] >= 0
 			})
 			r.Enough, r.Tries, r.Tried, r.TriedAt, r.Next = true, 0, s.now, s.index, s.now.Add(api.RequeuePause)
-		case b.Ended: // by its owner, who does not want them any more
-			sent = nil
-		default:
+		} else {
 			s.failTry(r)
 		}
-		r.Instances, r.Successor, r.Sent = slices.Concat(sent, later), "", 0
+		r.Instances, r.Refill, r.Sent = slices.Concat(sent, later), 0, 0
 	})
+}
+
+// dropRefill forgets the record of a refill. Its boot has its holds that were committed, and no longer the ids of its
+// own that are forgotten.
+func (s *bootsBook) dropRefill(b *Boot) {
+	s.boots.Delete(b.ID())
+	s.countRecord(b, false)
+	s.editBoot(joinKey(b.Request.Project, b.Request.Reservation), func(first *Boot) {
+		first.Holds = slices.DeleteFunc(slices.Concat(first.Holds, b.Holds), func(id api.HoldID) bool {
+			h, ok := s.holds.Get(joinKey(api.LinkID(""), id))
+			return !ok || h.Refill > 0 && h.Decision != api.DecisionCommit
+		})
+		first.Unacked += b.Unacked
+	})
+}
+
+// madeFor returns the instances of the holds of a boot of this zone.
+func (s *bootsBook) madeFor(b *Boot) (out []*api.Instance) {
+	for _, id := range b.Holds {
+		h, ok := s.holds.Get(joinKey(api.LinkID(""), id))
+		if !ok || h.Decision != api.DecisionCommit {
+			continue
+		}
+		for _, id := range h.Held() {
+			if i := s.madeBy(h, id); i != nil {
+				out = append(out, i)
+			}
+		}
+	}
+	return out
 }
 
 // awaitsPreempted reports whether more preempted instances of the boot of an entry will come to it.
@@ -206,12 +251,29 @@ func (s *bootsBook) awaitsPreempted(r *Requeued) bool {
 	})
 }
 
-// RequeueTerms returns the terms of the successor for an entry, without ids: those of the boot, for the
-// instances of the entry and the time that is left. Its minimum is what the boot lacks of its own, and
-// at least 1.
+// Survivors counts the instances of a boot that are not to end, for each group of its request, by place: the link to a
+// child, or "" for own hosts. What is booted again is beside them.
+func (s *bootsBook) Survivors(b *Boot) []map[api.LinkID]int {
+	out := make([]map[api.LinkID]int, len(b.Request.Groups))
+	for g := range out {
+		out[g] = map[api.LinkID]int{}
+	}
+	for _, i := range s.OfReservation(b.Request.Project, b.Request.Reservation) {
+		if i.Origin != "" || i.Status == api.StatusDeleting || i.Status == api.StatusDeleted {
+			continue
+		}
+		if g := slices.IndexFunc(b.Request.Groups, func(g api.Group) bool { return g.Name == i.Group }); g >= 0 {
+			out[g][i.Link]++
+		}
+	}
+	return out
+}
+
+// RequeueTerms returns the terms of the next refill for an entry, without ids: those of the boot, for the
+// instances of the entry and the time that is left. Its minimum is what the boot lacks, and at least 1.
 func (s *bootsBook) RequeueTerms(r *Requeued) command.BootTerms {
 	b, _ := s.boots.Get(r.id())
-	out := command.BootTerms{Digest: b.Digest, Name: b.Name, Request: b.Request, Metadata: b.Metadata, Again: r.Reservation}
+	out := command.BootTerms{Digest: b.Digest, Name: b.Name, Request: b.Request, Metadata: b.Metadata, Call: b.Call, Refill: b.Refills + 1}
 	groups := slices.Clone(b.Request.Groups)
 	for g := range groups {
 		groups[g].Count = 0
@@ -219,18 +281,13 @@ func (s *bootsBook) RequeueTerms(r *Requeued) command.BootTerms {
 	for _, i := range r.Instances {
 		groups[i.Group].Count++
 	}
-	least := b.Min
-	for _, i := range s.OfReservation(r.Project, r.Reservation) {
-		if i.Origin != "" || i.Status == api.StatusDeleting || i.Status == api.StatusDeleted {
-			continue
+	least, sum, zones := b.Min, 0, map[api.LinkID]bool{}
+	for g, places := range s.Survivors(b) {
+		for at, n := range places {
+			least -= n
+			groups[g].Min -= n
+			zones[at] = true
 		}
-		least--
-		if g := slices.IndexFunc(groups, func(g api.Group) bool { return g.Name == i.Group }); g >= 0 {
-			groups[g].Min--
-		}
-	}
-	sum := 0
-	for g := range groups {
 		groups[g].Min = max(0, min(groups[g].Min, groups[g].Count))
 		if r.Enough {
 			groups[g].Min = 0
@@ -242,7 +299,7 @@ func (s *bootsBook) RequeueTerms(r *Requeued) command.BootTerms {
 	}
 	out.Min = max(1, sum, min(least, len(r.Instances)))
 	out.Request.Groups = groups
-	out.Request.Zones.MinZones = min(out.Request.Zones.MinZones, len(r.Instances))
+	out.Request.Zones.MinZones = min(out.Request.Zones.MinZones, len(zones)+len(r.Instances))
 	if r.Until != api.Forever && b.Request.Window.End == api.Forever {
 		out.Request.Lifetime = time.Duration(max(r.Until-s.now, 1)) * time.Millisecond
 	}

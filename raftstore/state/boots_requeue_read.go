@@ -63,7 +63,7 @@ func compareLines(a, b *line) int {
 
 func (s *bootsBook) isDue(r *Requeued, now api.Instant) bool {
 	switch {
-	case r.Successor != "":
+	case r.Refill > 0:
 		return false
 	case r.Until <= now, r.Next <= now:
 		return true

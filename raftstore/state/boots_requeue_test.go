@@ -2,6 +2,8 @@ package state
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,8 +32,8 @@ func bootWith(w *world, c command.BootCreate, host string) {
 
 // holdFor holds the first n instances of a boot on a host.
 func holdFor(w *world, terms command.BootTerms, host string, n int) command.Hold {
-	c := hold(w.stamp(), "k-"+string(terms.Request.Reservation), string(terms.Request.Reservation), nil)
-	c.Request = terms.Request
+	c := hold(w.stamp(), fmt.Sprintf("k-%s-%d", terms.Request.Reservation, terms.Refill), string(terms.Request.Reservation), nil)
+	c.Request, c.Refill = terms.Request, terms.Refill
 	group, left := 0, terms.Request.Groups[0].Count
 	for _, i := range terms.Instances[:n] {
 		for left == 0 {
@@ -64,13 +66,28 @@ func leave(w *world, host string, ids ...string) {
 	w.ok(reports(w.stamp(), "a1", host, api.StatusDeleted, ids...))
 }
 
-// again is the command that boots the instances of an entry again.
-func again(w *world, res, successor string, ids ...string) command.Requeue {
+// again is the command that boots the instances of an entry again, or says that there is no room if there are no ids.
+func again(w *world, res string, ids ...string) command.Requeue {
 	r, ok := w.s.Requeued("p", api.ReservationID(res))
 	require.True(w.tb, ok, "the queue has nothing of %s", res)
-	return command.Requeue{
-		Stamp: w.stamp(), Project: "p", Reservation: api.ReservationID(res), Seen: r.ModIndex, Successor: api.ReservationID(successor), Instances: specs(ids...),
+	c := command.Requeue{Stamp: w.stamp(), Project: "p", Reservation: api.ReservationID(res), Seen: r.ModIndex, Instances: specs(ids...)}
+	if len(ids) > 0 {
+		c.Refill = w.boot(res).Refills + 1
 	}
+	return c
+}
+
+// decideRefill decides the order for the preempted instances of a boot.
+func decideRefill(w *world, res string, d api.Decision) command.BootDecide {
+	c := bootDecide(w.stamp(), res, d)
+	c.Refill = w.boot(res).Refills
+	return c
+}
+
+// pending returns the undecided order for the preempted instances of a boot, or nil.
+func pending(w *world, res string) *Boot {
+	b, _ := w.s.Refill("p", api.ReservationID(res), w.boot(res).Refills)
+	return b
 }
 
 func dueIn(w *world, now api.Instant) (out []api.ReservationID) {
@@ -84,25 +101,25 @@ func dueIn(w *world, now api.Instant) (out []api.ReservationID) {
 // the first one waits on, and the second is not booted twice.
 func TestRequeueOfTheSecond(t *testing.T) {
 	w := newWorld(t)
-	w.form = api.FormFourth
+	w.form = api.FormFifth
 	w.host("h1", 4)
 	preemptible(w, "r1", 1, "h1", "a", "b")
 	evict(w, "a", "b")
 	leave(w, "h1", "a", "b")
-	terms := w.ok(again(w, "r1", "r2", "x", "y")).Boot.BootTerms
+	terms := w.ok(again(w, "r1", "x", "y")).Boot.BootTerms
 	c := holdFor(w, terms, "h1", 2)
 	c.Slots = c.Slots[1:]
 	w.ok(c)
-	w.ok(bootDecide(w.stamp(), "r2", api.DecisionCommit))
+	w.ok(decideRefill(w, "r1", api.DecisionCommit))
 	r, ok := w.s.Requeued("p", "r1")
 	require.True(t, ok)
 	assert.Equal(t, []RequeuedInstance{{ID: "a", Name: "name-a"}}, r.Instances)
-	assert.Equal(t, "name-a", w.ok(again(w, "r1", "r3", "z")).Boot.Instances[0].Name)
+	assert.Equal(t, "name-a", w.ok(again(w, "r1", "z")).Boot.Instances[0].Name)
 }
 
 func TestRequeue(t *testing.T) {
 	w := newWorld(t)
-	w.form = api.FormFourth
+	w.form = api.FormFifth
 	w.host("h1", 4)
 	preemptible(w, "r1", 2, "h1", "a", "b", "c")
 	w.ok(command.InstanceDelete{Stamp: w.stamp(), ID: "c"})
@@ -112,22 +129,22 @@ func TestRequeue(t *testing.T) {
 	leave(w, "h1", "b")
 	require.Equal(t, 1, w.s.CountRequeued())
 	require.Empty(t, dueIn(w, w.now), "one more is to come")
-	w.refused(api.CodeConflict, again(w, "r1", "r2", "x"))
+	w.refused(api.CodeConflict, again(w, "r1", "x"))
 	leave(w, "h1", "a")
 	require.Equal(t, 2, w.s.CountRequeued())
 	require.Equal(t, []api.ReservationID{"r1"}, dueIn(w, w.now))
 
 	// The entry is as it was when the leader read it, or nothing happens.
-	good := again(w, "r1", "r2", "x", "y")
+	good := again(w, "r1", "x", "y")
 	for name, c := range map[string]struct {
 		code api.Code
 		edit func(*command.Requeue)
 	}{
-		"another boot":             {api.CodeNotFound, func(c *command.Requeue) { c.Reservation = "r9" }},
-		"it has changed":           {api.CodeConflict, func(c *command.Requeue) { c.Seen-- }},
-		"too few ids":              {api.CodeInvalid, func(c *command.Requeue) { c.Instances = specs("x") }},
-		"an instance never again":  {api.CodeConflict, func(c *command.Requeue) { c.Instances = specs("x", "a") }},
-		"the id of a boot is used": {api.CodeConflict, func(c *command.Requeue) { c.Successor = "r1" }},
+		"another boot":            {api.CodeNotFound, func(c *command.Requeue) { c.Reservation = "r9" }},
+		"it has changed":          {api.CodeConflict, func(c *command.Requeue) { c.Seen-- }},
+		"too few ids":             {api.CodeInvalid, func(c *command.Requeue) { c.Instances = specs("x") }},
+		"an instance never again": {api.CodeConflict, func(c *command.Requeue) { c.Instances = specs("x", "a") }},
+		"another order is next":   {api.CodeConflict, func(c *command.Requeue) { c.Refill++ }},
 	} {
 		bad := good
 		c.edit(&bad)
@@ -135,53 +152,181 @@ func TestRequeue(t *testing.T) {
 		require.Equal(t, c.code, api.CodeOf(w.do(bad).Err), name)
 	}
 	b := w.ok(good).Boot
-	require.Equal(t, api.ReservationID("r2"), b.Request.Reservation)
-	assert.Equal(t, api.ReservationID("r1"), b.Again)
+	require.Equal(t, api.ReservationID("r1"), b.Request.Reservation, "it is the same boot")
+	assert.Equal(t, 1, b.Refill)
 	assert.Equal(t, 2, b.Request.Groups[0].Count)
 	assert.Equal(t, 2, b.Min, "the boot lacks two of its minimum")
 	assert.Equal(t, "name-a", b.Instances[0].Name)
-	assert.Equal(t, []api.ReservationID{"r2"}, w.boot("r1").Successors)
+	assert.Equal(t, 1, w.boot("r1").Refills)
+	assert.Equal(t, api.BootBuilding, w.boot("r1").State())
 	w.unchanged(good)
 	require.Empty(t, dueIn(w, w.now.Add(time.Hour)), "it is being booted: never twice")
-	c := again(w, "r1", "r3", "v", "w")
+	c := again(w, "r1", "v", "w")
 	w.refused(api.CodeConflict, c)
+	assert.Len(t, w.s.BootsPage("p", Page{Limit: 9}), 1, "nobody sees another boot")
+	assert.Len(t, w.s.AllBootsPage(Page{Limit: 9}), 1)
 
 	w.ok(holdFor(w, b.BootTerms, "h1", 2))
-	w.ok(bootDecide(w.stamp(), "r2", api.DecisionCommit))
+	text := saved(t, w.s)
+	require.Equal(t, text, saved(t, loaded(t, text)))
+	w.ok(decideRefill(w, "r1", api.DecisionCommit))
+	w.refused(api.CodeConflict, decideRefill(w, "r1", api.DecisionCommit))
 	require.Zero(t, w.s.CountRequeued())
+	require.Nil(t, pending(w, "r1"))
+	assert.Equal(t, []api.HoldID{"k-r1-0", "k-r1-1"}, w.boot("r1").Holds)
+	assert.Equal(t, Counts{Build: 2, Deleted: 3}, w.boot("r1").Counts)
 	w.refused(api.CodeNotFound, c)
 	checkIndexes(t, w.s)
 
 	// What was booted again can be preempted again.
 	evict(w, "x")
 	leave(w, "h1", "x")
-	require.Equal(t, []api.ReservationID{"r2"}, dueIn(w, w.now))
-	assert.Equal(t, api.ReservationID("r2"), w.ok(again(w, "r2", "r3", "z")).Boot.Again)
-	text := saved(t, w.s)
+	require.Equal(t, []api.ReservationID{"r1"}, dueIn(w, w.now))
+	assert.Equal(t, 2, w.ok(again(w, "r1", "z")).Boot.Refill)
+	text = saved(t, w.s)
 	require.Equal(t, text, saved(t, loaded(t, text)))
 	require.Equal(t, 1, loaded(t, text).CountRequeued())
 	checkIndexes(t, w.s)
+
+	// The end of the boot is the end of all that was booted for it.
+	release(w, "r1")
+	require.Nil(t, pending(w, "r1"))
+	leave(w, "h1", "y")
+	assert.Equal(t, api.BootReleased, w.boot("r1").State())
+	w.now = w.now.Add(time.Hour)
+	w.ok(command.Prune{Stamp: w.stamp(), Before: w.now, Limit: 99})
+	w.ok(command.Prune{Stamp: w.stamp(), Before: w.now, Limit: 99})
+	require.Zero(t, w.s.boots.Len())
+	require.Zero(t, w.s.holds.Len())
+	checkIndexes(t, w.s)
+}
+
+// TestRefillsAreOneBoot: the rules of a boot count what was not preempted of it when the others are booted again.
+func TestRefillsAreOneBoot(t *testing.T) {
+	w := newWorld(t)
+	w.form = api.FormFifth
+	for _, h := range []string{"h1", "h2", "h3"} {
+		w.host(h, 4)
+	}
+	c := create(w.stamp(), "r1", 2, 2)
+	c.Request.Class, c.Request.OnPreempt = api.Preemptible, api.PreemptRequeue
+	c.Request.Rules = []api.Rule{{Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
+	c.Instances = specs("a", "b")
+	w.ok(c)
+	h := holdFor(w, c.BootTerms, "h1", 2)
+	h.Slots[1].Host = "h2"
+	w.ok(h)
+	w.ok(bootDecide(w.stamp(), "r1", api.DecisionCommit))
+	evict(w, "a")
+	leave(w, "h1", "a")
+	terms := w.ok(again(w, "r1", "x")).Boot.BootTerms
+	beside := holdFor(w, terms, "h2", 1)
+	beside.ID, beside.Attempt = "k-beside", 1
+	assert.Equal(t, []api.InstanceID{"x"}, w.ok(beside).Hold.Refused, "b is there")
+	apart := holdFor(w, terms, "h3", 1)
+	apart.Slots[0].Instance.ID, apart.Attempt = "y", 2
+	w.ok(apart)
+	w.ok(decideRefill(w, "r1", api.DecisionCommit))
+	hosts, _ := w.s.Members(api.Tenant{Project: "p"}, c.Request.RuleKey(0))
+	assert.Equal(t, map[api.HostID]int{"h2": 1, "h3": 1}, hosts)
+	checkIndexes(t, w.s)
+}
+
+// TestRefillsKeepTheZoneRule: how a boot is spread over zones is about all of it, whenever it was booted.
+func TestRefillsKeepTheZoneRule(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule api.ZoneRule
+		at   map[api.LinkID]bool // where what is booted again may be
+		says string
+	}{
+		"all in one":    {api.ZoneRule{Pack: true}, map[api.LinkID]bool{"c1": false, "c2": true}, "must be in one"},
+		"two zones":     {api.ZoneRule{MinZones: 2}, map[api.LinkID]bool{"c1": true, "c2": false}, "needs 2"},
+		"even":          {api.ZoneRule{MaxSkew: 1}, map[api.LinkID]bool{"c1": true, "c2": true}, ""},
+		"nothing of it": {api.ZoneRule{}, map[api.LinkID]bool{"c1": true, "c2": true}, ""},
+	} {
+		for at, may := range c.at {
+			t.Run(name+" "+string(at), func(t *testing.T) {
+				w := newWorld(t)
+				w.form = api.FormFifth
+				w.link("c1", api.LinkChild)
+				w.link("c2", api.LinkChild)
+				b := create(w.stamp(), "r1", 2, 2)
+				b.Request.Class, b.Request.OnPreempt, b.Request.Zones = api.Preemptible, api.PreemptRequeue, c.rule
+				b.Instances = specs("a", "b")
+				w.ok(b)
+				first := api.LinkID("c1")
+				if c.rule.Pack {
+					first = "c2"
+				}
+				heldBelow(w, b.BootTerms, "k1", part(string(first), "a"), part("c2", "b"))
+				w.ok(bootDecide(w.stamp(), "r1", api.DecisionCommit))
+				evictBelow(w, string(first), "a")
+				terms := w.ok(again(w, "r1", "x")).Boot.BootTerms
+				heldBelow(w, terms, "k2", part(string(at), "x"))
+				if text := w.s.DescribeShortfall(pending(w, "r1")); may {
+					require.Empty(t, text)
+					w.ok(decideRefill(w, "r1", api.DecisionCommit))
+				} else {
+					require.Contains(t, text, c.says)
+					w.refused(api.CodeConflict, decideRefill(w, "r1", api.DecisionCommit))
+				}
+			})
+		}
+	}
+}
+
+// heldBelow holds instances of a boot in children.
+func heldBelow(w *world, terms command.BootTerms, id string, parts ...command.Part) {
+	all := map[api.LinkID]command.Part{}
+	for _, p := range parts { // one for each child
+		was := all[p.Link]
+		if was.Link != "" {
+			p.Instances = [][]api.InstanceSpec{append(was.Instances[0], p.Instances[0]...)}
+		}
+		all[p.Link] = p
+	}
+	h := hold(w.stamp(), id, string(terms.Request.Reservation), nil)
+	h.Request, h.Refill, h.Parts = terms.Request, terms.Refill, nil
+	answers := command.HoldParts{ID: api.HoldID(id)}
+	for _, l := range slices.Sorted(maps.Keys(all)) {
+		h.Parts = append(h.Parts, all[l])
+		a := command.PartAnswer{Link: l}
+		for _, i := range all[l].Instances[0] {
+			a.Held = append(a.Held, i.ID)
+		}
+		answers.Answers = append(answers.Answers, a)
+	}
+	w.ok(h)
+	answers.Stamp = w.stamp()
+	w.ok(answers)
+}
+
+// evictBelow has a child report that an instance was preempted, and is gone.
+func evictBelow(w *world, link, id string) {
+	l, _ := w.s.Link(api.LinkID(link))
+	ch := api.InstanceChange{ID: api.InstanceID(id), Index: l.ChangesNext + 1, Status: api.StatusDeleted, Eviction: &api.Eviction{For: "x", By: 5}}
+	w.ok(command.InstanceChanges{Stamp: w.stamp(), Link: api.LinkID(link), After: l.ChangesNext, Next: l.ChangesNext + 1, Items: []api.InstanceChange{ch}})
 }
 
 // TestRequeueFails: an entry whose boot fails comes back, with a pause that doubles.
 func TestRequeueFails(t *testing.T) {
 	w := newWorld(t)
-	w.form = api.FormFourth
+	w.form = api.FormFifth
 	w.host("h1", 4)
 	w.host("h2", 4)
 	preemptible(w, "r1", 1, "h1", "a")
 	evict(w, "a")
 	leave(w, "h1", "a")
-	w.ok(again(w, "r1", "r2", "x"))
-	w.ok(bootDecide(w.stamp(), "r2", api.DecisionAbort))
+	w.ok(again(w, "r1", "x"))
+	w.ok(decideRefill(w, "r1", api.DecisionAbort))
 	r, ok := w.s.Requeued("p", "r1")
 	require.True(t, ok)
 	assert.Equal(t, 1, r.Tries)
-	assert.Empty(t, r.Successor)
+	assert.Zero(t, r.Refill)
 	pauses := []time.Duration{time.Second}
 	require.Equal(t, w.now.Add(pauses[0]), r.Next)
 	for range 8 {
-		c := again(w, "r1", "")
+		c := again(w, "r1")
 		w.ok(c)
 		w.refused(api.CodeConflict, c) // the answer was lost
 		r, _ = w.s.Requeued("p", "r1")
@@ -199,7 +344,7 @@ func TestRequeueFails(t *testing.T) {
 	w.ok(command.InstanceDelete{Stamp: w.stamp(), ID: "b"})
 	leave(w, "h2", "b")
 	require.Equal(t, []api.ReservationID{"r1"}, dueIn(w, w.now))
-	w.ok(again(w, "r1", ""))
+	w.ok(again(w, "r1"))
 	w.ok(command.HostsState{Stamp: w.stamp(), Hosts: []api.HostID{"h1"}, State: api.HostDown})
 	w.ok(command.HostsState{Stamp: w.stamp(), Hosts: []api.HostID{"h1"}, State: api.HostUp})
 	require.Empty(t, dueIn(w, w.now))
@@ -209,7 +354,7 @@ func TestRequeueFails(t *testing.T) {
 // TestRequeueInPart: what a boot does not get waits again.
 func TestRequeueInPart(t *testing.T) {
 	w := newWorld(t)
-	w.form = api.FormFourth
+	w.form = api.FormFifth
 	w.host("h1", 9)
 	c := create(w.stamp(), "r1", 3, 3)
 	c.Request.Class, c.Request.OnPreempt = api.Preemptible, api.PreemptRequeue
@@ -221,7 +366,7 @@ func TestRequeueInPart(t *testing.T) {
 	bootWith(w, c, "h1")
 	evict(w, "f", "c", "d", "a")
 	leave(w, "h1", "f", "c", "d", "a")
-	b := w.ok(again(w, "r1", "r2", "w", "x", "y", "z")).Boot
+	b := w.ok(again(w, "r1", "w", "x", "y", "z")).Boot
 	assert.Equal(t, 2, b.Request.Groups[0].Count)
 	assert.Equal(t, 2, b.Request.Groups[1].Count)
 	assert.Zero(t, b.Request.Groups[0].Min, "b is left of it")
@@ -230,7 +375,7 @@ func TestRequeueInPart(t *testing.T) {
 	w.ok(holdFor(w, b.BootTerms, "h1", 3))
 	evict(w, "e")
 	leave(w, "h1", "e")
-	w.ok(bootDecide(w.stamp(), "r2", api.DecisionCommit))
+	w.ok(decideRefill(w, "r1", api.DecisionCommit))
 	r, ok := w.s.Requeued("p", "r1")
 	require.True(t, ok)
 	assert.Equal(t, []RequeuedInstance{{"e", "name-e", 1}, {"f", "name-f", 1}}, r.Instances)
@@ -260,23 +405,18 @@ func TestRequeueEnds(t *testing.T) {
 			leave(w, "h1", "a")
 			w.now = w.now.Add(time.Minute)
 			require.Equal(w.tb, []api.ReservationID{"r1"}, dueIn(w, w.now))
-			w.ok(again(w, "r1", "r2", "x"))
+			w.ok(again(w, "r1", "x"))
 		}, false},
 		"the owner while it is booted": {func(w *world) {
 			leave(w, "h1", "a")
-			w.ok(again(w, "r1", "r2", "x"))
+			w.ok(again(w, "r1", "x"))
 			release(w, "r1")
-			require.Equal(w.tb, api.DecisionAbort, w.boot("r2").Decision)
-		}, false},
-		"the owner of what is booted": {func(w *world) {
-			leave(w, "h1", "a")
-			w.ok(again(w, "r1", "r2", "x"))
-			release(w, "r2")
+			require.Nil(w.tb, pending(w, "r1"))
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.form = api.FormFourth
+			w.form = api.FormFifth
 			w.host("h1", 4)
 			b := create(w.stamp(), "r1", 1, 1)
 			b.Request.Class, b.Request.OnPreempt, b.Request.Lifetime = api.Preemptible, api.PreemptRequeue, time.Minute
@@ -313,7 +453,7 @@ func release(w *world, res string) {
 // TestRequeueFairly: the project with the fewest instances comes first, then the oldest entry.
 func TestRequeueFairly(t *testing.T) {
 	w := newWorld(t)
-	w.form = api.FormFourth
+	w.form = api.FormFifth
 	w.host("h1", 20)
 	for _, b := range []struct {
 		project api.ProjectID
@@ -338,17 +478,17 @@ func TestRequeueFairly(t *testing.T) {
 // TestRequeueQuota: a boot over a quota of its project is a try that fails.
 func TestRequeueQuota(t *testing.T) {
 	w := newWorld(t)
-	w.form = api.FormFourth
+	w.form = api.FormFifth
 	w.host("h1", 4)
 	preemptible(w, "r1", 1, "h1", "a", "b")
 	evict(w, "a")
 	leave(w, "h1", "a")
 	w.ok(command.QuotaSet{Stamp: w.stamp(), Project: "p", Set: quota.Limits{quota.Preemptibles: 1}})
-	require.Nil(t, w.ok(again(w, "r1", "r2", "x")).Boot)
+	require.Nil(t, w.ok(again(w, "r1", "x")).Boot)
 	r, _ := w.s.Requeued("p", "r1")
 	assert.Equal(t, 1, r.Tries)
 	w.ok(command.QuotaSet{Stamp: w.stamp(), Project: "p", Set: quota.Limits{quota.Preemptibles: 2}})
-	require.NotNil(t, w.ok(again(w, "r1", "r2", "x")).Boot)
+	require.NotNil(t, w.ok(again(w, "r1", "x")).Boot)
 }
 
 // TestRequeueLimit: when too many wait, no more are queued, and the eviction says so.
@@ -373,23 +513,6 @@ func TestRequeueLimit(t *testing.T) {
 	checkIndexes(t, w.s)
 }
 
-// TestSuccessorsAreBounded: of many successors the latest are kept.
-func TestSuccessorsAreBounded(t *testing.T) {
-	w := newWorld(t)
-	w.form = api.FormFourth
-	w.host("h1", 4)
-	preemptible(w, "r1", 1, "h1", "a")
-	evict(w, "a")
-	leave(w, "h1", "a")
-	for n := range api.SuccessorsKept + 1 {
-		id := fmt.Sprintf("s%02d", n)
-		w.ok(again(w, "r1", id, "i"+id))
-		w.ok(bootDecide(w.stamp(), id, api.DecisionAbort))
-		assert.Len(t, w.boot("r1").Successors, min(n+1, api.SuccessorsKept))
-	}
-	assert.Equal(t, api.ReservationID("s01"), w.boot("r1").Successors[0])
-}
-
 // TestRequeueFromBelow: a child reports that an instance was preempted, before it is gone or together
 // with that. What its owner ends before is not booted again.
 func TestRequeueFromBelow(t *testing.T) {
@@ -407,7 +530,7 @@ func TestRequeueFromBelow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.form = api.FormFourth
+			w.form = api.FormFifth
 			w.link("c1", api.LinkChild)
 			b := create(w.stamp(), "r1", 1, 1)
 			b.Request.Class, b.Request.OnPreempt = api.Preemptible, api.PreemptRequeue
@@ -440,7 +563,7 @@ func TestRequeueFromBelow(t *testing.T) {
 // which of its leases, but not by whose in this zone.
 func TestEvictionsOfOthersAreNotTold(t *testing.T) {
 	w := newWorld(t)
-	w.form = api.FormFourth
+	w.form = api.FormFifth
 	w.link("up", api.LinkParent)
 	w.host("h1", 4)
 	w.ok(asked(w.stamp(), "k1", slots("h1", "a")))

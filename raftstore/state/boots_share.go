@@ -25,7 +25,7 @@ func (s *bootsBook) shareBoot(b *Boot) {
 
 // shareWithBoot returns a hold of this zone with the texts and maps of its boot.
 func (s *bootsBook) shareWithBoot(c command.Hold) command.Hold {
-	b, ok := s.boots.Get(joinKey(c.Request.Project, c.Request.Reservation))
+	b, ok := s.boots.Get(bootKey(c.Request.Project, c.Request.Reservation, c.Refill))
 	if c.Origin != "" || !ok {
 		return c
 	}

@@ -93,7 +93,7 @@ const (
 	EventLeaseEnded                             // end_lease has happened
 	EventLeaseDeleted                           // a lease is gone
 	EventInstanceQueued                         // a preempted instance waits to be booted again
-	EventBootRequeued                           // a boot was made for preempted instances of another one
+	EventBootRequeued                           // instances were ordered for the preempted ones of a boot
 	EventEvicted                                // a preemptible instance must leave room that somebody else has
 	EventBindingBegan                           // a project is bound to a child
 	EventBindingEnded                           // a project is not bound to a child any more, which is still linked
@@ -127,7 +127,7 @@ func (s *eventsBook) note(f fact) {
 		i := f.instance
 		s.keepEvent(Event{Kind: EventInstanceQueued, Project: i.Project, Reservation: i.Reservation, Instance: i.ID, Link: i.Link})
 	case bootRequeued:
-		s.keepEvent(Event{Kind: EventBootRequeued, Project: f.queued.Project, Reservation: f.queued.Reservation, Is: string(f.successor)})
+		s.keepEvent(Event{Kind: EventBootRequeued, Project: f.queued.Project, Reservation: f.queued.Reservation})
 	case bindingChanged:
 		s.keepEvent(bindingEvent(f.binding))
 	case leaseChanged:

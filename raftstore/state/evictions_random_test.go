@@ -243,7 +243,8 @@ func (d *softDice) requeue(at command.Stamp) (command.Command, bool) {
 	c := command.Requeue{Stamp: at, Project: r.Project, Reservation: r.Reservation, Seen: r.ModIndex}
 	d.made++
 	if !d.chance(3) {
-		c.Successor = api.ReservationID(fmt.Sprintf("y%d", d.made))
+		b, _ := d.w.s.Boot(r.Project, r.Reservation)
+		c.Refill = b.Refills + 1
 		c.Instances = specs(numbered(fmt.Sprintf("y%d-", d.made), len(r.Instances))...)
 	}
 	switch d.n(9) {

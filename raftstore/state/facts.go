@@ -64,11 +64,8 @@ type (
 	// instanceQueued: a preempted instance of this zone waits to be booted again.
 	instanceQueued struct{ instance *api.Instance }
 
-	// bootRequeued: a boot was made for the preempted instances of another one.
-	bootRequeued struct {
-		queued    *Requeued
-		successor api.ReservationID
-	}
+	// bootRequeued: instances were ordered for the preempted ones of a boot.
+	bootRequeued struct{ queued *Requeued }
 
 	// bindingChanged: a binding began, or has ended.
 	bindingChanged struct{ binding *api.Binding }

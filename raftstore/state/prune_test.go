@@ -28,10 +28,10 @@ func checkPruned(tb require.TestingT, before, after *State, c command.Prune) {
 		if h.neverArrived() {
 			before = max(before, c.BeforeDead)
 		}
-		open := h.Origin == "" && s.undecided.Contains(joinKey(h.Request.Project, h.Request.Reservation))
+		open := h.Origin == "" && s.undecided.Contains(h.owner().ID)
 		return h.Decision != api.DecisionPending && h.Updated < before && h.isSettled() && !open && !s.anyLeft(h)
 	})
-	deleteFirst(s.boots, c.Limit, func(b *Boot) bool { return b.Final() && b.Updated < c.Before && !s.anyHold(b) && !s.isRequeued(b) })
+	deleteFirst(s.boots, c.Limit, func(b *Boot) bool { return b.Final() && b.Updated < c.Before && !s.anyHold(b) && b.Refill == 0 })
 	deleteFirst(s.plans, c.Limit, func(p planUse) bool { return p.Expires < c.Before })
 	deleteFirst(s.joins, c.Limit, func(t *api.JoinToken) bool { return t.Expires < c.Before })
 	deleteFirst(s.tokens, c.Limit, func(t *api.Token) bool { return t.Expires < c.Before })

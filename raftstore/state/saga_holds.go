@@ -37,6 +37,7 @@ type Hold struct {
 	Grace time.Duration `cbor:"20,keyasint,omitempty" form:"4"`
 	// Choices are fixed until the hold is decided: its commit makes bindings of them.
 	Choices []api.BindingChoice `cbor:"21,keyasint,omitempty" form:"4"`
+	Refill  int                 `cbor:"22,keyasint,omitempty" form:"5"` // of a boot of this zone, see command.BootTerms
 }
 
 // Part is what one child holds for a hold.
@@ -154,7 +155,7 @@ func (h *Hold) owner() owner {
 	if h.Origin != "" {
 		return owner{ownerLink, string(h.Origin)}
 	}
-	return owner{ownerBoot, joinKey(h.Request.Project, h.Request.Reservation)}
+	return owner{ownerBoot, bootKey(h.Request.Project, h.Request.Reservation, h.Refill)}
 }
 
 func (s *sagaBook) loadHold(h *Hold) {

@@ -26,6 +26,7 @@ func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 	h := &Hold{
 		ID: c.ID, Origin: c.Origin, Attempt: c.Attempt, Request: c.Request, Plan: c.Plan, Window: c.Request.WindowAt(s.now),
 		State: api.HoldAsking, Decision: api.DecisionPending, Metadata: c.Metadata, Commit: c.Commit, Created: s.now, Choices: c.Choices,
+		Refill: c.Refill,
 	}
 	if h.Request.Within != "" {
 		h.Window = s.windowWithin(h)

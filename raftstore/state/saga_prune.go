@@ -34,7 +34,7 @@ func (s *sagaBook) indexEndedHold(h *Hold) {
 	if h.Decision == api.DecisionPending || !h.isSettled() {
 		return
 	}
-	open := h.Origin == "" && s.undecided.Contains(joinKey(h.Request.Project, h.Request.Reservation))
+	open := h.Origin == "" && s.undecided.Contains(h.owner().ID)
 	if !open && !s.anyLeft(h) {
 		s.endedHolds.Insert(prunableKey(h.endClass(), h.Updated, h.Key()))
 	}

@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"berth/api"
@@ -88,6 +89,23 @@ func (p *Plan) Contended() bool { return p.rivals != nil }
 type Room struct {
 	Slots  []int
 	Places map[api.LinkID]bool
+}
+
+// Beside returns a room with the places of instances that a boot has already, by group; nil for none.
+func (r Room) Beside(those []map[api.LinkID]int) Room {
+	if those == nil {
+		return r
+	}
+	r.Places = maps.Clone(r.Places)
+	if r.Places == nil {
+		r.Places = map[api.LinkID]bool{}
+	}
+	for _, places := range those {
+		for at, n := range places {
+			r.Places[at] = r.Places[at] || n > 0
+		}
+	}
+	return r
 }
 
 // Room returns the room of the plan's offer.

@@ -30,10 +30,22 @@ const digestAgeMax = 30 * time.Second
 type Want struct {
 	Request *api.Request
 	Held    []map[api.LinkID]int // per group: slots held already, by child or "" for this zone; nil for none
+	Beside  []map[api.LinkID]int // per group: instances that the boot has already, by child or "" for this zone: its rule for zones is about them too
 	Avoid   map[api.LinkID]bool  // children not to ask
 	Vain    int                  // attempts before this one in which slots were refused: the more, the more children are asked
 
 	bounds bounds
+}
+
+// countAt returns how many instances of a group are at a place, held or there already.
+func (w *Want) countAt(g int, at api.LinkID) (n int) {
+	if w.Held != nil {
+		n += w.Held[g][at]
+	}
+	if w.Beside != nil {
+		n += w.Beside[g][at]
+	}
+	return n
 }
 
 // Plan is a plan before it is sealed, with the details for its explanation.
@@ -414,7 +426,7 @@ func worldOf(v *state.State, req *api.Request) *filters.World {
 // weight, after adjusting each child's weights by its link. Groups bound by an affinity
 // rule come from one source.
 func mergeOffers(v *state.State, w *Want, own buildplan.Plan, answers []childAnswer) *Plan {
-	req, already := w.Request, w.Held
+	req := w.Request
 	p := &Plan{bounds: w.bounds, weights: make([][]int64, len(req.Groups)), offers: make([][]int, len(req.Groups)), own: own, answers: slices.Clone(answers)}
 	var heard []childAnswer
 	for _, a := range answers {
@@ -429,13 +441,9 @@ func mergeOffers(v *state.State, w *Want, own buildplan.Plan, answers []childAns
 		held[g] = make([]int, 1+len(heard))
 		for i, a := range heard {
 			offers[g] = append(offers[g], buildplan.Adjust(a.answer.Weights[g], a.link.Offset, a.link.Scale))
-			if already != nil {
-				held[g][1+i] = already[g][a.link.ID]
-			}
+			held[g][1+i] = w.countAt(g, a.link.ID)
 		}
-		if already != nil {
-			held[g][buildplan.Own] = already[g][""]
-		}
+		held[g][buildplan.Own] = w.countAt(g, "")
 		for _, ws := range offers[g] {
 			p.offers[g] = append(p.offers[g], len(ws))
 		}

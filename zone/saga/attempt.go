@@ -168,9 +168,9 @@ func (r *run) planRemaining(ctx context.Context, req *api.Request) *estimate.Pla
 	ctx, cancel := context.WithTimeout(ctx, api.SelectTimeout)
 	defer cancel()
 	v := r.s.zone.View()
-	p := r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held, Avoid: r.last, Vain: r.vain})
+	p := r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held, Beside: r.want.beside, Avoid: r.last, Vain: r.vain})
 	if len(r.last) > 0 && (r.describeShortfall(p.Room()) != "" || p.Offered() < req.Count() && !r.silent) {
-		p = r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held, Vain: r.vain})
+		p = r.s.estimator.PlanFor(ctx, v, &estimate.Want{Request: req, Held: r.held, Beside: r.want.beside, Vain: r.vain})
 	}
 	r.s.estimator.KeepExplanation(v, r.want.call, req, p)
 	return p
@@ -179,7 +179,7 @@ func (r *run) planRemaining(ctx context.Context, req *api.Request) *estimate.Pla
 // describeShortfall describes what would be missing from the minimum if all slots of a
 // room were held in addition; "" for nothing. The state machine decides.
 func (r *run) describeShortfall(room estimate.Room) string {
-	return estimate.DescribeShortfall(&r.want.request, r.want.least, r.held, room)
+	return estimate.DescribeShortfall(&r.want.request, r.want.least, r.held, room.Beside(r.want.beside))
 }
 
 // mayRetry reports whether to repeat a select that found too little because a zone did not answer, and
@@ -265,12 +265,13 @@ func (r *run) takeHold(ctx context.Context, req *api.Request, p *estimate.Plan, 
 // holdCommand returns the command that logs an attempt for some instances, by group.
 func (r *run) holdCommand(req *api.Request, p *estimate.Plan, ids [][]api.InstanceSpec, enough bool) (command.Hold, error) {
 	c, err := holdCommand(r.s.zone.Stamp(), &p.Layer, &api.HoldRequest{
-		ID: holdID(r.s.zone.View().Zone, req, r.attempt), Attempt: r.attempt, Request: *req,
+		ID: holdID(r.s.zone.View().Zone, req, r.want.refill, r.attempt), Attempt: r.attempt, Request: *req,
 		Instances: ids, Metadata: r.want.metadata,
 	})
 	if err != nil {
 		return c, api.Wrap(api.CodeInternal, "saga.hold", "", err)
 	}
+	c.Refill = r.want.refill
 	parties := len(c.Parts)
 	if len(c.Slots) > 0 {
 		parties++

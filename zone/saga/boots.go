@@ -46,7 +46,7 @@ func (s *Saga) bootPlanned(ctx context.Context, c command.BootCreate) (*state.Bo
 		return s.recordBoot(ctx, c)
 	}
 	t := &ticket{
-		owner: bootOwner{c.Request.Project, c.Request.Reservation}, want: wantOf(&c.BootTerms), key: c.Key, record: c, turn: make(chan turn, 1),
+		owner: bootOwner{c.Request.Project, c.Request.Reservation, 0}, want: wantOf(&c.BootTerms), key: c.Key, record: c, turn: make(chan turn, 1),
 	}
 	if !s.admission.enter(t) {
 		return s.recordBoot(ctx, c)
@@ -86,7 +86,7 @@ func (s *Saga) recordBoot(ctx context.Context, c command.BootCreate) (*state.Boo
 // no other, nobody has to leave for it, and it is not a repeat.
 func (s *Saga) mayPlanFirst(c *command.BootCreate) bool {
 	v, r := s.zone.View(), &c.Request
-	if len(v.Children()) > 0 || c.Again != "" || r.Class != api.Firm || r.Preempt || r.Reserves || r.Within != "" || r.Replaces != "" {
+	if len(v.Children()) > 0 || r.Class != api.Firm || r.Preempt || r.Reserves || r.Within != "" || r.Replaces != "" {
 		return false
 	}
 	_, repeat := v.BootFor(r.Project, r.Reservation, c.Key)
@@ -151,18 +151,26 @@ func planKey(r *api.Request, ids []api.InstanceSpec) string {
 	return string(r.Project) + "\x00" + string(ids[0].ID)
 }
 
-// bootOwner is a boot as an owner of holds.
+// bootOwner is a boot as an owner of holds, or a refill of it: see command.BootTerms.
 type bootOwner struct {
 	project     api.ProjectID
 	reservation api.ReservationID
+	refill      int
+}
+
+func (o bootOwner) read(v *state.State) (*state.Boot, bool) {
+	if o.refill > 0 {
+		return v.Refill(o.project, o.reservation, o.refill)
+	}
+	return v.Boot(o.project, o.reservation)
 }
 
 func (o bootOwner) find(v *state.State) (*want, bool) {
-	b, ok := v.Boot(o.project, o.reservation)
+	b, ok := o.read(v)
 	if !ok || b.Decision != api.DecisionPending {
 		return nil, false
 	}
-	w := wantOf(&b.BootTerms)
+	w := wantBeside(v, &b.BootTerms)
 	w.created, w.holds, w.tried = b.Created, b.Holds, b.Tried()
 	for _, a := range b.Attempts {
 		if !a.Contended {
@@ -176,12 +184,21 @@ func (o bootOwner) find(v *state.State) (*want, bool) {
 func wantOf(t *command.BootTerms) *want {
 	return &want{
 		request: t.Request, instances: t.Instances, metadata: t.Metadata, least: t.Min, fixed: t.Fixed, call: t.Call, timeout: t.Timeout,
-		decidesHere: t.Request.Reserves || t.Again != "",
+		decidesHere: t.Request.Reserves || t.Refill > 0, refill: t.Refill,
 	}
 }
 
+// wantBeside is wantOf for a refill too, which is made beside what its boot has.
+func wantBeside(v *state.State, t *command.BootTerms) *want {
+	w := wantOf(t)
+	if first, ok := v.Boot(t.Request.Project, t.Request.Reservation); ok && t.Refill > 0 {
+		w.beside = v.Survivors(first)
+	}
+	return w
+}
+
 func (o bootOwner) shortfall(v *state.State) string {
-	b, ok := v.Boot(o.project, o.reservation)
+	b, ok := o.read(v)
 	if !ok {
 		return ""
 	}
@@ -193,14 +210,14 @@ func (o bootOwner) shortfall(v *state.State) string {
 
 func (o bootOwner) decision(at command.Stamp, d api.Decision, why cause, last *api.BootAttempt) command.Command {
 	return command.BootDecide{
-		Stamp: at, Project: o.project, Reservation: o.reservation, Decision: d, Outcome: last, Code: why.code, Reason: why.text,
+		Stamp: at, Project: o.project, Reservation: o.reservation, Refill: o.refill, Decision: d, Outcome: last, Code: why.code, Reason: why.text,
 	}
 }
 
 // bootsLoop returns the loop that takes undecided boots to their decision.
 func (s *Saga) bootsLoop() zone.Loop {
 	return zone.LoopOf(bootsWaiting, state.DueBoots, (*state.State).UndecidedBoots, (*state.State).UndecidedBoot, func(b *state.Boot) []zone.Job {
-		o := bootOwner{b.Request.Project, b.Request.Reservation}
+		o := bootOwner{b.Request.Project, b.Request.Reservation, b.Refill}
 		return []zone.Job{{Key: b.ID(), Call: b.Call, Run: func(ctx context.Context) error {
 			turn, ok := s.working.Take(ctx, turns.Queue{Party: string(o.project)})
 			if !ok {

@@ -36,11 +36,11 @@ func TestABootThatIsGivenUpIsLogged(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		ctx := requestid.With(t.Context(), "req-7")
-		require.NoError(t, s.settleOwner(ctx, bootOwner{"p", "b"}, nil))
+		require.NoError(t, s.settleOwner(ctx, bootOwner{"p", "b", 0}, nil))
 		b, ok := z.View().Boot("p", "b")
 		require.True(t, ok)
 		require.Equal(t, api.BootFailed, b.State())
-		require.NoError(t, s.settleOwner(ctx, bootOwner{"p", "b"}, nil), "a repeat")
+		require.NoError(t, s.settleOwner(ctx, bootOwner{"p", "b", 0}, nil), "a repeat")
 		var line map[string]any
 		require.NoError(t, json.Unmarshal(out.Bytes(), &line), "one line: %s", out.String())
 		assert.Equal(t, "INFO", line["level"])

@@ -178,8 +178,12 @@ func (s *Saga) checkHold(r *api.HoldRequest) error {
 
 // holdID names an attempt in this zone and in all zones below. It is the same on every
 // leader, and reveals nothing.
-func holdID(zone api.ZoneID, r *api.Request, attempt int) api.HoldID {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d", zone, r.Project, r.Reservation, attempt))
+func holdID(zone api.ZoneID, r *api.Request, refill, attempt int) api.HoldID {
+	text := fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d", zone, r.Project, r.Reservation, attempt)
+	if refill > 0 {
+		text = fmt.Appendf(text, "\x00%d", refill)
+	}
+	sum := sha256.Sum256(text)
 	return api.HoldID(hex.EncodeToString(sum[:16]))
 }
 

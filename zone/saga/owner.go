@@ -35,10 +35,12 @@ type want struct {
 	fixed     bool               // it came with a plan and accepts no other
 	call      api.RequestID      // that asked for it
 	created   api.Instant
-	timeout   time.Duration // after created; 0 for none of its own
-	holds     []api.HoldID  // of its attempts
-	tried     int           // the number of its last attempt
-	vain      int           // attempts with refused slots although nobody was in the way
+	timeout   time.Duration        // after created; 0 for none of its own
+	holds     []api.HoldID         // of its attempts
+	tried     int                  // the number of its last attempt
+	vain      int                  // attempts with refused slots although nobody was in the way
+	refill    int                  // see command.BootTerms
+	beside    []map[api.LinkID]int // instances that it has already, by group and place: its rule for zones is about all
 
 	// decidesHere keeps a child that takes all of it from deciding: should its answer be lost, an
 	// abort would come after it had ended the slots that these replace, or started what runs once.
@@ -98,7 +100,7 @@ func (s *Saga) logDecision(ctx context.Context, o owner, d api.Decision, why cau
 	if api.CodeOf(err) == api.CodeConflict { // its caller was faster
 		return nil
 	}
-	if b, is := o.(bootOwner); is && err == nil && d == api.DecisionAbort {
+	if b, is := o.(bootOwner); is && err == nil && d == api.DecisionAbort && b.refill == 0 {
 		s.noteGivenUp(ctx, b, why)
 	}
 	return err

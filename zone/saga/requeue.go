@@ -16,7 +16,7 @@ const requeueAtOnce = 8
 // dueRequeued returns the jobs that boot preempted instances again, those that come first in the
 // queue.
 func (s *Saga) dueRequeued(v *state.State) []zone.Job {
-	if v.CountRequeued() == 0 {
+	if v.CountRequeued() == 0 || s.zone.Store().Form() < api.FormFifth { // a member of the zone could not read it
 		return nil
 	}
 	var out []zone.Job
@@ -28,18 +28,18 @@ func (s *Saga) dueRequeued(v *state.State) []zone.Job {
 }
 
 // bootAgain looks for room for the preempted instances of a boot. If there is enough, it orders them
-// as a new boot, which goes the way of all boots. The log says how each try ended.
+// as a refill, which goes the way of all boots. The log says how each try ended.
 func (s *Saga) bootAgain(ctx context.Context, p api.ProjectID, id api.ReservationID) error {
 	v := s.zone.View() // that in which it was due may be older than the end of an earlier run
 	r, ok := v.Requeued(p, id)
-	if !ok || r.Successor != "" {
+	if !ok || r.Refill > 0 {
 		return nil
 	}
 	c := command.Requeue{Stamp: s.zone.Stamp(), Project: p, Reservation: id, Seen: r.ModIndex}
 	if r.Until > c.At {
 		terms := v.RequeueTerms(r)
-		if s.fits(ctx, v, &terms.Request, terms.Min) {
-			c.Successor = api.NewReservationID()
+		if s.fits(ctx, v, wantBeside(v, &terms)) {
+			c.Refill = terms.Refill
 			for n, id := range api.NewInstanceIDs(len(r.Instances)) {
 				c.Instances = append(c.Instances, api.InstanceSpec{ID: id, Name: r.Instances[n].Name})
 			}
@@ -53,13 +53,12 @@ func (s *Saga) bootAgain(ctx context.Context, p api.ProjectID, id api.Reservatio
 	return err
 }
 
-// fits reports whether there is room for least instances of a request, and for the minimum of each
-// group.
-func (s *Saga) fits(ctx context.Context, v *state.State, req *api.Request, least int) bool {
+// fits reports whether there is room for the minimum of what is wanted, and of each of its groups.
+func (s *Saga) fits(ctx context.Context, v *state.State, w *want) bool {
 	ctx, cancel := context.WithTimeout(ctx, api.SelectTimeout)
 	defer cancel()
-	w := &want{request: *req, instances: make([]api.InstanceSpec, req.Count()), least: least, created: s.zone.Instant()}
+	w.instances, w.created = make([]api.InstanceSpec, w.request.Count()), s.zone.Instant()
 	r := newRun(s, nil, w)
 	missing := r.remainingRequest()
-	return r.describeShortfall(s.estimator.PlanFor(ctx, v, &estimate.Want{Request: &missing, Held: r.held}).Room()) == ""
+	return r.describeShortfall(s.estimator.PlanFor(ctx, v, &estimate.Want{Request: &missing, Held: r.held, Beside: w.beside}).Room()) == ""
 }

@@ -1,6 +1,7 @@
 package saga_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/intake"
@@ -22,17 +24,13 @@ func softOrder(res string, least, most int) *intake.BootOrder {
 	return o
 }
 
-// untilAgain waits until a boot has a successor that is decided, and returns the last one.
+// untilAgain waits until preempted instances of a boot were booted again, and ok.
 func untilAgain(m *zonetest.Member, res string, ok func(*state.Boot) bool) *state.Boot {
 	m.World.T.Helper()
 	var out *state.Boot
 	m.Until("boot "+res+" is booted again", func(v *state.State) bool {
-		b, _ := v.Boot("p", api.ReservationID(res))
-		if len(b.Successors) == 0 {
-			return false
-		}
-		out, _ = v.Boot("p", b.Successors[len(b.Successors)-1])
-		return out != nil && ok(out)
+		out, _ = v.Boot("p", api.ReservationID(res))
+		return out.Refills > 0 && ok(out)
 	})
 	return out
 }
@@ -75,14 +73,14 @@ func TestPreemptedInstancesBootAgain(t *testing.T) {
 				if c.leaders {
 					root.Until("they are booted again", func(v *state.State) bool {
 						r, ok := v.Requeued("p", "soft")
-						return !ok || r.Successor != ""
+						return !ok || r.Refill > 0
 					})
 					root.Elect()
 				}
 				b := untilAgain(root, "soft", func(b *state.Boot) bool { return b.State() == api.BootActive })
-				assert.Equal(t, api.ReservationID("soft"), b.Again)
-				assert.Len(t, root.Instances(string(b.Request.Reservation)), 4)
-				assert.Len(t, kid.Instances(string(b.Request.Reservation)), 2)
+				assert.Equal(t, 4, b.Counts.Active)
+				assert.Len(t, root.Instances("soft"), 4)
+				assert.Len(t, kid.Instances("soft"), 2)
 				assert.Zero(t, root.View().CountRequeued())
 				running := root.View().InstancesPage(state.InstanceQuery{Page: state.Page{Limit: api.CountMax}})
 				assert.Len(t, running, 4, "nothing was booted twice")
@@ -96,4 +94,108 @@ func TestPreemptedInstancesBootAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// on asks for instances on one host.
+func on(host, res string, n int) *intake.BootOrder {
+	o := zonetest.Order(res, n, n)
+	o.Request.Groups[0].Hints.ForceHosts = []string{host}
+	return o
+}
+
+// hostsOf returns where the instances of a boot are.
+func hostsOf(m *zonetest.Member, res string) (out []string) {
+	for _, i := range m.Instances(res) {
+		h, _ := m.View().Host(i.Host)
+		out = append(out, h.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// release ends a boot, and waits until nothing of it is left.
+func release(m *zonetest.Member, res string) {
+	m.World.T.Helper()
+	m.Propose(func(at command.Stamp) command.Command {
+		return command.BootRelease{Stamp: at, Project: "p", Reservation: api.ReservationID(res)}
+	})
+	m.Until(res+" is gone", func(v *state.State) bool {
+		b, _ := v.Boot("p", api.ReservationID(res))
+		return b.State() == api.BootReleased
+	})
+}
+
+// TestPreemptedInstancesStayInTheirBoot: what is booted again is bound by the rules of its boot together with what was
+// not preempted, is listed with it, and ends with it. Another place would be cheaper.
+func TestPreemptedInstancesStayInTheirBoot(t *testing.T) {
+	for _, c := range []struct {
+		rule          api.Rule
+		others, needs int // what else is on a host of the boot, and what preempts there
+	}{
+		{api.Rule{Policy: api.AntiAffinity, Max: 1}, 0, 4},
+		{api.Rule{Policy: api.Affinity}, 2, 1},
+	} {
+		t.Run(string(c.rule.Policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, 4, 4, 4)
+				soft := softOrder("soft", 2, 2)
+				c.rule.Groups = []int{0}
+				soft.Request.Rules = []api.Rule{c.rule}
+				require.Equal(t, api.BootActive, root.Run(soft).State())
+				first, free := hostsOf(root, "soft"), []string{"root-host-1", "root-host-2", "root-host-3"}
+				free = slices.DeleteFunc(free, func(h string) bool { return slices.Contains(first, h) })
+				again, cheap := first, free[0] // the fullest host is the cheapest
+				if c.rule.Max == 1 {
+					again, cheap = []string{first[1], free[0]}, first[1]
+					slices.Sort(again)
+				}
+				root.Run(on(cheap, "cheap", 3-c.rule.Max))
+				if c.others > 0 {
+					root.Run(on(first[0], "others", c.others))
+				}
+				firm := on(first[0], "firm", c.needs)
+				firm.Request.Preempt = true
+				root.Run(firm)
+				if c.others > 0 {
+					root.Until("it waits", func(v *state.State) bool { return v.CountRequeued() == 1 })
+					b, _ := root.View().Boot("p", "soft")
+					require.Equal(t, api.BootBuilding, b.State())
+					await.Sleep(2 * api.RequeuePauseMax)
+					require.Equal(t, 1, root.View().CountRequeued(), "there is room elsewhere, where it must not be")
+					release(root, "others")
+				}
+				b := untilAgain(root, "soft", func(b *state.Boot) bool { return b.State() == api.BootActive })
+				assert.Equal(t, state.Counts{Active: 2, Deleted: 1}, b.Counts)
+				assert.Equal(t, again, hostsOf(root, "soft"))
+				release(root, "soft")
+				assert.Empty(t, root.Instances("soft"))
+				w.Settle()
+			})
+		})
+	}
+}
+
+// TestPreemptedInstancesKeepTheirZones: a boot in two zones is in two zones when a part of it is booted again, though
+// another zone has room at once.
+func TestPreemptedInstancesKeepTheirZones(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		west, east := w.Zone("west", root, 4), w.Zone("east", root, 2)
+		soft := softOrder("soft", 2, 2)
+		soft.Request.Zones.MinZones = 2
+		require.Equal(t, api.BootActive, root.Run(soft).State())
+		require.Len(t, west.Instances("soft"), 1)
+		firm := zonetest.Order("firm", 2, 2)
+		firm.Request.Preempt = true
+		east.Run(firm)
+		root.Until("it waits", func(v *state.State) bool { return v.CountRequeued() == 1 })
+		await.Sleep(2 * api.RequeuePauseMax)
+		require.Equal(t, 1, root.View().CountRequeued(), "west has room, and is no second zone")
+		release(east, "firm")
+		untilAgain(root, "soft", func(b *state.Boot) bool { return b.State() == api.BootActive })
+		assert.Len(t, east.Instances("soft"), 1)
+		w.Settle()
+	})
 }

@@ -145,9 +145,12 @@ func (m *Member) checkBoot(v *state.State, b *state.Boot) {
 	switch st := b.State(); {
 	case st == api.BootBuilding && b.Request.Reserves && b.Request.Window.Start > v.Now():
 		assert.Equal(m.World.T, b.Counts.Build, b.Counts.Live(), "lease %s waits for its window", res)
+	case st == api.BootBuilding && b.Counts.Build == 0 && b.Queued > 0:
+		assert.LessOrEqual(m.World.T, b.Counts.Live()+b.Queued, b.Request.Count(), "boot %s waits for too many", res)
 	case st == api.BootActive, st == api.BootDegraded, st == api.BootError:
 		assert.GreaterOrEqual(m.World.T, len(made), b.Min, "boot %s made too few", res)
-		assert.LessOrEqual(m.World.T, len(made), b.Request.Count(), "boot %s made too many", res)
+		assert.LessOrEqual(m.World.T, b.Counts.Live()+b.Queued, b.Request.Count(), "boot %s made too many", res)
+		assert.True(m.World.T, b.Refills > 0 || len(made) <= b.Request.Count(), "boot %s made too many", res)
 		assert.Len(m.World.T, made, b.Counts.Live()+b.Counts.Deleted, "boot %s", res)
 	case st == api.BootFailed, st == api.BootReleased:
 		assert.False(m.World.T, slices.ContainsFunc(made, (*api.Instance).Live), "boot %s left instances", res)

@@ -215,7 +215,7 @@ func (l *Lease) orders() (out []api.ReservationID) {
 
 // orderBoot returns a boot of a lease, nil if it was pruned.
 func (m *Model) orderBoot(l *Lease, order api.ReservationID) *Boot {
-	return m.Boots[BootID{l.Terms.Project, order}]
+	return m.Boots[BootID{Project: l.Terms.Project, Reservation: order}]
 }
 
 // releaseOrders gives up all that a lease has: the newest first, as it may take over slots of

@@ -85,6 +85,7 @@ type (
 	BootID struct {
 		Project     api.ProjectID
 		Reservation api.ReservationID
+		Refill      int // the number of an order for preempted instances of it; 0 for the boot
 	}
 	stayed struct {
 		id   api.InstanceID
@@ -425,7 +426,7 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 }
 
 func (m *Model) bootCreate(c command.BootCreate) *Refusal {
-	id := BootID{c.Request.Project, c.Request.Reservation}
+	id := BootID{Project: c.Request.Project, Reservation: c.Request.Reservation}
 	b, ok := m.Boots[id]
 	if !ok && c.Key != "" {
 		b, ok = m.Boots[m.Keys[BootKey{c.Request.Project, c.Key}]]

@@ -12,15 +12,15 @@ import (
 
 // Queued is the instances of a boot that were preempted and are to be booted again.
 type Queued struct {
-	IDs       []QueuedID // by group and id
-	Since     api.Instant
-	Until     api.Instant // when the last of their windows ends
-	Tries     int         // in vain, in a row
-	Next      api.Instant
-	Successor api.ReservationID // an undecided boot, made for the first Sent of them
-	Sent      int
-	Enough    bool // a successor was committed
-	Changed   uint64
+	IDs     []QueuedID // by group and id
+	Since   api.Instant
+	Until   api.Instant // when the last of their windows ends
+	Tries   int         // in vain, in a row
+	Next    api.Instant
+	Refill  int // the undecided order for the first Sent of them; 0 for none
+	Sent    int
+	Enough  bool // an order for them was committed
+	Changed uint64
 }
 
 // QueuedID is one of them.
@@ -64,7 +64,7 @@ func (m *Model) noteQueue(id BootID) {
 	if len(q.IDs) == 0 {
 		delete(m.Queue, id)
 	}
-	if q.Successor == "" {
+	if q.Refill == 0 {
 		slices.SortFunc(q.IDs, func(a, b QueuedID) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.ID, b.ID)) })
 	}
 }
@@ -77,8 +77,8 @@ func (m *Model) unqueue(b *Boot) {
 	}
 	q.IDs = nil
 	m.noteQueue(b.ID)
-	if next := m.Boots[BootID{b.ID.Project, q.Successor}]; q.Successor != "" && next != nil {
-		m.releaseBoot(next)
+	if next := m.Boots[BootID{b.ID.Project, b.ID.Reservation, q.Refill}]; q.Refill > 0 && next != nil {
+		m.decideBoot(next, api.DecisionAbort)
 	}
 }
 
@@ -92,22 +92,30 @@ func (q *Queued) fail(now api.Instant) {
 	q.Next = now.Add(pause)
 }
 
-// settleQueue takes into account what became of the boot that was made for what is queued.
-func (m *Model) settleQueue(b *Boot) {
-	id := BootID{b.ID.Project, b.Again}
-	q := m.Queue[id]
-	if b.Again == "" || q == nil || q.Successor != b.ID.Reservation {
+// settleRefill gives a boot what an order for its preempted instances has got, and queues the others again.
+func (m *Model) settleRefill(b *Boot) {
+	id := BootID{Project: b.ID.Project, Reservation: b.ID.Reservation}
+	from, q := m.Boots[id], m.Queue[id]
+	got := map[[2]string]int{} // by group and name
+	for id, i := range m.Instances {
+		if i.Hold.Boot == b {
+			got[[2]string{i.Hold.Request.Groups[i.Group].Name, i.Hold.Names[id]}]++
+		}
+	}
+	delete(m.Boots, b.ID)
+	delete(m.Told, b.ID)
+	m.Told[id] = true
+	for _, h := range b.Holds {
+		if h.Boot = nil; h.Decision == api.DecisionCommit {
+			h.Boot, from.Holds = from, append(from.Holds, h)
+		}
+	}
+	if q == nil || q.Refill != b.ID.Refill {
 		return
 	}
-	var left []QueuedID
-	switch {
-	case b.Decision == api.DecisionCommit:
-		got := map[[2]string]int{} // by group and name
-		for id, i := range m.Instances {
-			if i.Hold.Boot == b {
-				got[[2]string{i.Hold.Request.Groups[i.Group].Name, i.Hold.Names[id]}]++
-			}
-		}
+	left := q.IDs[:q.Sent]
+	if b.Decision == api.DecisionCommit {
+		left = nil
 		for _, one := range q.IDs[:q.Sent] {
 			twin := [2]string{b.Request.Groups[one.Group].Name, one.Name}
 			if got[twin]--; got[twin] < 0 {
@@ -115,33 +123,28 @@ func (m *Model) settleQueue(b *Boot) {
 			}
 		}
 		q.Enough, q.Tries, q.Next = true, 0, m.Now.Add(time.Second)
-	case !b.Ended:
-		left = q.IDs[:q.Sent]
+	} else {
 		q.fail(m.Now)
 	}
-	q.IDs, q.Successor, q.Sent = slices.Concat(left, q.IDs[q.Sent:]), "", 0
+	q.IDs, q.Refill, q.Sent = slices.Concat(left, q.IDs[q.Sent:]), 0, 0
 	m.noteQueue(id)
 }
 
 func (m *Model) requeue(c command.Requeue) *Refusal {
-	id, next := BootID{c.Project, c.Reservation}, BootID{c.Project, c.Successor}
+	id, next := BootID{Project: c.Project, Reservation: c.Reservation}, BootID{c.Project, c.Reservation, c.Refill}
 	q := m.Queue[id]
-	if b := m.Boots[next]; b != nil && c.Successor != "" {
-		if b.Again != c.Reservation {
-			return &Refusal{promise.Once, "the reservation exists"}
-		}
-		return nil
-	}
 	switch {
 	case q == nil:
 		return &Refusal{promise.Once, "nothing waits to be booted again"}
-	case q.Changed != c.Seen || q.Successor != "":
+	case q.Refill > 0 && q.Refill == c.Refill:
+		return nil
+	case q.Changed != c.Seen || q.Refill > 0 || c.Refill > 0 && c.Refill != m.Boots[id].Refills+1:
 		return &Refusal{promise.Once, "what waits to be booted again has changed"}
 	case q.Until <= m.Now:
 		q.IDs = nil
 		m.noteQueue(id)
 		return nil
-	case c.Successor == "":
+	case c.Refill == 0:
 		q.fail(m.Now)
 		m.noteQueue(id)
 		return nil
@@ -167,8 +170,9 @@ func (m *Model) requeue(c command.Requeue) *Refusal {
 		return nil
 	}
 	m.Boots[next] = b
+	m.Boots[id].Refills = c.Refill
 	m.Told[next] = true
-	q.Successor, q.Sent = c.Successor, len(q.IDs)
+	q.Refill, q.Sent = c.Refill, len(q.IDs)
 	m.noteQueue(id)
 	return nil
 }
@@ -186,15 +190,14 @@ func (m *Model) awaitsEvicted(b *Boot) bool {
 // nextBoot returns the boot that is made for what is queued of another one.
 func (m *Model) nextBoot(from *Boot, q *Queued, c command.Requeue) *Boot {
 	r := from.Request
-	r.Reservation = c.Successor
 	r.Groups = slices.Clone(r.Groups)
-	has, all := map[int]int{}, 0
-	for _, i := range m.Instances {
-		if i.Hold.Boot == from && i.Status != api.StatusDeleting && i.Status != api.StatusDeleted {
-			all++
-			if g := groupIn(&from.Request, i); g >= 0 {
-				has[g]++
-			}
+	next := &Boot{
+		ID: BootID{c.Project, c.Reservation, c.Refill}, Digest: from.Digest, Decision: api.DecisionPending, Metadata: from.Metadata, Request: from.Request,
+	}
+	has, all, zones := map[int]int{}, 0, map[api.LinkID]bool{}
+	for g, at := range m.survivorsOf(next) {
+		for zone, n := range at {
+			has[g], all, zones[zone] = has[g]+n, all+n, true
 		}
 	}
 	least, sum := from.Least-all, 0
@@ -212,12 +215,10 @@ func (m *Model) nextBoot(from *Boot, q *Queued, c command.Requeue) *Boot {
 		}
 		sum += r.Groups[g].Min
 	}
-	r.Zones.MinZones = min(r.Zones.MinZones, len(q.IDs))
+	r.Zones.MinZones = min(r.Zones.MinZones, len(zones)+len(q.IDs))
 	if q.Until < api.Forever && r.Window.End == api.Forever {
 		r.Lifetime = time.Duration(q.Until-m.Now) * time.Millisecond
 	}
-	return &Boot{
-		ID: BootID{c.Project, c.Successor}, Digest: from.Digest, Request: r, Decision: api.DecisionPending, Again: c.Reservation,
-		Least: max(1, min(least, len(q.IDs)), sum), Metadata: from.Metadata,
-	}
+	next.Request, next.Least = r, max(1, min(least, len(q.IDs)), sum)
+	return next
 }

@@ -211,13 +211,23 @@ func (b *Boot) Has() []map[api.LinkID]int {
 }
 
 // DescribeShortfall returns the reason why a boot cannot be committed with its holds, "" for none.
-func (b *Boot) DescribeShortfall() string {
+func (m *Model) DescribeShortfall(b *Boot) string {
 	total, zones := 0, map[api.LinkID]bool{}
-	groups := b.Has()
-	for _, at := range groups {
-		for zone, n := range at {
+	groups, there := b.Has(), m.survivorsOf(b)
+	for g, at := range groups {
+		n := 0
+		for _, has := range at {
+			n += has
+		}
+		total += n
+		if n < b.Request.Groups[g].Min {
+			return "a group has fewer than its min_count"
+		}
+		for zone, more := range there[g] {
+			at[zone] += more
+		}
+		for zone := range at {
 			zones[zone] = true
-			total += n
 		}
 	}
 	rule := b.Request.Zones
@@ -235,14 +245,32 @@ func (b *Boot) DescribeShortfall() string {
 			n += at[zone]
 			counts = append(counts, at[zone])
 		}
-		if n < b.Request.Groups[g].Min {
-			return "a group has fewer than its min_count"
-		}
 		if rule.MaxSkew > 0 && n > 0 && !b.onOneHost(g) && slices.Max(counts)-slices.Min(counts) > rule.MaxSkew {
 			return "a group is too uneven over zones"
 		}
 	}
 	return ""
+}
+
+// survivorsOf returns the instances of a boot that an order for its preempted ones finds, by group and place.
+func (m *Model) survivorsOf(b *Boot) []map[api.LinkID]int {
+	out := make([]map[api.LinkID]int, len(b.Request.Groups))
+	from := m.Boots[BootID{Project: b.ID.Project, Reservation: b.ID.Reservation}]
+	for g := range out {
+		out[g] = map[api.LinkID]int{}
+	}
+	if b.ID.Refill == 0 || from == nil {
+		return out
+	}
+	for _, i := range m.Instances {
+		if i.Hold.Boot != from || i.Status == api.StatusDeleting || i.Status == api.StatusDeleted {
+			continue
+		}
+		if g := groupIn(&from.Request, i); g >= 0 {
+			out[g][i.Link]++
+		}
+	}
+	return out
 }
 
 // onOneHost reports whether a rule of affinity binds a group: it cannot be spread.

@@ -19,9 +19,9 @@ type Boot struct {
 	Decision api.Decision
 	Code     api.Code // reason of its failure
 	Ended    bool
-	Faded    bool              // holds of it were pruned
-	Again    api.ReservationID // the boot whose preempted instances it boots again; "" for none
-	Gone     int               // instances of it that were pruned
+	Faded    bool // holds of it were pruned
+	Refills  int  // orders for preempted instances of it
+	Gone     int  // instances of it that were pruned
 	Metadata map[string]string
 	Data     int64 // bytes that count for its project
 	Holds    []*Hold
@@ -133,7 +133,7 @@ func (m *Model) MayHold(c command.Hold) (*Boot, *Refusal) {
 	if c.Plan != "" && m.Now >= c.Expires {
 		return nil, &Refusal{promise.PlanAge, "plan " + string(c.Plan) + " had expired"}
 	}
-	b, own := m.Boots[BootID{c.Request.Project, c.Request.Reservation}]
+	b, own := m.Boots[BootID{c.Request.Project, c.Request.Reservation, c.Refill}]
 	switch {
 	case c.Origin != "":
 		b = nil
@@ -346,7 +346,7 @@ func (m *Model) advanceHold(h *Hold) {
 		m.carryOut(h, api.DecisionAbort)
 	case h.Boot == nil:
 		m.carryOut(h, api.DecisionCommit)
-	case h.Refused == 0 && h.Boot.DescribeShortfall() == "":
+	case h.Refused == 0 && m.DescribeShortfall(h.Boot) == "":
 		m.decideBoot(h.Boot, api.DecisionCommit)
 	}
 }
@@ -388,8 +388,10 @@ func (m *Model) neverCame(origin api.LinkID) (n int) {
 }
 
 func (m *Model) bootDecide(c command.BootDecide) *Refusal {
-	b, ok := m.Boots[BootID{c.Project, c.Reservation}]
+	b, ok := m.Boots[BootID{c.Project, c.Reservation, c.Refill}]
 	switch {
+	case !ok && c.Refill > 0:
+		return &Refusal{promise.Saga, "the order for preempted instances was decided before"}
 	case !ok:
 		return &Refusal{promise.Model, "there is no such reservation"}
 	case b.Decision == c.Decision:
@@ -397,7 +399,7 @@ func (m *Model) bootDecide(c command.BootDecide) *Refusal {
 	case b.Decision != api.DecisionPending:
 		return &Refusal{promise.Saga, "the reservation was decided before"}
 	}
-	if text := b.DescribeShortfall(); c.Decision == api.DecisionCommit && text != "" {
+	if text := m.DescribeShortfall(b); c.Decision == api.DecisionCommit && text != "" {
 		return &Refusal{promise.Saga, text}
 	}
 	b.Code = c.Code
@@ -418,11 +420,13 @@ func (m *Model) decideBoot(b *Boot, d api.Decision) {
 			m.carryOut(h, api.DecisionAbort)
 		}
 	}
-	m.settleQueue(b)
+	if b.ID.Refill > 0 {
+		m.settleRefill(b)
+	}
 }
 
 func (m *Model) bootRelease(c command.BootRelease) *Refusal {
-	b, ok := m.Boots[BootID{c.Project, c.Reservation}]
+	b, ok := m.Boots[BootID{Project: c.Project, Reservation: c.Reservation}]
 	switch {
 	case !ok:
 		return &Refusal{promise.Model, "there is no such reservation"}
