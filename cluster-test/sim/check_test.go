@@ -382,7 +382,7 @@ func (z *zone) checkBoots(v *state.State) {
 		switch b.State() {
 		case api.BootActive, api.BootDegraded, api.BootError:
 			z.checkGroups(b, made)
-			if len(made) < b.Min || len(made) > b.Request.Count() || live != b.Counts.Live() {
+			if len(made) < b.Min || b.Refills == 0 && len(made) > b.Request.Count() || live > b.Request.Count() || live != b.Counts.Live() {
 				z.w.fail("zone %s: boot %s made %d of %d to %d", z.name, res, len(made), b.Min, b.Request.Count())
 			}
 		case api.BootFailed, api.BootReleased:
@@ -390,7 +390,9 @@ func (z *zone) checkBoots(v *state.State) {
 				z.w.fail("zone %s: boot %s is %s and left %d instances", z.name, res, b.State(), live)
 			}
 		default:
-			z.w.fail("zone %s: boot %s is %s", z.name, res, b.State())
+			if b.Queued == 0 || b.Counts.Build > 0 || live+b.Queued > b.Request.Count() {
+				z.w.fail("zone %s: boot %s is %s", z.name, res, b.State())
+			}
 		}
 	}
 }
