@@ -363,7 +363,7 @@ func (z *zone) checkInstance(i *api.Instance, owner map[api.InstanceID]string) {
 // whole or nothing.
 func (z *zone) checkBoots(v *state.State) {
 	for _, r := range z.acknowledged().booted {
-		if b, ok := v.Boot(project, r); !ok || !b.State().Outcome() {
+		if b, ok := v.Boot(project, r); !ok || !b.State().Outcome() && b.Queued == 0 {
 			z.w.fail("zone %s: boot %s was acknowledged; found: %v", z.name, r, ok)
 		}
 	}

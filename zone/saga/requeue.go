@@ -53,12 +53,15 @@ func (s *Saga) bootAgain(ctx context.Context, p api.ProjectID, id api.Reservatio
 	return err
 }
 
-// fits reports whether there is room for the minimum of what is wanted, and of each of its groups.
+// fits reports whether there is room for the minimum of what is wanted, and of each of its groups. What it finds is the
+// explanation of the boot: whoever waits learns for what.
 func (s *Saga) fits(ctx context.Context, v *state.State, w *want) bool {
 	ctx, cancel := context.WithTimeout(ctx, api.SelectTimeout)
 	defer cancel()
 	w.instances, w.created = make([]api.InstanceSpec, w.request.Count()), s.zone.Instant()
 	r := newRun(s, nil, w)
 	missing := r.remainingRequest()
-	return r.describeShortfall(s.estimator.PlanFor(ctx, v, &estimate.Want{Request: &missing, Held: r.held, Beside: w.beside}).Room()) == ""
+	p := s.estimator.PlanFor(ctx, v, &estimate.Want{Request: &missing, Held: r.held, Beside: w.beside})
+	s.estimator.KeepExplanation(v, w.call, &missing, p)
+	return r.describeShortfall(p.Room()) == ""
 }

@@ -163,6 +163,9 @@ func TestPreemptedInstancesStayInTheirBoot(t *testing.T) {
 					require.Equal(t, api.BootBuilding, b.State())
 					await.Sleep(2 * api.RequeuePauseMax)
 					require.Equal(t, 1, root.View().CountRequeued(), "there is room elsewhere, where it must not be")
+					told, ok := root.Lead().Explanation("p", "soft")
+					require.True(t, ok)
+					assert.Equal(t, []int{1, 0}, []int{told.Groups[0].Wanted, told.Groups[0].Offered}, "for what it waits")
 					release(root, "others")
 				}
 				b := untilAgain(root, "soft", func(b *state.Boot) bool { return b.State() == api.BootActive })
