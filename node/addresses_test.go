@@ -1,8 +1,10 @@
 package node
 
 import (
+	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"berth/api"
 	"berth/identity"
 	"berth/internal/await"
+	"berth/raftstore"
 	"berth/raftstore/state"
 )
 
@@ -158,5 +161,59 @@ func TestAWildcardIsNeverAdvertised(t *testing.T) {
 		assert.NotEqual(t, "0", port)
 		h.opts.Given = nil
 		assert.Equal(t, r.Addresses(), r.again().Addresses())
+	})
+}
+
+// TestAllNodesMoveAtOnce: nodes that are started elsewhere, all of them, know each other only at addresses that lead
+// nowhere. With a list of the new ones they find each other, and the zone and Raft learn them; later starts need no list.
+func TestAllNodesMoveAtOnce(t *testing.T) {
+	t.Parallel()
+	virtually(t, func(t *world) {
+		first := newZone(t, "a").run()
+		nodes := []*running{first, first.adopt("node-2"), first.adopt("node-3")}
+		peers := map[api.NodeID]string{}
+		for i, n := range nodes {
+			require.NoError(t, n.stop())
+			_, port, err := net.SplitHostPort(n.Addresses().Node)
+			require.NoError(t, err)
+			host := fmt.Sprintf("127.0.1.%d", i+1)
+			n.home.opts.Given = map[string]string{"host": host}
+			peers[n.rec.Node] = net.JoinHostPort(host, port)
+		}
+		lost := nodes[0].home.start()
+		await.Sleep(time.Minute)
+		assert.Contains(t, lost.dials.describe(), "node-2 at 127.0.0.1:", "nobody is where it was")
+		require.NoError(t, lost.stop())
+
+		for i, n := range nodes {
+			n.home.opts.Given, n.home.opts.Peers = nil, peers
+			if i > 0 {
+				n.home.opts.Given = map[string]string{"host": fmt.Sprintf("127.0.1.%d", i+1)}
+			}
+			nodes[i] = n.home.start()
+		}
+		for _, n := range nodes {
+			n.until("the zone knows where all are", func(v *state.State) bool {
+				for id, at := range peers {
+					if m, ok := v.Node(id); !ok || m.NodeAddr != at {
+						return false
+					}
+				}
+				return true
+			})
+			await.True(t, "Raft, too", func() bool {
+				return !slices.ContainsFunc(n.store.Members(), func(m raftstore.Member) bool { return m.Addr != peers[m.ID] })
+			})
+		}
+		for _, n := range nodes {
+			require.NoError(t, n.stop())
+			n.home.opts.Given, n.home.opts.Peers = nil, nil
+		}
+		for i, n := range nodes {
+			nodes[i] = n.home.start()
+		}
+		for _, n := range nodes {
+			n.becomesReady() // without the list
+		}
 	})
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -84,7 +85,7 @@ func (n *Node) otherNodes() []string {
 	if _, addr := n.store.Leader(); addr != "" {
 		return []string{addr}
 	}
-	all := slices.Clone(n.rec.Join)
+	all := append(slices.Sorted(maps.Values(n.opts.Peers)), n.rec.Join...)
 	for _, m := range n.store.Members() {
 		if m.ID != n.rec.Node && !slices.Contains(all, m.Addr) {
 			all = append(all, m.Addr)

@@ -3,8 +3,14 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"berth/api"
 	"berth/api/client"
@@ -102,7 +108,60 @@ func (n *Node) dialNode(alpn string) dialer { return n.dialPeer(n.toNode(alpn, "
 // dialMember returns dialers to one node of this zone each. A node that has taken the address
 // of a removed one is not spoken to in its place.
 func (n *Node) dialMember(alpn string) func(api.NodeID) dialer {
-	return func(id api.NodeID) dialer { return n.dialPeer(n.toNode(alpn, id)) }
+	return func(id api.NodeID) dialer {
+		dial := n.dialPeer(n.toNode(alpn, id))
+		return func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := dialFirst(ctx, dial, network, n.opts.Peers[id], addr)
+			n.dials.note(id, addr, err)
+			return c, err
+		}
+	}
+}
+
+// dialFirst dials an address, "" for none, and then another one if that leads nowhere.
+func dialFirst(ctx context.Context, dial dialer, network, first, then string) (net.Conn, error) {
+	if first == "" || first == then {
+		return dial(ctx, network, then)
+	}
+	try, cancel := ctx, context.CancelFunc(func() {})
+	if end, ok := ctx.Deadline(); ok {
+		try, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+	}
+	defer cancel()
+	if c, err := dial(try, network, first); err == nil {
+		return c, nil
+	}
+	return dial(ctx, network, then)
+}
+
+// dials remembers which nodes of the zone the last dial did not reach. Its methods may be called concurrently.
+type dials struct {
+	mu      sync.Mutex
+	unheard map[api.NodeID]string // addresses
+}
+
+func (d *dials) note(id api.NodeID, addr string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		delete(d.unheard, id)
+		return
+	}
+	if d.unheard == nil {
+		d.unheard = map[api.NodeID]string{}
+	}
+	d.unheard[id] = addr
+}
+
+// describe returns the nodes that were not reached, with their addresses; "" for none.
+func (d *dials) describe() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for _, id := range slices.Sorted(maps.Keys(d.unheard)) {
+		all = append(all, fmt.Sprintf("%s at %s", id, d.unheard[id]))
+	}
+	return strings.Join(all, ", ")
 }
 
 // dialPeer returns a dialer whose connections are closed when the authority of the peer is trusted no

@@ -79,6 +79,10 @@ type Options struct {
 	Given map[string]string
 	Names []string
 
+	// Peers are where other nodes of the zone are, as host:port of their node listeners, for those that the zone
+	// knows at an address that leads nowhere: all have moved at once. They are dialled first, at this start alone.
+	Peers map[api.NodeID]string
+
 	// Rates are the calls that one party may make in a second; nil for rates.Defaults.
 	Rates rates.Rates
 
@@ -151,8 +155,9 @@ type Node struct {
 	leaderChanged atomic.Pointer[chan struct{}] // closed when the leader changes
 	heard         atomic.Pointer[time.Time]     // when a leader was last known; at first when the node was opened
 	shown         atomic.Uint64                 // the newest log index of an answer passed on before the view had it
-	removed       atomic.Bool                   // a leader has said so since one was last known
-	closing       chan struct{}                 // closed when Run is told to end
+	dials         dials
+	removed       atomic.Bool   // a leader has said so since one was last known
+	closing       chan struct{} // closed when Run is told to end
 
 	listeners listeners
 	nodeGate  *gate

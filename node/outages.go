@@ -32,7 +32,11 @@ func (w *leaderWatch) note(ctx context.Context, n *Node, known bool, cut time.Du
 	switch {
 	case !known && !w.missed && cut >= max(leaderlessAfter, leaderlessBeats*n.opts.Timing.Heartbeat) && !n.removed.Load():
 		w.missed = true
-		n.log.WarnContext(ctx, "the zone has no leader", "for", cut.Round(time.Millisecond))
+		attrs := []any{"for", cut.Round(time.Millisecond)}
+		if nodes := n.dials.describe(); nodes != "" {
+			attrs = append(attrs, "unreached", nodes, "hint", "if they have all moved, start each node with --peer NODE=HOST:PORT for the others")
+		}
+		n.log.WarnContext(ctx, "the zone has no leader", attrs...)
 	case known && w.missed:
 		w.missed = false
 		n.log.InfoContext(ctx, "the zone has a leader again")

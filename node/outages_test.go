@@ -1,6 +1,7 @@
 package node
 
 import (
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -96,6 +97,13 @@ func TestAZoneWithoutALeaderIsTwoLines(t *testing.T) {
 		w.note(t.Context(), n, c.known, c.cut)
 		assert.Equal(t, c.want, said(), "%+v", c)
 	}
+	n.dials.note("node-3", "10.0.0.3:7602", io.EOF)
+	n.dials.note("node-2", "10.0.0.2:7602", io.EOF)
+	w = leaderWatch{}
+	w.note(t.Context(), n, false, leaderlessAfter)
+	assert.Contains(t, said(), `unreached="node-2 at 10.0.0.2:7602, node-3 at 10.0.0.3:7602" hint="if they have all moved, start each node with --peer`)
+	n.dials.note("node-2", "10.0.0.2:7602", nil)
+	n.dials.note("node-3", "10.0.0.3:7602", nil)
 	n.opts.Timing = patient
 	w = leaderWatch{}
 	w.note(t.Context(), n, false, leaderlessBeats*patient.Heartbeat-1)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"berth/api"
 	"berth/cli"
 	"berth/httpd/rates"
 	"berth/identity"
@@ -25,6 +27,7 @@ type nodeFlags struct {
 	join      string
 	key, disk string
 	rate      map[string]int64
+	peers     []string
 }
 
 func (e *env) nodeCommand() *cobra.Command {
@@ -51,6 +54,7 @@ with exit code 9. The zone continues without it.`,
   berth node --config /etc/berth/node.yaml
   berth node --dir ./west-2 --join-file token.txt --host 10.0.0.6
   berth node --dir ./west-2 --host 10.0.9.6
+  berth node --dir ./west-1 --host 10.0.9.5 --peer node-2=10.0.9.6:7602 --peer node-3=10.0.9.7:7602
   berth node --dir ./west-3 --join-file token.txt --host 0.0.0.0 --advertise-host west-3.example`,
 		Args: cli.TakeNothing,
 		RunE: cli.RunLocally(func(c *cobra.Command, _ []string) error { return e.openAndRun(c, &n) }),
@@ -75,6 +79,7 @@ func (n *nodeFlags) addFlags(c *cobra.Command) {
 	f.IntVar(&o.ConnsPerAddress, "conns-per-address", 0, "connections that one remote address may have to each listener (default: half of those that there are places for)")
 	f.StringVar(&o.Trace.Endpoint, "trace-endpoint", "", "`URL` of an OpenTelemetry collector (OTLP over HTTP) that gets traces of calls, such as http://127.0.0.1:4318 (default: no traces)")
 	f.Float64Var(&o.Trace.Ratio, "trace-ratio", node.TraceRatioDefault, "part of the traces that is exported, 0 to 1")
+	f.StringArrayVar(&n.peers, "peer", nil, "where another node of the zone is, as `NODE=HOST:PORT` of its node listener, when all have moved at once; may be repeated; used at this start alone")
 	f.StringToInt64Var(&n.rate, "rate", nil, "class of calls and how many one party may make in a second, such as writes=100; 0 for any number; may be repeated. Classes: "+strings.Join(rates.Classes(), ", "))
 	n.listen.addFlags(c)
 	n.logs.addFlags(c, "info")
@@ -91,6 +96,9 @@ func (e *env) openAndRun(c *cobra.Command, f *nodeFlags) error {
 		return err
 	}
 	if o.Rates, err = rates.Defaults().With(f.rate); err != nil {
+		return err
+	}
+	if o.Peers, err = readPeers(f.peers); err != nil {
 		return err
 	}
 	if err = joinNode(c, o.Dir, f.join, o.DiskKey, &f.listen); err != nil {
@@ -111,6 +119,22 @@ func (e *env) openAndRun(c *cobra.Command, f *nodeFlags) error {
 		return err
 	}
 	return e.runNode(c, n, &f.config, &f.logs, log)
+}
+
+// readPeers checks where other nodes of a zone are said to be.
+func readPeers(given []string) (map[api.NodeID]string, error) {
+	out := map[api.NodeID]string{}
+	for _, pair := range given {
+		id, addr, _ := strings.Cut(pair, "=")
+		if host, port, err := net.SplitHostPort(addr); !api.ValidName(id) || err != nil || host == "" || port == "" || port == "0" {
+			return nil, api.Errorf(api.CodeInvalid, "--peer %q: it must be NODE=HOST:PORT, such as node-2=10.0.9.7:7602", pair)
+		}
+		if _, twice := out[api.NodeID(id)]; twice {
+			return nil, api.Errorf(api.CodeInvalid, "--peer %q: node %s is there twice", pair, id)
+		}
+		out[api.NodeID(id)] = addr
+	}
+	return out, nil
 }
 
 // exitBroken ends the process of a node that cannot go on.

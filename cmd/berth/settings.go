@@ -70,6 +70,10 @@ var ownNodeSettings = settings{
 		}
 		return node.Trace{Ratio: ratio}.Validate()
 	}},
+	"peer": {allowed: "NODE=HOST:PORT", check: func(pair string) error {
+		_, err := readPeers([]string{pair})
+		return err
+	}},
 	"rate": {allowed: fmt.Sprintf("for each class 0 to %d", rates.PerSecondMax), reload: true, check: func(pair string) error {
 		class, text, _ := strings.Cut(pair, "=")
 		n, err := strconv.ParseInt(text, 10, 64)

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth/api"
+
 	"berth/internal/golden"
 )
 
@@ -264,4 +266,17 @@ func TestAFileChangesWhatAnAgentKept(t *testing.T) {
 	assert.Empty(t, a.traits)
 	_, err = start("hosts: 4")
 	require.ErrorContains(t, err, "hosts was ")
+}
+
+func TestPeersAreRead(t *testing.T) {
+	got, err := readPeers([]string{"node-2=10.0.9.6:7602", "node-3=west-3.example:7602"})
+	require.NoError(t, err)
+	assert.Equal(t, map[api.NodeID]string{"node-2": "10.0.9.6:7602", "node-3": "west-3.example:7602"}, got)
+	for _, bad := range [][]string{
+		{"node-2"}, {"node-2=10.0.9.6"}, {"node-2=:7602"}, {"node-2=10.0.9.6:0"}, {"=10.0.9.6:7602"}, {"no de=10.0.9.6:7602"},
+		{"node-2=10.0.9.6:7602", "node-2=10.0.9.7:7602"},
+	} {
+		_, err := readPeers(bad)
+		assert.ErrorContains(t, err, bad[len(bad)-1], "%v", bad)
+	}
 }
