@@ -106,8 +106,10 @@ func (r *Refusal) String() string {
 	fmt.Fprintf(&b, "Quota exceeded for %s: %d more asked for, but %d of %d are used at %s, so %d are left. ",
 		r.Item, r.Asked, r.Used, r.Limit, spell(r.At), r.Left())
 	switch {
-	case r.Asked > r.Limit:
+	case r.Asked > r.Limit && r.Limit == 0:
 		b.WriteString("It never fits.")
+	case r.Asked > r.Limit:
+		fmt.Fprintf(&b, "It never fits: ask for at most %d.", r.Limit)
 	case r.Fixed:
 		b.WriteString("It cannot be put off.")
 	case r.When == 0 && r.Item.frees() != "":

@@ -170,7 +170,10 @@ func TestARefusalExplainsItself(t *testing.T) {
 		assert.Contains(t, r.String(), says)
 	}
 	r.Asked = 61
-	assert.Contains(t, r.String(), "It never fits.")
+	assert.Contains(t, r.String(), "It never fits: ask for at most 60.")
+	none := r
+	none.Limit = 0
+	assert.Contains(t, none.String(), "It never fits. ")
 	r.Used = 70 // the limit was lowered
 	assert.Zero(t, r.Left())
 }

@@ -159,7 +159,7 @@ func TestQuotaOfLeases(t *testing.T) {
 	w.ok(w.leaseOf("e", in(5, 10), 2))
 	w.ok(w.leaseOf("c", in(15, 25), 1))
 	w.overQuota("Quota exceeded for leases: 1 more asked for, but 2 of 2 are used", w.leaseOf("d", in(15, 16), 0))
-	w.overQuota("reserved.VCPU: 4 more asked for, but 0 of 3 are used at 2023-11-14T22:53:20Z, so 3 are left. It never fits.", w.leaseOf("d", in(40, 50), 4))
+	w.overQuota("reserved.VCPU: 4 more asked for, but 0 of 3 are used at 2023-11-14T22:53:20Z, so 3 are left. It never fits: ask for at most 3.", w.leaseOf("d", in(40, 50), 4))
 	checkIndexes(t, w.s)
 
 	w.ok(command.LeaseDelete{Stamp: w.stamp(), Project: "p", ID: "c"})

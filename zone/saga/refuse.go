@@ -25,9 +25,12 @@ func (r *run) adviseToPreempt(req *api.Request, p *estimate.Plan) string {
 // or did not answer: they may have had room.
 func unreachedCause(short string, p *estimate.Plan) cause {
 	why := cause{api.CodeNoCapacity, short + p.DescribeUnreached()}
-	if len(p.Silent()) > 0 {
+	switch {
+	case len(p.Silent()) > 0:
 		why.code = api.CodeUnreached
 		why.text += "; repeat the request"
+	case len(p.Paused()) > 0:
+		why.code = api.CodePaused
 	}
 	return why
 }

@@ -23,6 +23,27 @@ func pauseLink(m *zonetest.Member, name string, st api.LinkState) {
 	m.Propose(func(at command.Stamp) command.Command { return command.LinkSet{Stamp: at, ID: l.ID, State: &st} })
 }
 
+// TestABootNamesThePause: a boot that lacks room because a zone is paused says so by its code, also when it has no plan.
+func TestABootNamesThePause(t *testing.T) {
+	for _, by := range []string{"root", "kid"} {
+		t.Run("by "+by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				kid := w.Zone("kid", root, 4)
+				if by == "root" {
+					pauseLink(root, "kid", api.LinkPaused)
+				} else {
+					pauseLink(kid, "parent", api.LinkPaused)
+				}
+				b := root.Run(zonetest.Order("b", 2, 2))
+				assert.Equal(t, []any{api.BootFailed, api.CodePaused}, []any{b.State(), b.Code}, b.Reason)
+				assert.Contains(t, b.Reason, "kid")
+			})
+		})
+	}
+}
+
 // TestPausedLinkTakesNothingNew takes up a plan after the link to a zone that is in it
 // was paused, above or below: the boot fails and says so. What is there goes on.
 func TestPausedLinkTakesNothingNew(t *testing.T) {
