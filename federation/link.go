@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"berth/identity"
 	"berth/internal/actor"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 )
 
 // joinTTL is the lifetime of a link token.
@@ -78,7 +80,7 @@ func (f *Federation) Link(ctx context.Context, token, name string) (*api.Link, e
 	return res.Link, err
 }
 
-// Enrol is the parent's side of Link: the token in the body authorizes the child. from
+// Enrol is the parent's side of Link: the token in the body authorizes the child, which may repeat the call. from
 // is the calling zone by its certificate, and pin the authority of that certificate.
 func (f *Federation) Enrol(ctx context.Context, from api.ZoneID, pin identity.Pin, e *api.Enrolment) (*api.Enrolment, error) {
 	t, err := identity.ParseJoinToken(e.Token)
@@ -107,6 +109,9 @@ func (f *Federation) Enrol(ctx context.Context, from api.ZoneID, pin identity.Pi
 		return nil, err
 	}
 	if admitted.Used {
+		if l, ok := v.LinkByZone(e.Zone); ok && l.Role == api.LinkChild && l.Name == admitted.Name && bytes.Equal(l.CA, e.CA) {
+			return enrolmentOf(v, l.ID), nil // the answer was lost
+		}
 		return nil, errJoinToken
 	}
 	if err = f.checkChild(ctx, v, e.Zone, e.Levels); err != nil {
@@ -123,10 +128,12 @@ func (f *Federation) Enrol(ctx context.Context, from api.ZoneID, pin identity.Pi
 	if err != nil {
 		return nil, err
 	}
-	return &api.Enrolment{
-		Link: res.Link.ID, Zone: v.Zone, Name: v.Name, CA: v.CA,
-		Endpoints: gatewaysOf(v),
-	}, nil
+	return enrolmentOf(v, res.Link.ID), nil
+}
+
+// enrolmentOf returns what a child is told of its parent.
+func enrolmentOf(v *state.State, link api.LinkID) *api.Enrolment {
+	return &api.Enrolment{Link: link, Zone: v.Zone, Name: v.Name, CA: v.CA, Endpoints: gatewaysOf(v)}
 }
 
 func checkEnrolment(e *api.Enrolment) error {

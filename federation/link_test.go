@@ -69,6 +69,26 @@ func TestBothEndsOfALink(t *testing.T) {
 	assert.Equal(t, []any{"up", api.LinkParent, int64(1)}, []any{up.Name, up.Role, up.Scale})
 }
 
+// TestALinkWhoseAnswerIsLostIsMadeAgain: the parent has the link and the child has not heard so. It asks again with the
+// same token and gets the same link; no other zone does, and nobody does once the link is gone.
+func TestALinkWhoseAnswerIsLostIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	parent, child, other := w.add("p", nil), w.add("c", nil), w.add("o", nil)
+	token := parent.linkToken("c")
+	lost, err := parent.Enrol(t.Context(), child.id, child.pin(), child.enrolment(token))
+	require.NoError(t, err)
+	_, err = parent.Enrol(t.Context(), other.id, other.pin(), other.enrolment(token))
+	refusedAs(t, api.CodeUnauthenticated, err)
+	l, err := child.Link(t.Context(), token, "parent")
+	require.NoError(t, err)
+	assert.Equal(t, lost.Link, l.ID)
+	assert.Len(t, parent.view().Links(), 1)
+	parent.propose(command.LinkDelete{Stamp: parent.zone.Stamp(), ID: l.ID})
+	_, err = parent.Enrol(t.Context(), child.id, child.pin(), child.enrolment(token))
+	refusedAs(t, api.CodeUnauthenticated, err)
+}
+
 // TestAZoneEnrolsItselfAlone: neither under another's name nor with another's
 // authority.
 func TestAZoneEnrolsItselfAlone(t *testing.T) {
