@@ -67,6 +67,8 @@ func plainMerge(req *api.Request, offers [][][]int64, already [][]int) [][]int {
 				}
 			}
 		}
+		even := req.Zones.MinZones > 1 && req.Zones.MaxSkew == 0
+		slots := func(s int) int { return taken[s] + held(g, s) }
 		for len(orders[g]) < req.Groups[g].Count {
 			pick := func(fresh bool) int {
 				best := -1
@@ -79,7 +81,12 @@ func plainMerge(req *api.Request, offers [][][]int64, already [][]int) [][]int {
 						continue
 					}
 					if best >= 0 {
-						if b, _ := head(best); b <= w {
+						b, _ := head(best)
+						if mine, its := slots(s), slots(best); !fresh && even && mine != its {
+							if its > 0 && (mine == 0 || its < mine) { // one that is used comes first, then the emptiest
+								continue
+							}
+						} else if b <= w {
 							continue
 						}
 					}

@@ -50,7 +50,9 @@ func prefixOf(order []uint16, n, sources int) []int {
 //     most, of these the cheapest for them, of these the lowest.
 //   - With MinZones, the sources that are not used yet get one slot each first, the
 //     one with the cheapest head before others, until that many are used. A source
-//     is passed over only if no group can spare it a slot.
+//     is passed over only if no group can spare it a slot. With more than one and no
+//     MaxSkew, each further slot of a group is of the used source that has fewest of
+//     it and offers more; others come when these have no more.
 //   - With MaxSkew, a head is taken only if its source then has at most that many
 //     slots of the group more than any source that offers some, in every prefix. A
 //     group under affinity minds no skew.
@@ -63,6 +65,7 @@ func prefixOf(order []uint16, n, sources int) []int {
 func Merge(req *api.Request, offers [][][]int64, already [][]int, first []int) []Merged {
 	m := newMerging(req, offers, already)
 	m.bindSources()
+	m.noteUsed()
 	m.seedZones()
 	for g := range m.out {
 		if first != nil && first[g] != none && req.Zones.MaxSkew == 0 {
@@ -80,6 +83,7 @@ type merging struct {
 	heads   [][][]int64 // by group and source: what is left
 	held    [][]int     // by group and source: what is taken, also before
 	bound   []bool      // by group: it has one source only
+	used    []bool      // by source: see isUsed; kept up as slots are taken
 	out     []Merged
 }
 
@@ -117,6 +121,7 @@ func (m *merging) takeHead(g, source int) {
 	out.Costs[source] = adjustCost(1, w, out.Costs[source])
 	m.heads[g][source] = m.heads[g][source][1:]
 	m.held[g][source]++
+	m.used[source] = true
 }
 
 // fillFrom takes the heads of one source until a group has all slots that it wants.
@@ -141,7 +146,7 @@ func (m *merging) fillGroup(g int) {
 		}
 		best := none
 		for s, h := range m.heads[g] {
-			if len(h) > 0 && (best == none || h[0] < m.heads[g][best][0]) && m.held[g][s] <= most {
+			if len(h) > 0 && (best == none || m.comesBefore(g, s, best)) && m.held[g][s] <= most {
 				best = s
 			}
 		}
@@ -150,6 +155,21 @@ func (m *merging) fillGroup(g int) {
 		}
 		m.takeHead(g, best)
 	}
+}
+
+// comesBefore reports whether the head of one source is taken for a group before that of another, which is lower:
+// the cheaper one; in a request over several zones, that of the source that has fewer slots of the group, of those
+// that are used.
+func (m *merging) comesBefore(g, source, other int) bool {
+	if m.req.Zones.MinZones > 1 && m.req.Zones.MaxSkew == 0 {
+		if m.used[source] != m.used[other] {
+			return m.used[source]
+		}
+		if m.held[g][source] != m.held[g][other] {
+			return m.held[g][source] < m.held[g][other]
+		}
+	}
+	return m.heads[g][source][0] < m.heads[g][other][0]
 }
 
 // lowestCount returns the number of slots of a group in its emptiest source with offers.

@@ -121,3 +121,57 @@ func TestAdjustAgreesWithBigNumbers(t *testing.T) {
 		require.Equal(t, []int64{sum.Int64()}, buildplan.Adjust([]int64{w}, offset, scale))
 	})
 }
+
+// TestMinZonesBalance: a request that wants several zones has as much in each of them as the others, as far as these have
+// room, and in no more of them than it must.
+func TestMinZonesBalance(t *testing.T) {
+	rising := func(from int64, n int) (out []int64) {
+		for i := range n {
+			out = append(out, from+int64(i))
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		zones   api.ZoneRule
+		counts  []int
+		offers  [][][]int64
+		already [][]int
+		want    [][]int
+	}{
+		"one is dear": {
+			api.ZoneRule{MinZones: 3}, []int{300}, [][][]int64{{rising(0, 300), rising(0, 300), rising(1000, 300)}}, nil, [][]int{{100, 100, 100}},
+		},
+		"a remainder": {
+			api.ZoneRule{MinZones: 3}, []int{26}, [][][]int64{{rising(5, 30), rising(0, 30), rising(9, 30)}}, nil, [][]int{{9, 9, 8}},
+		},
+		"as far as there is room": {
+			api.ZoneRule{MinZones: 3}, []int{26}, [][][]int64{{rising(0, 30), rising(0, 5), rising(0, 1)}}, nil, [][]int{{20, 5, 1}},
+		},
+		"no more zones than it wants": {
+			api.ZoneRule{MinZones: 2}, []int{9}, [][][]int64{{rising(7, 9), rising(0, 9), rising(3, 9)}}, nil, [][]int{{0, 5, 4}},
+		},
+		"more zones than it wants": {
+			api.ZoneRule{MinZones: 2}, []int{9}, [][][]int64{{rising(7, 9), rising(0, 3), rising(3, 2)}}, nil, [][]int{{4, 3, 2}},
+		},
+		"with what it has": {
+			api.ZoneRule{MinZones: 2}, []int{4}, [][][]int64{{rising(7, 9), rising(0, 9), rising(3, 9)}}, [][]int{{3, 0, 1}}, [][]int{{1, 0, 3}},
+		},
+		"of each kind": {
+			api.ZoneRule{MinZones: 2}, []int{4, 6}, [][][]int64{{rising(0, 9), rising(50, 9)}, {rising(50, 9), rising(0, 9)}}, nil, [][]int{{2, 2}, {3, 3}},
+		},
+		"one zone will do": {api.ZoneRule{MinZones: 1}, []int{6}, [][][]int64{{rising(0, 9), rising(50, 9)}}, nil, [][]int{{6, 0}}},
+		"a skew says it": {
+			api.ZoneRule{MinZones: 2, MaxSkew: 3}, []int{6}, [][][]int64{{rising(0, 9), rising(50, 9)}}, nil, [][]int{{4, 2}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := &api.Request{Zones: c.zones}
+			for _, n := range c.counts {
+				req.Groups = append(req.Groups, api.Group{Count: n})
+			}
+			for g, m := range buildplan.Merge(req, c.offers, c.already, nil) {
+				assert.Equal(t, c.want[g], m.Taken, "group %d", g)
+			}
+		})
+	}
+}

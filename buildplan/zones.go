@@ -83,7 +83,7 @@ func (m *merging) seedZones() {
 	lack := m.req.Zones.MinZones
 	var fresh []int
 	for s := range m.sources {
-		if m.isUsed(s) {
+		if m.used[s] {
 			lack--
 		} else {
 			fresh = append(fresh, s)
@@ -106,6 +106,14 @@ func (m *merging) seedZones() {
 		for _, s := range seeds[g] {
 			m.takeHead(g, s)
 		}
+	}
+}
+
+// noteUsed notes which sources are used before any slot is taken.
+func (m *merging) noteUsed() {
+	m.used = make([]bool, m.sources)
+	for s := range m.used {
+		m.used[s] = m.isUsed(s)
 	}
 }
 

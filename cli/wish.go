@@ -58,7 +58,7 @@ func (w *wish) addFlags(e *env, c *cobra.Command) {
 	f.StringArrayVar(&w.zones.AllowedTags, "zone-tag", nil, "only in zones with this `TAG`; may be repeated")
 	f.StringArrayVar(&w.zones.ExcludedTags, "exclude-zone-tag", nil, "not in zones with this `TAG`; may be repeated")
 	f.IntVar(&w.zones.MaxSkew, "spread-zones", 0, "give the fullest zone at most `N` more of each kind than the emptiest, 1 or more (default: unlimited)")
-	f.IntVar(&w.zones.MinZones, "min-zones", 0, "use at least `N` zones")
+	f.IntVar(&w.zones.MinZones, "min-zones", 0, "use at least `N` zones, evenly as far as there is room")
 	f.BoolVar(&w.zones.Pack, "pack", false, "place all in one zone, whichever it is")
 	e.flagNames(c, "flavor", flavorNames)
 	e.flagNames(c, "zone", ownZoneNames)
