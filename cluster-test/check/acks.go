@@ -8,6 +8,7 @@ import (
 	"berth/api"
 	"berth/cluster-test/check/model"
 	"berth/cluster-test/check/promise"
+	"berth/quota"
 	"berth/raftstore/state"
 )
 
@@ -22,6 +23,19 @@ const (
 	AckHost    AckKind = "host"    // a host was changed, and its generation returned
 	AckClaim   AckKind = "claim"   // a consumer has allocations
 	AckFree    AckKind = "free"    // a consumer has none any more, and never will
+
+	AckLease        AckKind = "lease"         // a lease has its room, with the end and amount that were asked for
+	AckLeaseUpdate  AckKind = "lease.update"  // a lease has another end or amount
+	AckLeaseDelete  AckKind = "lease.delete"  // a lease ends
+	AckSeries       AckKind = "series"        // a series of leases has its room
+	AckSeriesDelete AckKind = "series.delete" // a series ends with its leases
+	AckVolume       AckKind = "volume"        // a volume was ordered, by a reservation of its own
+	AckAttach       AckKind = "attach"        // a volume is attached to a server
+	AckDetach       AckKind = "detach"        // a volume is attached to none
+	AckBind         AckKind = "bind"          // a binding has begun
+	AckBindingEnd   AckKind = "binding.end"   // a binding is not in use any more
+	AckQuota        AckKind = "quota"         // a project has a limit
+	AckPower        AckKind = "power"         // an instance is stopped, or runs again
 )
 
 // Ack is the answer to one call of one client at the zone where it was made.
@@ -36,6 +50,21 @@ type Ack struct {
 	Host        api.HostID
 	Generation  uint64 // returned by an update of a host
 	Consumer    api.ConsumerID
+
+	Into    api.ReservationID // of a boot: the reservation of the lease in whose slots it runs; "" for none
+	Lease   api.LeaseID
+	End     api.Instant // that a lease was given; 0 if the call sets none
+	Amount  int         // that the first reservation of a lease was given; 0 if the call sets none
+	Series  api.SeriesID
+	Server  api.InstanceID // that the volume Instance was attached to
+	Binding api.BindingID
+	Item    quota.Item
+	Limit   int64
+	Halted  bool // the order was to stop
+
+	// Call and Return are when the call was made and answered, by one clock that never falls. They are needed
+	// of calls that set something that others set as well: a later one wins.
+	Call, Return int64
 }
 
 // Final is the state of one healthy node at the end.
@@ -47,7 +76,11 @@ type Final struct {
 // AckSummary counts what Acks has checked.
 type AckSummary struct {
 	Acks, OK, Refused, Unknown int
-	Boots, Whole, Gone         int // of boots: all, with an outcome that keeps instances, with none left
+	Boots, Whole, Gone         int             // of boots: all, with an outcome that keeps instances, with none left
+	Leases, Slots              int             // at the end, over all zones
+	Values                     int             // that acknowledged calls have set, and that were looked for
+	Into                       int             // instances that run in slots of leases into which they were booted
+	Kinds                      map[AckKind]int // acknowledged calls, by kind
 }
 
 // Acks checks that every acknowledged change is in the final state of every node of its
@@ -55,7 +88,7 @@ type AckSummary struct {
 // is whole or gone, over all zones. A run must be shorter than the time after which ended
 // boots are pruned.
 func Acks(acks []Ack, finals []Final) (AckSummary, []Violation) {
-	a := &audit{list: &list{}, zones: map[string][]Final{}, where: map[model.BootID][]Final{}, owners: map[api.InstanceID]*api.Instance{}}
+	a := &audit{list: &list{}, sum: AckSummary{Kinds: map[AckKind]int{}}, zones: map[string][]Final{}, where: map[model.BootID][]Final{}, owners: map[api.InstanceID]*api.Instance{}}
 	for _, f := range finals {
 		if len(a.zones[f.Zone]) == 0 {
 			a.order = append(a.order, f)
@@ -67,12 +100,16 @@ func Acks(acks []Ack, finals []Final) (AckSummary, []Violation) {
 		a.checkAck(k)
 	}
 	a.checkGhosts(acks)
+	a.checkValues(acks)
+	a.checkLeft(acks)
+	a.checkInto(acks)
 	projects := map[api.ProjectID]bool{}
 	for _, k := range acks {
 		projects[k.Project] = true
 	}
 	for _, f := range a.order {
 		a.checkStuck(f)
+		a.checkStuckLeases(f)
 		for p := range projects {
 			a.checkSagas(f, p)
 		}
@@ -125,6 +162,7 @@ func (a *audit) checkAck(k Ack) {
 	switch k.Outcome {
 	case OK:
 		a.sum.OK++
+		a.sum.Kinds[k.Kind]++
 	case Refused:
 		a.sum.Refused++
 		return
@@ -147,7 +185,7 @@ func (a *audit) checkAck(k Ack) {
 // none.
 func missingOf(k Ack, s *state.State) string {
 	switch k.Kind {
-	case AckBoot, AckRelease:
+	case AckBoot, AckRelease, AckVolume:
 		b, ok := s.Boot(k.Project, k.Reservation)
 		if !ok {
 			return fmt.Sprintf("reservation %s of project %s is lost", k.Reservation, k.Project)
@@ -155,6 +193,7 @@ func missingOf(k Ack, s *state.State) string {
 		if k.Kind == AckRelease && !b.Ended {
 			return fmt.Sprintf("the release of reservation %s is lost", k.Reservation)
 		}
+		return missingInto(&k, b)
 	case AckDelete:
 		if i, ok := s.Instance(k.Instance); ok && i.Live() && i.Status != api.StatusDeleting {
 			return fmt.Sprintf("the delete of instance %s is lost: it is %s", k.Instance, i.Status)
@@ -171,6 +210,10 @@ func missingOf(k Ack, s *state.State) string {
 		if _, ok := s.Consumer(k.Consumer); ok != (k.Kind == AckClaim) {
 			return fmt.Sprintf("the %s of consumer %s is lost", k.Kind, k.Consumer)
 		}
+	case AckBind, AckBindingEnd:
+		return missingBinding(&k, s)
+	case AckLease, AckLeaseUpdate, AckLeaseDelete, AckSeries, AckSeriesDelete: // checkLeft, with the other calls
+	case AckAttach, AckDetach, AckQuota, AckPower: // checkValues
 	}
 	return ""
 }

@@ -88,7 +88,9 @@ func TestAcksOfAWholeBoot(t *testing.T) {
 		{Kind: AckFree, Zone: "top", Outcome: OK, Consumer: "k2"},
 	}, f.finals())
 	require.Empty(t, bad)
-	assert.Equal(t, AckSummary{Acks: 6, OK: 4, Refused: 1, Unknown: 1, Boots: 1, Whole: 1}, sum)
+	assert.Equal(t, AckSummary{
+		Acks: 6, OK: 4, Refused: 1, Unknown: 1, Boots: 1, Whole: 1, Kinds: map[AckKind]int{AckBoot: 1, AckHost: 1, AckClaim: 1, AckFree: 1},
+	}, sum)
 }
 
 func TestPlantedAcks(t *testing.T) {
@@ -206,4 +208,14 @@ func TestGate(t *testing.T) {
 		assert.Equal(t, promise.Traffic, v.Rule)
 	}
 	assert.Contains(t, bad[0].String(), "9 operations; at least 10 are needed")
+	s = Summary{
+		Logs:     []LogSummary{{Outcomes: Outcomes{"lease started": 2, "InstancePower ok": 1}}, {Outcomes: Outcomes{"lease started": 1}}},
+		Journals: JournalSummary{Wanted: 1}, Acks: AckSummary{Values: 4, Into: 2, Kinds: map[AckKind]int{AckLease: 3, AckBind: 1}}, Requeues: RequeueSummary{Preempted: 5},
+	}
+	assert.Empty(t, Gate(s, Floor{
+		Acked: map[AckKind]int{AckLease: 3, AckBind: 1}, Outcomes: Outcomes{"lease started": 3, "InstancePower ok": 1}, Values: 4, Into: 2, Wanted: 1, Preempted: 5,
+	}))
+	assert.Len(t, Gate(s, Floor{
+		Acked: map[AckKind]int{AckLease: 4, AckBind: 2, AckAttach: 1}, Outcomes: Outcomes{"lease started": 4, "instance evicted": 1}, Values: 5, Into: 3, Wanted: 2, Preempted: 6,
+	}), 9)
 }

@@ -2,6 +2,8 @@ package check
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"berth/cluster-test/check/promise"
 )
@@ -12,6 +14,7 @@ type Summary struct {
 	History  HistorySummary
 	Journals JournalSummary
 	Acks     AckSummary
+	Requeues RequeueSummary
 	Faults   map[string]int // injected, by kind
 }
 
@@ -29,6 +32,13 @@ type Floor struct {
 	Boots            int      // with an outcome
 	Faults           int      // injected in all
 	Kinds            []string // of fault
+
+	Acked     map[AckKind]int // calls that were acknowledged, by kind
+	Outcomes  Outcomes        // of all logs: what has happened, such as "lease started" or "InstancePower ok"
+	Values    int             // that acknowledged calls have set, and that were looked for
+	Into      int             // instances that run in slots of leases
+	Wanted    int             // instances that should run at the end
+	Preempted int             // instances that were preempted and are booted again or wait for it
 }
 
 // Gate returns a violation for each count that is below its floor, and for
@@ -60,10 +70,22 @@ func Gate(s Summary, f Floor) []Violation {
 		{"starts in journals", s.Journals.Started, f.Started},
 		{"boots", s.Acks.Boots, f.Boots},
 		{"faults", faults, f.Faults},
+		{"values that calls have set", s.Acks.Values, f.Values},
+		{"instances in slots of leases", s.Acks.Into, f.Into},
+		{"instances that should run at the end", s.Journals.Wanted, f.Wanted},
+		{"instances that were preempted and want to run again", s.Requeues.Preempted, f.Preempted},
 	} {
-		if c.got < c.least {
-			l.putViolation(Violation{Rule: promise.Traffic, Text: fmt.Sprintf("%d %s; at least %d are needed", c.got, c.what, c.least)})
+		l.need(c.what, c.got, c.least)
+	}
+	for _, k := range slices.Sorted(maps.Keys(f.Acked)) {
+		l.need("acknowledged calls of kind "+string(k), s.Acks.Kinds[k], f.Acked[k])
+	}
+	for _, what := range slices.Sorted(maps.Keys(f.Outcomes)) {
+		got := 0
+		for _, log := range s.Logs {
+			got += log.Outcomes[what]
 		}
+		l.need("times "+what, got, f.Outcomes[what])
 	}
 	for _, k := range f.Kinds {
 		if s.Faults[k] == 0 {
@@ -74,4 +96,11 @@ func Gate(s Summary, f Floor) []Violation {
 		l.putViolation(Violation{Rule: promise.Undecided, Text: fmt.Sprintf("%d searches of the history were not decided", n)})
 	}
 	return l.all
+}
+
+// need adds a violation if there is less of something than is needed.
+func (l *list) need(what string, got, least int) {
+	if got < least {
+		l.putViolation(Violation{Rule: promise.Traffic, Text: fmt.Sprintf("%d %s; at least %d are needed", got, what, least)})
+	}
 }

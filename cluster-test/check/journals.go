@@ -44,6 +44,8 @@ type Journal struct {
 	Zone, Agent string
 	Lines       []Line
 	Torn        int // lines that cannot be read
+	// Ends is how often the agent has ended, or may have: each end may cut one line off.
+	Ends int
 }
 
 // ReadJournal adds the lines of one file to j. A line that is cut off with its
@@ -93,6 +95,7 @@ type JournalOptions struct {
 type JournalSummary struct {
 	Agents, Lines, Torn                          int
 	Started, Running, Failed, Gone, Terms, Stale int // lines by event; Stale: answers that were refused
+	Wanted                                       int // instances that should run at the end, and were looked for
 }
 
 // noteSlack is how much later than a higher term a line may be written that was
@@ -142,9 +145,13 @@ func Journals(journals []Journal, o JournalOptions) (JournalSummary, []Violation
 	}
 	for _, j := range journals {
 		sum.Torn += j.Torn
+		if j.Torn > j.Ends {
+			l.putViolation(Violation{Rule: promise.Input, Zone: j.Zone, Text: fmt.Sprintf("%d lines of agent %s cannot be read, and it has ended %d times", j.Torn, j.Agent, j.Ends)})
+		}
 		checkTerms(l, j)
 	}
 	if o.Active != nil {
+		sum.Wanted = len(o.Active)
 		checkEnds(l, runs, o)
 	}
 	return sum, l.all

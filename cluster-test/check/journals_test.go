@@ -134,7 +134,7 @@ func TestJournals(t *testing.T) {
 }
 
 func TestReadJournal(t *testing.T) {
-	j := Journal{Zone: "z", Agent: "a"}
+	j := Journal{Zone: "z", Agent: "a", Ends: 2}
 	text := `{"at":"2026-11-20T10:00:00Z","term":3,"event":"term"}
 {"at":"2026-11-20T10:00:01Z","term":3,"event":"start","host":"h","insta
 {"at":"2026-11-20T10:00:02Z","term":3,"event":"start","host":"h","instance":"i"}
@@ -146,6 +146,26 @@ func TestReadJournal(t *testing.T) {
 	assert.Len(t, j.Lines, 3)
 	sum, bad := Journals([]Journal{j}, JournalOptions{Active: map[api.InstanceID]api.HostID{"i": "h"}})
 	assert.Empty(t, bad)
-	assert.Equal(t, JournalSummary{Agents: 1, Lines: 3, Torn: 2, Started: 1, Running: 1, Terms: 1}, sum)
+	assert.Equal(t, JournalSummary{Agents: 1, Lines: 3, Torn: 2, Started: 1, Running: 1, Terms: 1, Wanted: 1}, sum)
+	j.Ends = 1
+	_, bad = Journals([]Journal{j}, JournalOptions{})
+	assert.Equal(t, []promise.Name{promise.Input}, rules(bad), "more lines are torn than ends of the agent can have torn")
 	require.ErrorContains(t, j.ReadJournal(iotest.ErrReader(errors.New("gone"))), "journal of a")
+}
+
+// TestNothingWanted holds that a run in which nothing should run at the end says so: I7 has looked at nothing.
+func TestNothingWanted(t *testing.T) {
+	j := []Journal{journal("a", 0, "start h i", "running h i", "gone h i")}
+	empty, bad := Journals(j, JournalOptions{Active: map[api.InstanceID]api.HostID{}, Processes: map[api.InstanceID]int{}})
+	require.Empty(t, bad)
+	assert.Contains(t, rules(Gate(Summary{Journals: empty}, Floor{Wanted: 1})), promise.Traffic)
+	j = append(j, journal("b", 9*time.Second, "start g k", "running g k"))
+	active := map[api.InstanceID]api.HostID{"k": "g"}
+	one, bad := Journals(j, JournalOptions{Active: active, Processes: map[api.InstanceID]int{"k": 1}})
+	require.Empty(t, bad)
+	assert.Empty(t, Gate(Summary{Journals: one}, Floor{Wanted: 1}))
+	_, bad = Journals(j, JournalOptions{Active: active, Processes: map[api.InstanceID]int{}})
+	assert.Equal(t, []promise.Name{promise.Exactly}, rules(bad))
+	_, bad = Journals(j, JournalOptions{Active: active, Processes: map[api.InstanceID]int{"k": 1, "i": 1}})
+	assert.Equal(t, []promise.Name{promise.Exactly}, rules(bad))
 }

@@ -20,30 +20,46 @@ var leaseFacts = map[state.EventKind]string{
 	state.EventLeaseDeleted: "deleted",
 }
 
+// countedFacts are the kinds of events that are counted for Floor, beside those about leases.
+var countedFacts = map[state.EventKind]string{
+	state.EventEvicted: "instance evicted", state.EventInstanceQueued: "instance queued", state.EventBootRequeued: "boot requeued",
+	state.EventBindingBegan: "binding began", state.EventBindingEnded: "binding ended",
+}
+
 // happened counts what has happened once in the life of a lease.
 type happened struct{ started, ended int }
 
 // compareLeases compares the leases that a command has changed, and what those who watch
-// were told of leases since a position.
-func (r *replay) compareLeases(index uint64, since api.EventID) {
+// were told of leases since a position. restored says that the command took up a backup.
+func (r *replay) compareLeases(index uint64, since api.EventID, restored bool) {
 	for id := range r.m.HitLeases {
 		r.compareLease(index, id)
 	}
 	if slot := r.m.Crowded(); slot != "" {
 		r.addViolation(promise.Within, index, "more is within slot %s than it has, or at another time", slot)
 	}
-	r.compareFacts(index, since)
+	r.compareFacts(index, since, restored)
 }
 
 // compareFacts compares the events about leases, and judges them by themselves: a lease starts
 // once and ends once, after its start, and neither before its time.
-func (r *replay) compareFacts(index uint64, since api.EventID) {
+//
+// Events before a backup was taken up cannot be compared with those after it: then this is counted, and
+// otherwise it is a violation that some are missing.
+func (r *replay) compareFacts(index uint64, since api.EventID, restored bool) {
 	list, whole := r.s.Events(since, 1<<20)
 	if !whole {
-		return // a backup was taken up
+		r.sum.Untold++
+		if !restored {
+			r.addViolation(promise.Undecided, index, "not all events after %v are there: what those who watch are told of leases was not compared", since)
+		}
+		return
 	}
 	got, want := map[api.LeaseID][]model.LeaseFact{}, map[api.LeaseID][]model.LeaseFact{}
 	for _, e := range list {
+		if what := countedFacts[e.Kind]; what != "" {
+			r.sum.Outcomes[what]++
+		}
 		if e.Lease != "" {
 			got[e.Lease] = append(got[e.Lease], model.LeaseFact{
 				Lease: e.Lease, What: leaseFacts[e.Kind], Was: api.LeaseStatus(e.Was), Is: api.LeaseStatus(e.Is), At: e.At,

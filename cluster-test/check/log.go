@@ -60,6 +60,7 @@ type LogSummary struct {
 	Ruled                      int // slots and parts that were granted under a rule
 	Drawn                      int // parts of slots that were granted on others than hosts
 	Allocated                  int // consumers that were granted allocations by the placement API
+	Untold                     int // commands after which events about leases were not compared: a backup was taken up
 	Outcomes                   Outcomes
 	// Moved are the instances that moved to another host; Evacuated are those of them that
 	// moved before they were known to have stopped. Returned is how often each moved to a

@@ -147,8 +147,10 @@ func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	if b, ok := c.(command.BootCreate); ok && result.Err == nil {
 		r.owns[b.Request.Project] = true
 	}
+	restored := false
 	if p, ok := c.(command.Restore); ok && result.Err == nil {
 		r.keepPart(index, p, kek, due)
+		restored = p.Last()
 	}
 	if now := r.s.Now(); now < before {
 		r.addViolation(promise.Time, index, "the zone's time fell from %v to %v", before, now)
@@ -157,7 +159,7 @@ func (r *replay) applyCommand(index uint64, c command.Command) bool {
 	}
 	if len(r.all) == found {
 		r.compareChanged(index, c)
-		r.compareLeases(index, told)
+		r.compareLeases(index, told, restored)
 		r.compareAudit(index, c, result.Err)
 		r.compareAuthorities(index, c, result.Err)
 	}

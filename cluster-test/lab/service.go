@@ -156,6 +156,19 @@ func (s *Service) Life() string {
 	return fmt.Sprintf("%s, process %d", s.Name, p.cmd.Process.Pid)
 }
 
+// Lives counts the processes that the service has had.
+func (s *Service) Lives() (n int) {
+	w := s.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.procs {
+		if p.Name == s.Name {
+			n++
+		}
+	}
+	return n
+}
+
 // newestProcess returns the newest process, nil if there is none.
 func (s *Service) newestProcess() *proc {
 	s.mu.Lock()
