@@ -39,6 +39,7 @@ const (
 type follower struct {
 	s      *Saga
 	id     api.LinkID
+	begun  bool      // logged and next are known
 	logged uint64    // the next index, as logged
 	next   uint64    // the next index as known here: everything up to it is handled
 	noted  time.Time // when that was logged last
@@ -58,8 +59,8 @@ func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 		if !ok {
 			return nil
 		}
-		if l.ChangesNext != f.logged || f.next == 0 { // also after a restore from a backup
-			f.logged, f.next = l.ChangesNext, l.ChangesNext
+		if l.ChangesNext != f.logged || !f.begun { // also after a restore from a backup
+			f.begun, f.logged, f.next = true, l.ChangesNext, l.ChangesNext
 		}
 		began := s.zone.Now()
 		call, cancel := context.WithTimeout(ctx, followWait+peerTimeout)
@@ -164,6 +165,10 @@ func followCost(ch *api.Changes) time.Duration {
 // takeChanges logs the news in an answer, and reports whether there was any.
 func (f *follower) takeChanges(ctx context.Context, ch *api.Changes) (bool, error) {
 	s := f.s
+	if endsBefore(ch, f.next) {
+		f.next, f.undecided = 0, ""
+		return false, nil
+	}
 	if !soundChanges(ch, f.next) {
 		s.estimator.NoteFailure(f.id)
 		return false, api.Errorf(api.CodeInternal, "the child gave an unusable list of changes")
@@ -199,12 +204,16 @@ func (f *follower) logChanges(ctx context.Context, next uint64, items []api.Inst
 	}
 	f.noted = f.s.zone.Now()
 	if l, ok := f.s.zone.View().Link(f.id); ok {
-		f.logged, f.next = l.ChangesNext, max(l.ChangesNext, f.next)
-		if l.ChangesNext < next { // a decision was logged meanwhile
-			f.next = l.ChangesNext
-		}
+		f.logged, f.next = l.ChangesNext, l.ChangesNext // before next if a decision was logged meanwhile
 	}
 	return nil
+}
+
+// endsBefore reports whether a child answers that its log ends before the index after which it is asked. Then it
+// has named an index that it never had: to go on from there would miss all that happens below until its log is so
+// long. So all is read again from the beginning, and what is known is no news.
+func endsBefore(ch *api.Changes, after uint64) bool {
+	return after > 0 && ch.Next == 0 && len(ch.Items) == 0
 }
 
 // soundChanges reports whether an answer can be the changes after an index: in order,
@@ -240,10 +249,16 @@ func (f *follower) siftChanges(v *state.State, ch *api.Changes) (news []api.Inst
 }
 
 // Changes answers a parent's long poll with the changes, after a log index of this
-// zone, of the instances made for it.
+// zone, of the instances made for it. If the log has never been so long, it returns the zero Changes at once, by
+// which the parent knows this.
 func (s *Saga) Changes(ctx context.Context, parent *api.Link, after uint64, wait time.Duration) api.Changes {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	if after > s.zone.View().Index() {
+		if v, err := s.zone.Latest(ctx); err == nil && after > v.Index() { // else this node is behind, or cannot know
+			return api.Changes{}
+		}
+	}
 	var c api.Changes
 	_, _ = s.zone.Store().WaitFor(ctx, state.ChangesTopic(parent.ID), func(v *state.State) bool { // without news, the answer is an empty list
 		c = v.Changes(parent.ID, after, api.ChangesMax)
