@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
 )
 
@@ -29,14 +30,15 @@ const (
 // binder is the operator of a zone who changes what projects are bound to, and by what rule.
 type binder struct {
 	z    *lab.Zone
+	log  *ackLog
 	kid  string
 	dice *rand.Rand
 }
 
-func newBinders(f *fleet) []*binder {
+func newBinders(f *fleet, log *ackLog) []*binder {
 	return []*binder{
-		{f.root, f.west.Name, rand.New(rand.NewPCG(f.Seed, 1<<32))},
-		{f.west, f.edge.Name, rand.New(rand.NewPCG(f.Seed, 1<<33))},
+		{f.root, log, f.west.Name, rand.New(rand.NewPCG(f.Seed, 1<<32))},
+		{f.west, log, f.edge.Name, rand.New(rand.NewPCG(f.Seed, 1<<33))},
 	}
 }
 
@@ -49,7 +51,7 @@ func (b *binder) run(ctx context.Context) {
 }
 
 func (b *binder) act(ctx context.Context, c *client.Client) error {
-	switch b.dice.IntN(4) {
+	switch b.dice.IntN(5) {
 	case 0:
 		on := true
 		if _, err := c.UpdateZone(ctx, b.kid, rest.ZoneSpec{Maintenance: &on}); err != nil {
@@ -64,7 +66,16 @@ func (b *binder) act(ctx context.Context, c *client.Client) error {
 		if err != nil || len(all.Items) == 0 {
 			return err
 		}
-		return c.EndBinding(ctx, all.Items[b.dice.IntN(len(all.Items))].ID)
+		id := all.Items[b.dice.IntN(len(all.Items))].ID
+		called := b.log.now()
+		err = c.EndBinding(ctx, id)
+		b.log.add(check.Ack{Kind: check.AckBindingEnd, Zone: b.z.Name, Binding: id}, called, 1, err)
+		return err
+	case 2:
+		called := b.log.now()
+		made, err := c.SetBinding(ctx, rest.BindingSpec{Project: "web", Zone: b.kid})
+		b.log.add(check.Ack{Kind: check.AckBind, Zone: b.z.Name, Binding: made.ID}, called, 1, err)
+		return err
 	default:
 		conf, err := c.Config(ctx)
 		if err != nil {
@@ -90,25 +101,41 @@ func orderVolumes(id api.ReservationID, count int) rest.ServerCreate {
 // useVolume attaches a volume of the project to a server in its zone, or detaches it, whatever it
 // was a moment ago.
 func (c *caller) useVolume(ctx context.Context) {
-	asked := false
-	err := c.call(ctx, c.tr.f.root, c.tr.f.token, func(ctx context.Context, cl *client.Client) error {
+	root, token := c.tr.f.root, c.tr.f.token
+	var v rest.Volume
+	to := api.InstanceID("")
+	err := c.call(ctx, root, token, func(ctx context.Context, cl *client.Client) error {
 		vs, err := cl.Volumes(ctx, client.VolumeQuery{}, client.ListOptions{Limit: volumePage})
 		if err != nil || len(vs.Items) == 0 {
 			return err
 		}
-		v := vs.Items[c.dice.IntN(len(vs.Items))]
+		v = vs.Items[c.dice.IntN(len(vs.Items))]
 		if c.dice.IntN(2) == 0 {
-			asked = true
-			return cl.DetachVolume(ctx, v.ID)
+			return nil
 		}
 		s, err := cl.Servers(ctx, client.ServerQuery{Reservation: v.Reservation}, client.ListOptions{})
-		if err != nil || len(s.Items) == 0 {
-			return err
+		if err == nil && len(s.Items) > 0 {
+			to = s.Items[c.dice.IntN(len(s.Items))].ID
 		}
-		asked = true
-		return cl.AttachVolume(ctx, v.ID, s.Items[c.dice.IntN(len(s.Items))].ID)
+		return err
 	})
-	if err == nil && asked {
+	if err != nil || v.ID == "" {
+		return
+	}
+	k := check.Ack{Kind: check.AckDetach, Zone: root.Name, Instance: v.ID, Server: to}
+	if to != "" {
+		k.Kind = check.AckAttach
+	}
+	called, tries := c.tr.log.now(), 0
+	err = c.call(ctx, root, token, func(ctx context.Context, cl *client.Client) error {
+		tries++
+		if to != "" {
+			return cl.AttachVolume(ctx, v.ID, to)
+		}
+		return cl.DetachVolume(ctx, v.ID)
+	})
+	c.tr.log.add(k, called, tries, err)
+	if err == nil {
 		c.tr.attached.Add(1)
 	}
 }

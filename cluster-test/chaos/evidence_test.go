@@ -102,7 +102,7 @@ func readDisk(t *testing.T, n *lab.NodeProc, applied uint64) (check.NodeLog, *st
 // journal reads what an agent wrote.
 func journal(t *testing.T, z *lab.Zone, a *lab.AgentProc) check.Journal {
 	t.Helper()
-	j := check.Journal{Zone: z.Name, Agent: a.Agent}
+	j := check.Journal{Zone: z.Name, Agent: a.Agent, Ends: a.Lives()}
 	for _, name := range []string{"journal.1", "journal"} { // the older one first
 		file, err := os.Open(filepath.Join(a.Dir, "state", name))
 		if errors.Is(err, fs.ErrNotExist) {

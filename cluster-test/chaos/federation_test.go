@@ -196,7 +196,7 @@ func (f *fleet) judge(t *testing.T, tr *traffic, ops []check.Op, injected map[st
 	sum.Journals, v = check.Journals(evidence.journals, check.JournalOptions{Active: evidence.active})
 	found = append(found, v...)
 	t.Logf("journals: %+v", sum.Journals)
-	sum.Acks, v = check.Acks(tr.acks, evidence.finals)
+	sum.Acks, v = check.Acks(slices.Concat(tr.acks, tr.log.end()), evidence.finals)
 	found = append(found, v...)
 	t.Logf("acknowledgements: %+v", sum.Acks)
 	sum.History, v = check.History(ops, check.HistoryOptions{Dir: f.Dir})
@@ -204,7 +204,9 @@ func (f *fleet) judge(t *testing.T, tr *traffic, ops []check.Op, injected map[st
 	t.Logf("history: %+v", sum.History)
 	found = append(found, check.Gate(sum, check.Floor{
 		Ops: scaled(2000), OK: scaled(1500), Local: scaled(100), Partitions: 50, Provided: scaled(3000), Commands: 1000, Claims: 100,
-		Drawn: scaled(100), Allocated: scaled(400), States: 9, Started: 50, Boots: 20,
+		Drawn: scaled(100), Allocated: scaled(400), States: 9, Started: 50, Boots: 20, Values: 5,
+		Acked:    map[check.AckKind]int{check.AckAttach: scaled(20), check.AckDetach: scaled(20), check.AckBind: 2, check.AckBindingEnd: 2},
+		Outcomes: check.Outcomes{"binding began": 2, "VolumeAttach ok": 2, "VolumeDetach ok": 2},
 	})...)
 	for _, one := range found {
 		assert.Fail(t, "a promise was broken", one.String())

@@ -23,6 +23,9 @@ import (
 // unitMB is the memory of one instance of flavor unit, in MiB.
 const unitMB = 64
 
+// fleetCPUs are the processors of a simulated host: more than there is memory for. Only leases by size need any.
+const fleetCPUs = 1000
+
 // fleet is a federation of three zones, each below the one before: root, west and
 // edge. West runs its instances as real processes.
 type fleet struct {
@@ -48,7 +51,7 @@ func newFleet(t *testing.T, o lab.Options, nodes, room int) *fleet {
 	const hosts = 4
 	each := int64((room + hosts - 1) / hosts * unitMB)
 	for _, z := range f.zones() {
-		z.FakeAgent(z.Name+"-simulated", hosts, each)
+		z.FakeAgentWithCPUs(z.Name+"-simulated", hosts, each, fleetCPUs)
 	}
 	f.token = f.root.MemberToken("web", api.RoleMember)
 	return f

@@ -21,6 +21,7 @@ import (
 	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
 	"berth/internal/await"
+	"berth/quota"
 	"berth/raftstore/state"
 )
 
@@ -45,7 +46,7 @@ var leaseFaults = []string{
 
 // leasesLeast is what clients must have done and seen to show something, and roundsMost how many faults they
 // have for that: a busy machine does less in the same time.
-var leasesLeast = map[string]int{"made": 10, "booted into": 2, "looked at ACTIVE": 5, "looked at PENDING": 2, "deleted": 2}
+var leasesLeast = map[string]int{"made": 10, "booted into": 2, "looked at ACTIVE": 5, "looked at PENDING": 2, "deleted": 2, "resized": 1, "series made": 1, "quota set": 5}
 
 const roundsMost = 100
 
@@ -66,25 +67,28 @@ type tenants struct {
 	*fleet
 	quit context.CancelFunc
 	wg   sync.WaitGroup
+	acks *ackLog
 
-	mu    sync.Mutex // guards what follows
-	dice  *rand.Rand
-	made  []api.LeaseID        // acknowledged
-	ended map[api.LeaseID]bool // somebody has asked for their end
-	count map[string]int
-	half  []string // what was seen of leases that were not whole
+	mu     sync.Mutex // guards what follows
+	dice   *rand.Rand
+	series []api.SeriesID       // acknowledged
+	made   []api.LeaseID        // acknowledged
+	ended  map[api.LeaseID]bool // somebody has asked for their end
+	count  map[string]int
+	half   []string // what was seen of leases that were not whole
 }
 
 // TestLeases makes, changes, uses and ends leases over three zones while leaders are killed and
 // links are cut, and then stops all zones for longer than several events. No lease is ever half,
-// none starts or ends twice, what was due happens in order, and nothing is left in the end.
+// none starts or ends twice, what was due happens in order, nothing is left in the end of those that ended, and
+// what was acknowledged of leases is in the final state of every node.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=300:1000000"}, Tap: true}, 3, leaseRoom)
 	f.supervise()
 	n := &nemesis{fleet: f, dice: f.dice, busy: map[*lab.NodeProc]bool{}}
 	f.Allow(n.handedOver)
-	m := &tenants{fleet: f, dice: rngOf(f.Seed + 1), ended: map[api.LeaseID]bool{}, count: map[string]int{}}
+	m := &tenants{fleet: f, acks: newAckLog(), dice: rngOf(f.Seed + 1), ended: map[api.LeaseID]bool{}, count: map[string]int{}}
 	kept := m.keep(t)
 	m.start(t)
 	least := time.Duration(float64(leasesWhile) * max(*scaleFlag, leasesScale))
@@ -112,6 +116,14 @@ func slotsOf(name string, slots int, from, until api.Instant) rest.LeaseCreate {
 			Type: api.ReserveFlavor, Amount: &slots, Flavor: "unit",
 		}},
 	}
+}
+
+// bySize makes a lease one of slots of a size of its own, which may be changed: one of a flavor may not.
+func bySize(l rest.LeaseCreate) rest.LeaseCreate {
+	l.Reservations[0] = rest.ReservationSpec{
+		Type: api.ReserveInstances, Amount: l.Reservations[0].Amount, VCPUs: new(int64(1)), Memory: new(int64(unitMB)), Disk: new(int64(0)), Affinity: "none",
+	}
+	return l
 }
 
 // minute returns an instant so many minutes after the beginning of this one.
@@ -157,6 +169,12 @@ func (m *tenants) start(t *testing.T) {
 			}
 		})
 	}
+	limits := rand.New(rand.NewPCG(m.Seed, 78))
+	m.wg.Go(func() {
+		for ; ctx.Err() == nil; lab.Pass(ctx, time.Second) {
+			m.limit(context.WithoutCancel(ctx), limits)
+		}
+	})
 	m.wg.Go(func() {
 		for ; ctx.Err() == nil; lab.Pass(ctx, lookEvery) {
 			m.look(context.WithoutCancel(ctx))
@@ -187,43 +205,89 @@ func (m *tenants) any(dice *rand.Rand) (api.LeaseID, bool) {
 // act does one thing that a client does.
 func (m *tenants) act(ctx context.Context, name string, dice *rand.Rand) {
 	id, some := m.any(dice)
-	what := dice.IntN(8)
-	if !some || what < 3 {
+	switch what := dice.IntN(10); {
+	case what == 8: // it stays until the end
+		m.make(ctx, bySize(slotsOf("far-"+name, 1+dice.IntN(2), minute(24*60), minute(25*60))))
+	case what == 9:
+		m.repeat(ctx, slotsOf("series-"+name, 1, minute(25*60), minute(25*60+30)))
+	case !some || what < 3:
 		from := dice.IntN(2)
-		m.make(ctx, slotsOf(name, 1+dice.IntN(leaseMost), minute(from), minute(from+1+dice.IntN(2))))
-		return
+		l := slotsOf(name, 1+dice.IntN(leaseMost), minute(from), minute(from+1+dice.IntN(2)))
+		if dice.IntN(2) == 0 {
+			l = bySize(l)
+		}
+		m.make(ctx, l)
+	default:
+		m.use(ctx, id, what, name, dice)
 	}
-	err := do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
-		l, err := c.Lease(ctx, id)
-		if err != nil || len(l.Reservations) == 0 {
-			return err
-		}
-		switch what {
-		case 3:
-			_, err = c.UpdateLease(ctx, id, rest.LeaseUpdate{End: rest.LeaseDateOf(api.Instant(l.End).Add(time.Minute))})
-		case 4:
-			_, err = c.UpdateLease(ctx, id, rest.LeaseUpdate{Reservations: []rest.ReservationSpec{{ID: l.Reservations[0].ID, Amount: new(1 + dice.IntN(leaseMost))}}})
-		case 5:
-			m.mu.Lock()
-			m.ended[id] = true
-			m.mu.Unlock()
-			return c.DeleteLease(ctx, id)
-		default:
-			in := rest.ServerCreate{Name: name, FlavorRef: "unit", MinCount: new(1 + dice.IntN(8)), Reservation: name}
-			in.MaxCount = in.MinCount
-			in.Hints = &rest.SchedulerHints{Reservation: l.Reservations[0].ID}
-			_, err = c.Boot(ctx, in, name)
-		}
+}
+
+// use changes, ends or uses a lease.
+func (m *tenants) use(ctx context.Context, id api.LeaseID, what int, name string, dice *rand.Rand) {
+	does := []string{3: "prolonged", 4: "resized", 5: "deleted", 6: "booted into", 7: "booted into"}[what]
+	var l rest.Lease
+	err := do(ctx, m.root, func(ctx context.Context, c *client.Client) (err error) {
+		l, err = c.Lease(ctx, id)
 		return err
 	})
-	m.note([]string{3: "prolonged", 4: "resized", 5: "deleted", 6: "booted into", 7: "booted into"}[what], err)
+	if err != nil || len(l.Reservations) == 0 {
+		m.note(does, err)
+		return
+	}
+	switch what {
+	case 3:
+		err = m.update(ctx, check.Ack{Lease: id, End: api.Instant(l.End).Add(time.Minute)}, l.Reservations[0].ID)
+	case 4:
+		err = m.update(ctx, check.Ack{Lease: id, Amount: 1 + dice.IntN(leaseMost)}, l.Reservations[0].ID)
+	case 5:
+		err = m.end(ctx, id)
+	default:
+		into := l.Reservations[0].ID
+		in := rest.ServerCreate{Name: name, FlavorRef: "unit", MinCount: new(1 + dice.IntN(8)), Reservation: name}
+		in.MaxCount = in.MinCount
+		in.Hints = &rest.SchedulerHints{Reservation: into}
+		k := check.Ack{Kind: check.AckBoot, Project: adminProject, Reservation: api.ReservationID(name), Into: into}
+		err = m.acks.do(ctx, m.root, k, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
+			_, err := c.Boot(ctx, in, name)
+			return err
+		})
+	}
+	m.note(does, err)
+}
+
+// update gives a lease the end or the size of an acknowledgement.
+func (m *tenants) update(ctx context.Context, k check.Ack, reservation api.ReservationID) error {
+	k.Kind = check.AckLeaseUpdate
+	u := rest.LeaseUpdate{}
+	if k.End != 0 {
+		u.End = rest.LeaseDateOf(k.End)
+	}
+	if k.Amount != 0 {
+		u.Reservations = []rest.ReservationSpec{{ID: reservation, Amount: &k.Amount}}
+	}
+	return m.acks.do(ctx, m.root, k, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
+		_, err := c.UpdateLease(ctx, k.Lease, u)
+		return err
+	})
+}
+
+// end ends a lease.
+func (m *tenants) end(ctx context.Context, id api.LeaseID) error {
+	m.mu.Lock()
+	m.ended[id] = true
+	m.mu.Unlock()
+	return m.acks.do(ctx, m.root, check.Ack{Kind: check.AckLeaseDelete, Lease: id}, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
+		return c.DeleteLease(ctx, id)
+	})
 }
 
 // make makes a lease.
 func (m *tenants) make(ctx context.Context, l rest.LeaseCreate) api.LeaseID {
+	k := check.Ack{Kind: check.AckLease, Amount: *l.Reservations[0].Amount}
 	var got rest.Lease
-	err := do(ctx, m.root, func(ctx context.Context, c *client.Client) (err error) {
+	err := m.acks.do(ctx, m.root, k, func(ctx context.Context, c *client.Client, k *check.Ack) (err error) {
 		got, err = c.CreateLease(ctx, l, l.Name)
+		k.Lease = got.ID
 		return err
 	})
 	m.note("made", err)
@@ -234,6 +298,33 @@ func (m *tenants) make(ctx context.Context, l rest.LeaseCreate) api.LeaseID {
 	defer m.mu.Unlock()
 	m.made = append(m.made, got.ID)
 	return got.ID
+}
+
+// repeat makes a series of leases.
+func (m *tenants) repeat(ctx context.Context, l rest.LeaseCreate) {
+	in := rest.SeriesCreate{LeaseCreate: l, Rule: "FREQ=DAILY;COUNT=3", TimeZone: "UTC"}
+	var got rest.Series
+	err := m.acks.do(ctx, m.root, check.Ack{Kind: check.AckSeries}, func(ctx context.Context, c *client.Client, k *check.Ack) (err error) {
+		got, err = c.CreateSeries(ctx, in, l.Name)
+		k.Series = got.ID
+		return err
+	})
+	m.note("series made", err)
+	if err == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.series = append(m.series, got.ID)
+	}
+}
+
+// limit gives a project that nobody uses another quota.
+func (m *tenants) limit(ctx context.Context, dice *rand.Rand) {
+	p, n := api.ProjectID(fmt.Sprint("limited-", dice.IntN(3))), 1+dice.Int64N(1000)
+	k := check.Ack{Kind: check.AckQuota, Project: p, Item: quota.Instances, Limit: n}
+	m.note("quota set", m.acks.do(ctx, m.root, k, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
+		_, err := c.SetQuota(ctx, p, map[string]*int64{string(quota.Instances): &n})
+		return err
+	}))
 }
 
 // endLast ends the newest lease, other than but, that nobody has ended.
@@ -248,9 +339,8 @@ func (m *tenants) endLast(ctx context.Context, but api.LeaseID) {
 		return
 	}
 	id := m.made[i]
-	m.ended[id] = true
 	m.mu.Unlock()
-	m.note("deleted", do(ctx, m.root, func(ctx context.Context, c *client.Client) error { return c.DeleteLease(ctx, id) }))
+	m.note("deleted", m.end(ctx, id))
 }
 
 // look holds, from outside, that a lease which is there has all of its slots, and that nobody has
@@ -342,9 +432,20 @@ func (m *tenants) sleep(t *testing.T) (before, after api.LeaseID, window api.Win
 	return before, after, window
 }
 
-// finish ends all leases but those that are kept, and waits until nothing is left of them.
+// farMin is how far away a lease begins at least that stays until the end.
+const farMin = time.Hour
+
+// finish ends all leases but those that are kept, that begin tomorrow or that have ended, and waits until nothing is
+// left of them. Every other series ends with its leases.
 func (m *tenants) finish(t *testing.T, kept map[string]api.LeaseID) {
 	t.Helper()
+	for n, id := range m.series {
+		if n%2 == 0 {
+			require.NoError(t, m.acks.do(t.Context(), m.root, check.Ack{Kind: check.AckSeriesDelete, Series: id}, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
+				return c.DeleteSeries(ctx, id)
+			}))
+		}
+	}
 	await.Until(t, "all leases are gone", func(ctx context.Context) error {
 		return do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
 			all, err := c.Linearizable().Leases(ctx)
@@ -355,9 +456,10 @@ func (m *tenants) finish(t *testing.T, kept map[string]api.LeaseID) {
 			for _, l := range all {
 				switch {
 				case l.ID == kept["root"] || l.Status == api.LeaseTerminated:
+				case l.Status == api.LeasePending && time.Until(api.Instant(l.Start).Time()) > farMin:
 				default:
 					left = append(left, l.Name+" "+string(l.Status))
-					_ = c.DeleteLease(ctx, l.ID) // until none is left
+					_ = m.end(ctx, l.ID) // until none is left
 				}
 			}
 			if len(left) > 0 {
@@ -387,11 +489,13 @@ func (m *tenants) judge(t *testing.T, kept map[string]api.LeaseID, before, after
 	m.Audit()
 	e := m.stopAndRead(t)
 	outcomes := check.Outcomes{}
+	var logs []check.LogSummary
 	for _, z := range m.zones() {
 		ls, bad := check.Log(e.logs[z.Name])
 		for _, v := range bad {
 			assert.Fail(t, "a promise was broken", "%s: %s", z.Name, v)
 		}
+		logs = append(logs, ls)
 		if z == m.root {
 			outcomes = ls.Outcomes
 		}
@@ -407,17 +511,20 @@ func (m *tenants) judge(t *testing.T, kept map[string]api.LeaseID, before, after
 		assert.True(t, there, "%s has lost a lease", z.Name)
 	}
 	js, bad := check.Journals(e.journals, check.JournalOptions{Active: e.active})
-	for _, v := range bad {
+	as, more := check.Acks(m.acks.end(), e.finals)
+	gated := check.Gate(check.Summary{Logs: logs, Acks: as}, check.Floor{
+		Values: 10, Acked: map[check.AckKind]int{check.AckLease: 10, check.AckLeaseUpdate: 2, check.AckLeaseDelete: 2, check.AckSeries: 1, check.AckQuota: 5, check.AckBoot: 2},
+		Outcomes: check.Outcomes{"lease started": 5, "lease ended": 1, "lease updated": 2},
+	})
+	for _, v := range slices.Concat(bad, more, gated) {
 		assert.Fail(t, "a promise was broken", v.String())
 	}
+	t.Logf("acknowledgements: %+v", as)
 	t.Logf("clients: %v; root: %v; journals: %+v", m.count, outcomes, js)
 	assert.Empty(t, m.half)
 	m.judgeOrder(t, e.states["root"], before, after, window)
 	for what, least := range leasesLeast {
 		assert.GreaterOrEqual(t, m.count[what], least, what)
-	}
-	for what, least := range map[string]int{"lease started": 5, "lease ended": 1, "lease updated": 2} {
-		assert.GreaterOrEqual(t, outcomes[what], least, what)
 	}
 	m.scan(t, e)
 }

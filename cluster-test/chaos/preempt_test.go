@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,6 +55,8 @@ type evictors struct {
 	hosts []*lab.AgentProc
 	quit  context.CancelFunc
 	wg    sync.WaitGroup
+	acks  *ackLog
+	kept  []api.InstanceID // firm, all the time
 
 	mu    sync.Mutex // guards what follows
 	count map[string]int
@@ -62,12 +65,13 @@ type evictors struct {
 // TestPreemptibles boots preemptible instances all the time, as real processes of which some do not
 // leave when they are asked to, and has leases and firm boots begin over them, while leaders are
 // killed and agents are cut off and killed. By the journals of the agents none of them ever ran
-// in room that a lease had, and no lease waits for ever.
+// in room that a lease had, and no lease waits for ever. What was preempted and wants that runs again, each once, and
+// firm instances that are stopped and started meanwhile run in the end.
 func TestPreemptibles(t *testing.T) {
 	t.Parallel()
 	w := lab.New(t, lab.Options{Machines: lab.Best(t), Quick: true, Env: []string{"BERTH_COMPACT=300:1000000"}})
 	w.MayMove()
-	m := &evictors{fleet: &fleet{World: w, dice: rngOf(w.Seed)}, count: map[string]int{}}
+	m := &evictors{fleet: &fleet{World: w, dice: rngOf(w.Seed)}, acks: newAckLog(), count: map[string]int{}}
 	m.root = w.Zone("root", 3)
 	m.west = m.root
 	m.root.CLI("operator", "config", "set", "--preemptible-grace", preemptGrace.String())
@@ -89,6 +93,7 @@ func TestPreemptibles(t *testing.T) {
 	m.wg.Wait()
 	n.count(t)
 	m.clear(t)
+	m.rest(t)
 	m.Audit()
 	m.agree(t)
 	m.judge(t)
@@ -98,15 +103,54 @@ func TestPreemptibles(t *testing.T) {
 // for leases of whole hosts.
 const keptBoot = "kept"
 
+// againBoot begins the names of boots of preemptible instances that stay, too: whenever they are preempted they are
+// booted again, as often as it takes.
+const (
+	againBoot  = "again"
+	againBoots = 3
+	againCount = 2 // instances of each
+)
+
 func (m *evictors) keep(t *testing.T) {
 	t.Helper()
 	in := rest.ServerCreate{Name: keptBoot, FlavorRef: "unit", MinCount: new(2), MaxCount: new(2), Reservation: keptBoot}
 	in.Hints = &rest.SchedulerHints{ForceHosts: []string{m.hosts[0].Name}}
-	require.NoError(t, do(t.Context(), m.root, func(ctx context.Context, c *client.Client) error {
-		_, err := c.Boot(ctx, in, keptBoot)
-		return err
-	}))
+	require.NoError(t, m.boot(t.Context(), in, ""))
 	require.Equal(t, api.BootActive, m.root.Outcome(m.root.Token, keptBoot).State)
+	for _, s := range m.root.Servers() {
+		m.kept = append(m.kept, s.ID)
+	}
+	require.Len(t, m.kept, 2)
+	for n := range againBoots {
+		name := fmt.Sprint(againBoot, n)
+		in := rest.ServerCreate{Name: name, FlavorRef: "unit", MinCount: new(againCount), MaxCount: new(againCount), Reservation: name, OnPreempt: api.PreemptRequeue}
+		in.Hints = &rest.SchedulerHints{Preemptible: new(rest.Flag(true))}
+		require.NoError(t, m.boot(t.Context(), in, ""))
+		require.Equal(t, api.BootActive, m.root.Outcome(m.root.Token, api.ReservationID(name)).State)
+	}
+}
+
+// boot boots into the slots of a reservation, or anywhere, and notes the answer.
+func (m *evictors) boot(ctx context.Context, in rest.ServerCreate, into api.ReservationID) error {
+	k := check.Ack{Kind: check.AckBoot, Project: adminProject, Reservation: api.ReservationID(in.Name), Into: into}
+	return m.acks.do(ctx, m.root, k, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
+		_, err := c.Boot(ctx, in, in.Name)
+		return err
+	})
+}
+
+// order stops or starts one of the instances that stay.
+func (m *evictors) order(ctx context.Context, id api.InstanceID, o api.PowerOrder) error {
+	k := check.Ack{Kind: check.AckPower, Instance: id, Halted: o == api.PowerStop}
+	return m.acks.do(ctx, m.root, k, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
+		_, err := c.OrderServer(ctx, id, o)
+		return err
+	})
+}
+
+// stays reports whether a boot is there until the end.
+func stays(id api.ReservationID) bool {
+	return id == keptBoot || strings.HasPrefix(string(id), againBoot)
 }
 
 // disturb breaks nodes and the agent of one host for a while, then loses the other host, and so
@@ -161,6 +205,7 @@ func (m *evictors) start(t *testing.T) {
 		each("lease", n, time.Second, m.lease)
 	}
 	each("firm", 9, 2*time.Second, m.bootFirm)
+	each("power", 10, 2*time.Second, m.power)
 }
 
 func (m *evictors) note(what string, err error) {
@@ -177,25 +222,22 @@ func (m *evictors) note(what string, err error) {
 func (m *evictors) bootSoft(ctx context.Context, name string, dice *rand.Rand) {
 	in := rest.ServerCreate{
 		Name: name, FlavorRef: []string{"unit", "stubborn"}[dice.IntN(2)], MinCount: new(1), MaxCount: new(1 + dice.IntN(2)), Reservation: name,
-		OnPreempt: []api.PreemptAction{api.PreemptStop, api.PreemptNotify}[dice.IntN(2)],
+		OnPreempt: []api.PreemptAction{api.PreemptStop, api.PreemptNotify, api.PreemptRequeue}[dice.IntN(3)],
 	}
 	in.Hints = &rest.SchedulerHints{Preemptible: new(rest.Flag(true))}
-	m.note("booted preemptible", do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
-		_, err := c.Boot(ctx, in, name)
-		return err
-	}))
+	m.note("booted preemptible", m.boot(ctx, in, ""))
 }
 
 // bootFirm boots a firm instance over preemptible ones, and releases it.
 func (m *evictors) bootFirm(ctx context.Context, name string, _ *rand.Rand) {
 	in := rest.ServerCreate{Name: name, FlavorRef: "unit", Reservation: name, Preempt: true}
-	err := do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
-		if _, err := c.Boot(ctx, in, name); err != nil {
+	err := m.boot(ctx, in, "")
+	if err == nil {
+		err = do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+			_, err := c.Reservation(ctx, api.ReservationID(name), 2*preemptGrace)
 			return err
-		}
-		_, err := c.Reservation(ctx, api.ReservationID(name), 2*preemptGrace)
-		return err
-	})
+		})
+	}
 	m.note("booted over preemptible", err)
 	_ = m.releaseAs(ctx, api.ReservationID(name)) // clear does it in the end
 }
@@ -206,13 +248,15 @@ func (m *evictors) lease(ctx context.Context, name string, dice *rand.Rand) {
 	if dice.IntN(3) == 0 {
 		from = 1
 	}
-	in := slotsOf(name, 1+dice.IntN(preemptRoom), minute(from), minute(from+3))
+	until := minute(from + 3)
+	in := slotsOf(name, 1+dice.IntN(preemptRoom), minute(from), until)
 	if dice.IntN(4) == 0 {
 		in.Reservations = []rest.ReservationSpec{{Type: api.ReserveHosts, Min: new(1), Max: new(1)}}
 	}
 	var l rest.Lease
-	err := do(ctx, m.root, func(ctx context.Context, c *client.Client) (err error) {
+	err := m.acks.do(ctx, m.root, check.Ack{Kind: check.AckLease, End: until}, func(ctx context.Context, c *client.Client, k *check.Ack) (err error) {
 		l, err = c.CreateLease(ctx, in, name)
+		k.Lease = l.ID
 		return err
 	})
 	m.note("leased", err)
@@ -235,20 +279,60 @@ func (m *evictors) lease(ctx context.Context, name string, dice *rand.Rand) {
 		m.note("lease active", nil)
 		boot := rest.ServerCreate{Name: name, FlavorRef: "unit", Reservation: name}
 		boot.Hints = &rest.SchedulerHints{Reservation: l.Reservations[0].ID}
-		m.note("booted into", do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
-			_, err := c.Boot(ctx, boot, name)
-			return err
-		}))
+		m.note("booted into", m.boot(ctx, boot, l.Reservations[0].ID))
 		lab.Pass(ctx, time.Duration(dice.IntN(3000))*time.Millisecond)
 	}
-	m.note("lease deleted", do(ctx, m.root, func(ctx context.Context, c *client.Client) error { return c.DeleteLease(ctx, l.ID) }))
+	m.note("lease deleted", m.endLease(ctx, l.ID))
+}
+
+// endLease ends a lease.
+func (m *evictors) endLease(ctx context.Context, id api.LeaseID) error {
+	return m.acks.do(ctx, m.root, check.Ack{Kind: check.AckLeaseDelete, Lease: id}, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
+		return c.DeleteLease(ctx, id)
+	})
 }
 
 // releaseAs is release as an administrator.
 func (m *evictors) releaseAs(ctx context.Context, id api.ReservationID) error {
-	return do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+	k := check.Ack{Kind: check.AckRelease, Project: adminProject, Reservation: id}
+	return m.acks.do(ctx, m.root, k, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
 		_, err := c.Release(ctx, id, 0)
 		return err
+	})
+}
+
+// power stops one of the instances that stay, and starts it again.
+func (m *evictors) power(ctx context.Context, _ string, dice *rand.Rand) {
+	id := m.kept[dice.IntN(len(m.kept))]
+	m.note("stopped", m.order(ctx, id, api.PowerStop))
+	lab.Pass(ctx, time.Duration(dice.IntN(2000))*time.Millisecond)
+	m.note("started", m.order(ctx, id, api.PowerStart))
+}
+
+// rest lets all that stays run: what was stopped is started, and what was preempted has room again.
+func (m *evictors) rest(t *testing.T) {
+	t.Helper()
+	for _, id := range m.kept {
+		require.NoError(t, m.order(t.Context(), id, api.PowerStart))
+	}
+	await.Until(t, "all that stays runs", func(ctx context.Context) error {
+		for _, s := range m.root.Servers() {
+			if s.Status != api.StatusActive {
+				return fmt.Errorf("server %s of %s is %s", s.ID, s.Reservation, s.Status)
+			}
+		}
+		return do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
+			for n := range againBoots {
+				b, err := c.Linearizable().Reservation(ctx, api.ReservationID(fmt.Sprint(againBoot, n)), 0)
+				if err != nil {
+					return err
+				}
+				if b.Queued != nil {
+					return fmt.Errorf("of %s %d instances wait", b.Reservation, b.Queued.Count)
+				}
+			}
+			return nil
+		})
 	})
 }
 
@@ -262,7 +346,7 @@ func (m *evictors) clear(t *testing.T) {
 			for _, l := range leases {
 				if l.Status != api.LeaseTerminated {
 					left++
-					_ = c.DeleteLease(ctx, l.ID) // until none is left
+					_ = m.endLease(ctx, l.ID) // until none is left
 				}
 			}
 			return err
@@ -272,7 +356,7 @@ func (m *evictors) clear(t *testing.T) {
 		}
 		released := map[api.ReservationID]bool{}
 		for _, s := range m.root.Servers() {
-			if s.Reservation == keptBoot {
+			if stays(s.Reservation) {
 				continue
 			}
 			if left++; !released[s.Reservation] {
@@ -296,15 +380,28 @@ func (m *evictors) judge(t *testing.T) {
 	for _, i := range running {
 		processes[api.InstanceID(i.ID)]++
 	}
+	there := 0
+	for _, s := range m.root.Servers() {
+		assert.True(t, stays(s.Reservation), "server %s of %s is left", s.ID, s.Reservation)
+		there++
+	}
 	e := m.stopAndRead(t)
-	assert.Len(t, e.active, 2, "what is kept is there, and nothing else")
+	assert.Len(t, e.active, there, "what stays runs, and nothing else")
 	ls, bad := check.Log(e.logs["root"])
 	js, more := check.Journals(e.journals, check.JournalOptions{
 		Active: e.active, Processes: processes, Moved: ls.Moved, Evacuated: ls.Evacuated, Returned: ls.Returned,
 	})
-	for _, v := range append(bad, more...) {
+	as, lost := check.Acks(m.acks.end(), e.finals)
+	rs, again := check.Requeues(e.finals)
+	gated := check.Gate(check.Summary{Logs: []check.LogSummary{ls}, Journals: js, Acks: as, Requeues: rs}, check.Floor{
+		Wanted: len(m.kept), Started: 20, Preempted: 1, Values: 3,
+		Acked:    map[check.AckKind]int{check.AckLease: 3, check.AckLeaseDelete: 2, check.AckBoot: 20, check.AckRelease: 5, check.AckPower: 4},
+		Outcomes: check.Outcomes{"instance evicted": 6, "instance queued": 1, "boot requeued": 1, "lease started": 2, "InstancePower ok": 4},
+	})
+	for _, v := range slices.Concat(bad, more, lost, again, gated) {
 		assert.Fail(t, "a promise was broken", v.String())
 	}
+	t.Logf("acknowledgements: %+v; preempted ones that are booted again: %+v", as, rs)
 	h := readHistory(t, m.root.Nodes[0])
 	over := check.Overlaps(slices.Concat(h.slots.Spans(), h.ran(e.journals)), func(string) int { return preemptRoom })
 	for _, o := range over {

@@ -54,6 +54,7 @@ type traffic struct {
 	ids  []api.ReservationID // every one that was ever asked for
 	done int
 
+	log      *ackLog      // of volumes and bindings
 	attached atomic.Int64 // answered calls that attach a volume or detach one
 }
 
@@ -63,7 +64,7 @@ func newTraffic(t *testing.T, f *fleet) *traffic {
 	file, err := os.Create(filepath.Join(f.Dir, "history.json"))
 	require.NoError(t, err)
 	began := time.Now()
-	tr := &traffic{f: f, file: file, hosts: map[*lab.Zone][]rest.Host{}}
+	tr := &traffic{f: f, log: newAckLog(), file: file, hosts: map[*lab.Zone][]rest.Host{}}
 	tr.rec = check.NewRecorder(func() int64 { return int64(time.Since(began)) }, file)
 	for _, z := range f.zones() {
 		tr.hosts[z] = z.Hosts()
@@ -84,7 +85,7 @@ func newTraffic(t *testing.T, f *fleet) *traffic {
 		c := &caller{tr: tr, n: n, dice: rand.New(rand.NewPCG(f.Seed, uint64(n)+1))}
 		tr.wg.Go(func() { c.run(ctx) })
 	}
-	for _, b := range newBinders(f) {
+	for _, b := range newBinders(f, tr.log) {
 		tr.wg.Go(func() { b.run(ctx) })
 	}
 	for range selectorsMax {

@@ -297,6 +297,7 @@ func (a *audit) checkSaga(f Final, b *state.Boot) {
 	r, c := b.Request.Reservation, b.Counts
 	decided := c.Live() + c.Deleted
 	switch {
+	case b.Request.Reserves && b.State() == api.BootBuilding && b.Request.Window.Start > f.State.Now(): // the room of a lease that begins later
 	case !b.State().Outcome() && b.Queued == 0:
 		a.addViolation(promise.Progress, f.Zone, "reservation %s is stuck at %s", r, b.State())
 	case b.Decision == api.DecisionCommit && decided < b.Min:

@@ -26,8 +26,18 @@ const diskGB = 1024
 // FakeAgent runs an agent of so many simulated hosts with so much memory each.
 func (z *Zone) FakeAgent(name string, hosts int, memoryMB int64) *AgentProc {
 	z.T.Helper()
-	return z.addAgent(name, hosts, "--driver", "fake", "--hosts", strconv.Itoa(hosts), "--prefix", z.Name+"-"+name,
-		"--shape", fmt.Sprintf("memory_mb=%d,disk_gb=%d", memoryMB, diskGB))
+	return z.addFakes(name, hosts, fmt.Sprintf("memory_mb=%d,disk_gb=%d", memoryMB, diskGB))
+}
+
+// FakeAgentWithCPUs is FakeAgent with so many processors on each host.
+func (z *Zone) FakeAgentWithCPUs(name string, hosts int, memoryMB int64, cpus int) *AgentProc {
+	z.T.Helper()
+	return z.addFakes(name, hosts, fmt.Sprintf("vcpus=%d,memory_mb=%d,disk_gb=%d", cpus, memoryMB, diskGB))
+}
+
+func (z *Zone) addFakes(name string, hosts int, shape string) *AgentProc {
+	z.T.Helper()
+	return z.addAgent(name, hosts, "--driver", "fake", "--hosts", strconv.Itoa(hosts), "--prefix", z.Name+"-"+name, "--shape", shape)
 }
 
 // ProcessAgent runs an agent of this machine, of whose memory so much is kept

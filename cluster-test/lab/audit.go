@@ -170,6 +170,7 @@ type Life struct {
 
 	fenced bool // it may be started elsewhere without a report of its host
 	cut    bool // its fence has expired
+	over   bool // it has ended or was stopped, and may be ordered to run again
 }
 
 // MayMove declares that an operator moves instances: from now on, an instance that is gone
@@ -230,7 +231,7 @@ func (a *AgentProc) readJournal() []entry {
 // afterEntry returns the life of an instance after one more entry. An instance brought back
 // by a backup runs again, and one that moves or had a fence may run elsewhere. A moving
 // one may also start again where it is gone: it was sent on, and back before it was
-// started there. Lines of hosts that it has left are ignored.
+// started there. One that has ended or was stopped runs again for an order of its owner. Lines of hosts that it has left are ignored.
 func (l Life) afterEntry(e entry, restored, moves bool) (Life, error) {
 	if e.Event == "absent" { // its agent was killed in the start, and finds nothing of it
 		l.Gone = l.Gone || l.Host == e.Host
@@ -254,6 +255,12 @@ func (l Life) afterEntry(e entry, restored, moves bool) (Life, error) {
 		l.Ran++
 	case "fenced":
 		l.cut = true
+	case "ended", "halted":
+		l.over = true
+	case "ordered":
+		if l.over {
+			l.Ran, l.over = 0, false
+		}
 	case "gone":
 		l.Gone = true
 	}
