@@ -259,7 +259,7 @@ func (s *Saga) Changes(ctx context.Context, parent *api.Link, after uint64, wait
 			return api.Changes{}
 		}
 	}
-	var c api.Changes
+	c := api.Changes{Next: after}
 	_, _ = s.zone.Store().WaitFor(ctx, state.ChangesTopic(parent.ID), func(v *state.State) bool { // without news, the answer is an empty list
 		c = v.Changes(parent.ID, after, api.ChangesMax)
 		return len(c.Items) > 0

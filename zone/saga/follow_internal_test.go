@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 	"berth/zone"
 )
 
@@ -48,4 +50,26 @@ func TestUnusableChangesCountAgainstAChild(t *testing.T) {
 	a, err := s.estimator.Select(t.Context(), "", &req)
 	require.NoError(t, err)
 	assert.Equal(t, api.OutcomePaused, a.Zones[1].Outcome)
+}
+
+// unsure is a store that cannot confirm what it has.
+type unsure struct{ zone.Store }
+
+func (unsure) Linearizable(context.Context) (*state.State, error) {
+	return nil, api.Errorf(api.CodeUnavailable, "it does not lead")
+}
+
+// TestOnlyAConfirmedLogEnds: a child tells a parent that its log ends before an index only if that is certain. A node
+// that is behind has no news.
+func TestOnlyAConfirmedLogEnds(t *testing.T) {
+	const far = 1 << 40
+	up := &api.Link{ID: "up", Role: api.LinkParent}
+	s, store := newSaga(t, func(s zone.Store) zone.Store { return s })
+	assert.Equal(t, api.Changes{}, s.Changes(t.Context(), up, far, time.Minute), "at once")
+	assert.True(t, endsBefore(&api.Changes{}, far))
+	end := store.View().Index()
+	assert.Equal(t, api.Changes{Next: end}, s.Changes(t.Context(), up, end, 0), "the end is in the log")
+	behind, _ := newSaga(t, func(s zone.Store) zone.Store { return unsure{s} })
+	assert.Equal(t, api.Changes{Next: far}, behind.Changes(t.Context(), up, far, 0))
+	assert.False(t, endsBefore(&api.Changes{}, 0), "there is nothing before the beginning")
 }
