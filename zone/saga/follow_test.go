@@ -72,23 +72,18 @@ func TestNewsComesWithTheDecision(t *testing.T) {
 	})
 }
 
-// TestRogueChildIsFollowed: whatever a child answers, at once and again and again, it
-// costs this zone some calls and hardly an entry of the log; instances of others stay
-// as they are; and what it says when it is honest again still arrives.
-func TestRogueChildIsFollowed(t *testing.T) {
-	const (
-		lies    = 30 * time.Second
-		entries = 6       // where to go on, each ten seconds, and what the zone does by itself
-		calls   = 160 + 1 // one may come in the last instant
-	)
+// childLie is what a child answers instead of its changes.
+type childLie struct {
+	lie   func(mine, other *api.Instance, after uint64) *api.Changes
+	calls int // if fewer
+	fails bool
+}
+
+func childLies() map[string]childLie {
 	item := func(id api.InstanceID, st api.Status, index uint64) api.InstanceChange {
 		return api.InstanceChange{ID: id, Status: st, Index: index}
 	}
-	for name, c := range map[string]struct {
-		lie   func(mine, other *api.Instance, after uint64) *api.Changes
-		calls int // if fewer
-		fails bool
-	}{
+	return map[string]childLie{
 		"nothing": {lie: func(_, _ *api.Instance, after uint64) *api.Changes { return &api.Changes{Next: after} }},
 		"fat": {calls: 20, lie: func(_, _ *api.Instance, after uint64) *api.Changes {
 			ch := &api.Changes{Next: after + 1}
@@ -129,7 +124,19 @@ func TestRogueChildIsFollowed(t *testing.T) {
 		"no end": {fails: true, lie: func(mine, _ *api.Instance, _ uint64) *api.Changes {
 			return &api.Changes{Next: followIndexMax + 1, Items: []api.InstanceChange{item(mine.ID, api.StatusError, followIndexMax+1)}}
 		}},
-	} {
+	}
+}
+
+// TestRogueChildIsFollowed: whatever a child answers, at once and again and again, it
+// costs this zone some calls and hardly an entry of the log; instances of others stay
+// as they are; and what it says when it is honest again still arrives.
+func TestRogueChildIsFollowed(t *testing.T) {
+	const (
+		lies    = 30 * time.Second
+		entries = 6       // where to go on, each ten seconds, and what the zone does by itself
+		calls   = 160 + 1 // one may come in the last instant
+	)
+	for name, c := range childLies() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := zonetest.NewWorld(t)
