@@ -44,18 +44,19 @@ func (h Hints) IsZero() bool {
 // the names and addresses of hosts there.
 func (h Hints) Local() bool { return h.Near != "" || len(h.ForceHosts)+len(h.IgnoreHosts) > 0 }
 
-func (h Hints) validate() error {
+// validate checks the hints of a group that may name at most forced hosts that it must be on.
+func (h Hints) validate(forced int) error {
 	for _, l := range []struct {
-		name string
-		n    int
+		name    string
+		n, most int
 	}{
-		{"same_host", len(h.SameHost)},
-		{"different_host", len(h.DifferentHost)},
-		{"force_hosts", len(h.ForceHosts)},
-		{"ignore_hosts", len(h.IgnoreHosts)},
+		{"same_host", len(h.SameHost), HintHostsMax},
+		{"different_host", len(h.DifferentHost), HintHostsMax},
+		{"force_hosts", len(h.ForceHosts), forced},
+		{"ignore_hosts", len(h.IgnoreHosts), HintHostsMax},
 	} {
-		if l.n > HintHostsMax {
-			return Errorf(CodeInvalid, "%s may have at most %d entries, got %d", l.name, HintHostsMax, l.n)
+		if l.n > l.most {
+			return Errorf(CodeInvalid, "%s may have at most %d entries, got %d", l.name, l.most, l.n)
 		}
 	}
 	for _, id := range slices.Concat(h.SameHost, h.DifferentHost) {

@@ -162,7 +162,7 @@ type LeaseTerms struct {
 	Series       SeriesID      `cbor:"10,keyasint,omitempty"` // that it is part of; "" for none
 	// Hosts are the names of the hosts of a maintenance lease, all in its own zone; nil for
 	// any other. It has one reservation, of as many whole hosts.
-	Hosts []string `cbor:"11,keyasint,omitempty"` // at most HintHostsMax
+	Hosts []string `cbor:"11,keyasint,omitempty"` // at most MaintenanceMax
 	// Grace is asked for by its owner; see Request.Grace. 0 for that of each zone.
 	Grace time.Duration `cbor:"12,keyasint,omitempty"`
 }

@@ -15,6 +15,7 @@ const (
 	RulesMax          = 16                // rules of one request
 	TraitsMax         = 64                // traits that one group names, or one host has
 	HintHostsMax      = 64                // hosts or instances in one list of a hint
+	MaintenanceMax    = CountMax          // hosts of one maintenance lease
 	ZoneNamesMax      = 64                // names or tags in one list of a zone rule
 	QueryMaxBytes     = 16 << 10          // of the hint query, as JSON text
 	LifetimeMax       = WindowMax         // of one request

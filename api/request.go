@@ -309,7 +309,10 @@ func (g *Group) Validate() error {
 	if err := g.validateVolume(); err != nil {
 		return err
 	}
-	return g.Hints.validate()
+	if g.Whole { // as a maintenance lease has it
+		return g.Hints.validate(MaintenanceMax)
+	}
+	return g.Hints.validate(HintHostsMax)
 }
 
 func (g *Group) validateSpecs() error {

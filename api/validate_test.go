@@ -264,6 +264,8 @@ func TestRequestWishes(t *testing.T) {
 		"more instances beside": {func(_ *api.Request, g *api.Group) { g.Hints.SameHost = ids(api.HintHostsMax + 1) }, "same_host may have at most 64"},
 		"more instances apart":  {func(_ *api.Request, g *api.Group) { g.Hints.DifferentHost = ids(api.HintHostsMax + 1) }, "different_host may have"},
 		"more forced":           {func(_ *api.Request, g *api.Group) { g.Hints.ForceHosts = names(api.HintHostsMax + 1) }, "force_hosts may have"},
+		"most for maintenance":  {func(r *api.Request, g *api.Group) { maintain(r, g, api.MaintenanceMax) }, ""},
+		"more for maintenance":  {func(r *api.Request, g *api.Group) { maintain(r, g, api.MaintenanceMax+1) }, "force_hosts may have at most 10000 entries, got 10001"},
 		"more ignored":          {func(_ *api.Request, g *api.Group) { g.Hints.IgnoreHosts = names(api.HintHostsMax + 1) }, "ignore_hosts may have"},
 		"bad instance":          {func(_ *api.Request, g *api.Group) { g.Hints.SameHost = []api.InstanceID{"/"} }, "instance id in a hint"},
 		"bad host":              {func(_ *api.Request, g *api.Group) { g.Hints.ForceHosts = []string{"/"} }, "host name in a hint"},
@@ -333,4 +335,14 @@ func TestWindowAt(t *testing.T) {
 	require.Equal(t, api.Window{Start: 7, End: 1007}, r.WindowAt(7))
 	r.Window.Start = 100
 	require.Equal(t, api.Window{Start: 100, End: 1100}, r.WindowAt(7))
+}
+
+// maintain makes a request one for the maintenance of n hosts.
+func maintain(r *api.Request, g *api.Group, n int) {
+	r.Reserves, r.Maintenance, r.Window = true, true, api.Window{Start: 60_000, End: 120_000}
+	g.Name, g.Whole, g.Resources, g.Count, g.Min = "r", true, nil, min(n, api.CountMax), 0
+	for i := range n {
+		g.Hints.ForceHosts = append(g.Hints.ForceHosts, fmt.Sprintf("h%d", i))
+	}
+	r.Groups = []api.Group{*g}
 }

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -65,16 +64,18 @@ func checkMaintenance(t *api.LeaseTerms) error {
 	if len(t.Hosts) == 0 {
 		return nil
 	}
-	if len(t.Hosts) > api.HintHostsMax {
-		return api.Errorf(api.CodeInvalid, "a maintenance lease may have at most %d hosts, got %d", api.HintHostsMax, len(t.Hosts))
+	if len(t.Hosts) > api.MaintenanceMax {
+		return api.Errorf(api.CodeInvalid, "a maintenance lease may have at most %d hosts, got %d", api.MaintenanceMax, len(t.Hosts))
 	}
-	for i, name := range t.Hosts {
+	seen := make(map[string]bool, len(t.Hosts))
+	for _, name := range t.Hosts {
 		if err := api.CheckName("host", name); err != nil {
 			return err
 		}
-		if slices.Contains(t.Hosts[:i], name) {
+		if seen[name] {
 			return api.Errorf(api.CodeInvalid, "host %q is there twice", name)
 		}
+		seen[name] = true
 	}
 	if len(t.Reservations) != 1 || !t.Reservations[0].Whole() || t.Reservations[0].Min != len(t.Hosts) || t.Reservations[0].Max != len(t.Hosts) {
 		return api.Errorf(api.CodeInvalid, "a maintenance lease has one reservation, of all its hosts")

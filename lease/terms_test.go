@@ -205,9 +205,9 @@ func TestMaintenance(t *testing.T) {
 		}
 	}
 	require.NoError(t, terms(func(*api.LeaseTerms) {}))
-	require.NoError(t, terms(named(api.HintHostsMax)))
+	require.NoError(t, terms(named(api.MaintenanceMax)))
 	for name, edit := range map[string]func(*api.LeaseTerms){
-		"too many":       named(api.HintHostsMax + 1),
+		"too many":       named(api.MaintenanceMax + 1),
 		"twice":          func(l *api.LeaseTerms) { l.Hosts[1] = "h1" },
 		"no name":        func(l *api.LeaseTerms) { l.Hosts[1] = "" },
 		"fewer":          func(l *api.LeaseTerms) { l.Reservations[0].Min = 1 },

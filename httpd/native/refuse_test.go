@@ -386,6 +386,8 @@ func TestConfig(t *testing.T) {
 		c(`"preemptibles":{"grace":"-1s"}`):                             "preemptibles.grace must be",
 		c(`"preemptibles":{"ways":["wish"]}`):                           `preemptibles.ways: "wish" is none of`,
 		c(`"preemptibles":{"projects":["!p1"]}`):                        "preemptibles.projects: !p1 is an exception",
+		c(`"preemptibles":{"allowed_projects":[]}`):                     "preemptibles.allowed_projects: an empty list names nothing; leave the field out for all projects",
+		c(`"preemptibles":{"ways":[]}`):                                 "preemptibles.ways: an empty list names nothing; leave the field out for hint and flavor",
 		c(`"preemptibles":{"allowed_projects":` + words(1001, 3) + `}`): "preemptibles.allowed_projects may name at most 1000 projects, got 1001",
 		c(`"preemptibles":{"closed":true}`):                             "unknown field",
 

@@ -35,7 +35,7 @@ func (t *terms) readLease(body map[string]any) (api.LeaseTerms, error) {
 	before := t.dateOrNull(f, "before_end_date")
 	f.noEvents()
 	shared, zones := f.projects("shared_with"), f.zones("zones")
-	out.Hosts, _ = f.texts("maintenance_hosts", api.HintHostsMax)
+	out.Hosts = f.maintenanceHosts()
 	if grace := f.grace(); grace != nil {
 		out.Grace = *grace
 	}
@@ -151,9 +151,24 @@ func (f *fields) projects(name string) []api.ProjectID {
 	return slices.Compact(out)
 }
 
-// zones reads names of zones, of which one must have each slot.
+// maintenanceHosts reads the names of the hosts of a maintenance lease. A list without any would make an
+// ordinary lease, of nothing.
+func (f *fields) maintenanceHosts() []string {
+	const name = "maintenance_hosts"
+	items, given := f.texts(name, api.MaintenanceMax)
+	if given && len(items) == 0 {
+		f.refuse(invalidError("%s: an empty list names no host; leave the field out for a lease without maintenance", name))
+	}
+	return items
+}
+
+// zones reads names of zones, of which one must have each slot. Null stands for all.
 func (f *fields) zones(name string) api.ZoneRule {
+	said := f.left[name] != nil
 	items, _ := f.texts(name, api.ZoneNamesMax)
+	if said && len(items) == 0 {
+		f.refuse(invalidError("%s%s: an empty list names no zone; leave the field out for all zones", name, inPlace(f.place)))
+	}
 	for _, item := range items {
 		if !api.ValidName(item) {
 			f.malformed(name, item, "a list of this zone's name and of those of its children")

@@ -54,7 +54,7 @@ func TestALease(t *testing.T) {
 	}{
 		{``, api.LeaseTerms{BeforeEnd: at(11, 0)}},
 		{`"events": [], "reservations": [], "before_end_date": null, `, api.LeaseTerms{BeforeEnd: at(11, 0)}},
-		{`"events": null, "reservations": null, `, api.LeaseTerms{BeforeEnd: at(11, 0)}},
+		{`"events": null, "reservations": null, "zones": null, `, api.LeaseTerms{BeforeEnd: at(11, 0)}},
 		{`"before_end_date": "2030-06-02 11:15", `, api.LeaseTerms{BeforeEnd: at(11, 15)}},
 		{`"shared_with": ["q", "b", "q"], "zones": ["east"], `, api.LeaseTerms{
 			BeforeEnd: at(11, 0), Shared: []api.ProjectID{"b", "q"}, Zones: api.ZoneRule{Allowed: []string{"east"}},
@@ -179,6 +179,10 @@ func TestLeasesThatNobodyCanHave(t *testing.T) {
 		with(`"shared_with": [""], `):                                       "Malformed parameter shared_with",
 		with(`"shared_with": ["a b"], `):                                    "Malformed parameter shared_with",
 		with(`"zones": ["a/b"], `):                                          "Malformed parameter zones",
+		with(`"zones": [], `):                                               "zones: an empty list names no zone; leave the field out for all zones",
+		with(`"maintenance_hosts": [], `):                                   "maintenance_hosts: an empty list names no host; leave the field out for a lease without maintenance",
+		with(`"maintenance_hosts": null, `):                                 "maintenance_hosts: an empty list names no host",
+		with(`"maintenance_hosts": [], ` + hosts(`"min": 1`)):               "maintenance_hosts: an empty list names no host",
 		with(`"grace": "1h1ms", `):                                          "Malformed parameter grace: it must be a duration such as 5m",
 		with(`"grace": "soon", `):                                           "Malformed parameter grace",
 		with(`"share_idle": 1, `):                                           "Malformed parameter share_idle",
@@ -230,8 +234,8 @@ func TestLeasesThatNobodyCanHave(t *testing.T) {
 
 // TestNumbersOfThings: as many as there may be, and one more.
 func TestNumbersOfThings(t *testing.T) {
-	for field, most := range map[string]int{"reservations": api.ReservationsMax, "shared_with": api.SharedProjectsMax, "zones": api.ZoneNamesMax} {
-		item := map[string]string{"reservations": `{"resource_type": "physical:host", "min": 1, "max": 1}`, "shared_with": `"p"`, "zones": `"z"`}[field]
+	for field, most := range map[string]int{"reservations": api.ReservationsMax, "shared_with": api.SharedProjectsMax, "zones": api.ZoneNamesMax, "maintenance_hosts": api.MaintenanceMax} {
+		item := map[string]string{"reservations": `{"resource_type": "physical:host", "min": 1, "max": 1}`, "shared_with": `"p"`, "zones": `"z"`, "maintenance_hosts": `"h"`}[field]
 		list := func(n int) string {
 			return with(`"` + field + `": [` + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + `], `)
 		}

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -23,6 +24,14 @@ const (
 	hostGraceMax = time.Hour
 	tagsMax      = 32
 )
+
+// checkPreemptibles checks the rule for preemptible instances of a new configuration.
+func checkPreemptibles(r *api.PreemptRule) error {
+	if err := cmp.Or(checkNamed("allowed_projects", r.Allowed, "all projects"), checkNamed("ways", r.Ways, "hint and flavor")); err != nil {
+		return err
+	}
+	return r.Validate()
+}
 
 // SetConfig replaces the configuration of the zone. What is 0 or "" has its default.
 func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
@@ -55,7 +64,7 @@ func SetConfig(ctx context.Context, z *zone.Zone, c api.ZoneConfig) error {
 	if err = checkLeaseService(&c.Leases.Check, networks); err != nil {
 		return err
 	}
-	if err = c.Preemptibles.Validate(); err != nil {
+	if err = checkPreemptibles(&c.Preemptibles); err != nil {
 		return inPart("preemptibles.", err)
 	}
 	if _, err = binding.RuleOf(&c.Bindings); err != nil {

@@ -141,6 +141,9 @@ func (rd *reading) readZones(r *rest.ZoneRule) error {
 		return nil
 	}
 	rd.order.Request.Zones = api.ZoneRule(*r)
+	if err := cmp.Or(checkNamed("zones.allowed", r.Allowed, "all zones"), checkNamed("zones.allowed_tags", r.AllowedTags, "zones with any tags")); err != nil {
+		return err
+	}
 	for _, l := range []struct {
 		name string
 		list []string
@@ -336,6 +339,9 @@ func (rd *reading) readHints(part string, h *rest.SchedulerHints, out *api.Hints
 	if len(h.ForceHosts)+len(h.IgnoreHosts) > 0 && !rd.caller.Allows(api.RoleAdmin) {
 		return api.Errorf(api.CodeForbidden, "%sforce_hosts and ignore_hosts need the role admin", part)
 	}
+	if err := cmp.Or(checkNamed(part+"force_hosts", h.ForceHosts, "any host"), checkNamed(part+"same_host", h.SameHost, "any host")); err != nil {
+		return err
+	}
 	out.SameHost, out.DifferentHost, out.IgnoreHosts = h.SameHost, h.DifferentHost, h.IgnoreHosts
 	out.ForceHosts = append(out.ForceHosts, h.ForceHosts...)
 	if h.Group != "" {
@@ -358,6 +364,15 @@ func (rd *reading) readHints(part string, h *rest.SchedulerHints, out *api.Hints
 	}
 	out.Near, err = nearNetwork(h)
 	return inPart(part, err)
+}
+
+// checkNamed refuses a list that is there and empty, if what is not in it is excluded: read as no list it would
+// exclude nothing. all says what leaving the field out stands for.
+func checkNamed[T any](field string, list []T, all string) error {
+	if list == nil || len(list) > 0 {
+		return nil
+	}
+	return api.Errorf(api.CodeInvalid, "%s: an empty list names nothing; leave the field out for %s", field, all)
 }
 
 // queryText returns the text of a query, which the JSON body has inline or in a string.
@@ -477,6 +492,9 @@ func (rd *reading) addRule(rule api.Rule) {
 func (rd *reading) readRule(part string, r *rest.RuleCreate) error {
 	most, err := checkPolicy(part, r.Policy, r.Max)
 	if err != nil {
+		return err
+	}
+	if err := checkNamed(part+"groups", r.Groups, "all groups"); err != nil {
 		return err
 	}
 	out := api.Rule{Policy: r.Policy, Max: most}

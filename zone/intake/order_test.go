@@ -149,3 +149,34 @@ func TestAListOfZonesIsCut(t *testing.T) {
 	assert.Equal(t, "a, b, c, d, e, f, g, h, i, j", listOf(strings.Split("abcdefghij", "")), "at the limit")
 	assert.Equal(t, "a, b, c, d, e, f, g, h, i, j and 2 more", listOf(strings.Split("abcdefghijkl", "")))
 }
+
+// TestEmptyListsNameNothing: where only what a list names would count, an empty one is not read as none.
+func TestEmptyListsNameNothing(t *testing.T) {
+	w := newWorld(t)
+	group := rest.GroupCreate{Name: "web", FlavorRef: "small"}
+	for says, s := range map[string]*rest.ServerCreate{
+		"scheduler_hints.force_hosts: an empty list": hinted(rest.SchedulerHints{ForceHosts: []string{}}),
+		"scheduler_hints.same_host: an empty list":   hinted(rest.SchedulerHints{SameHost: []api.InstanceID{}}),
+		"zones.allowed: an empty list":               web(func(s *rest.ServerCreate) { s.Zones = &rest.ZoneRule{Allowed: []string{}} }),
+		"zones.allowed_tags: an empty list":          web(func(s *rest.ServerCreate) { s.Zones = &rest.ZoneRule{AllowedTags: []string{}} }),
+		"rules[0].groups: an empty list":             grouped([]rest.RuleCreate{{Policy: api.Affinity, Groups: []string{}}}, group),
+	} {
+		_, err := w.order(admin, s)
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(err), says)
+		assert.Contains(t, api.MessageOf(err), says)
+	}
+	for name, s := range map[string]*rest.ServerCreate{
+		"hints": hinted(rest.SchedulerHints{DifferentHost: []api.InstanceID{}, IgnoreHosts: []string{}}),
+		"zones": web(func(s *rest.ServerCreate) { s.Zones = &rest.ZoneRule{Excluded: []string{}, ExcludedTags: []string{}} }),
+		"traits": web(func(s *rest.ServerCreate) {
+			s.Traits = &rest.Traits{Required: []string{}, Forbidden: []string{}, AnyOf: [][]string{}}
+		}),
+		"rules": grouped([]rest.RuleCreate{{Policy: api.Affinity}}, group),
+	} {
+		_, err := w.order(admin, s)
+		assert.NoError(t, err, "%s: nothing is excluded, as it says", name)
+	}
+	_, _, err := Webhook(w.zone, member, "p1", rest.WebhookSpec{Name: "pager", URL: "https://example.org/", Kinds: []string{}})
+	assert.Equal(t, api.CodeInvalid, api.CodeOf(err))
+	assert.Contains(t, api.MessageOf(err), "kinds: an empty list")
+}

@@ -24,6 +24,9 @@ func Webhook(z *zone.Zone, c api.Caller, p api.ProjectID, s rest.WebhookSpec) (w
 		err = allowed.CheckURL(s.URL)
 	}
 	if err == nil {
+		err = checkNamed("kinds", s.Kinds, "events of all kinds")
+	}
+	if err == nil {
 		err = events.CheckKinds(s.Kinds)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package leases_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,6 +203,30 @@ func TestMaintenanceStaysOnItsHosts(t *testing.T) {
 		await.Sleep(41 * time.Minute)
 		root.UntilLease(repair, api.LeaseActive)
 		assert.Equal(t, host.ID, on(repair))
+	})
+}
+
+// TestMaintenanceOfManyHosts: one lease takes more hosts than a hint of a boot may name.
+func TestMaintenanceOfManyHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 2)
+		for n := range api.HintHostsMax {
+			root.Agent(fmt.Sprintf("more-%d", n), 2)
+		}
+		terms := zonetest.LeaseOf("repair", 40*time.Minute, time.Hour, 1)
+		for _, h := range root.View().AllHosts() {
+			terms.Hosts = append(terms.Hosts, h.Name)
+		}
+		n := len(terms.Hosts)
+		require.Equal(t, api.HintHostsMax+1, n)
+		terms.Reservations = []api.Reservation{{Type: api.ReserveHosts, Min: n, Max: n}}
+		ctx, cancel := root.Within(10 * time.Minute)
+		defer cancel()
+		id, err := root.Lead().Create(ctx, api.Caller{User: "u", Project: "ops", Role: api.RoleAdmin}, terms, "")
+		require.NoError(t, err)
+		l, _ := root.View().Lease(id)
+		assert.Len(t, root.View().LeaseSlots(l), n)
 	})
 }
 
