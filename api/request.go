@@ -432,6 +432,9 @@ type Refusals struct {
 	// Limits are, if slots are missing, the reasons why hosts that offered some did not
 	// offer more. Their sum is at most Offering.
 	Limits []FilterCount `cbor:"5,keyasint,omitempty"`
+	// Promised is, if slots are missing, when the first of the hosts that have room now, and are promised to others
+	// later, is no longer free; 0 for none. Other zones are not told.
+	Promised Instant `cbor:"6,keyasint,omitempty" form:"5"`
 }
 
 // FilterCount counts the hosts that one filter turned away, in filter order.
@@ -459,18 +462,19 @@ const (
 // Advice is one change to the request with which the group would have got all that it then
 // asks for, and no other group less than it got.
 type Advice struct {
-	Change string        `cbor:"1,keyasint"`                                // AdviceCount, AdviceAmount, AdviceZone or AdviceDrop
+	Change string        `cbor:"1,keyasint"`                                // AdviceCount, AdviceLifetime, AdviceAmount, AdviceZone or AdviceDrop
 	Class  ResourceClass `cbor:"2,keyasint,omitempty" log:"resource_class"` // of AdviceAmount
-	Value  int64         `cbor:"3,keyasint,omitempty"`                      // the count, or the amount
+	Value  int64         `cbor:"3,keyasint,omitempty"`                      // the count, the amount, or seconds
 	Name   string        `cbor:"4,keyasint,omitempty"`                      // the zone, or the filter whose condition to drop
 }
 
 // The kinds of advice.
 const (
-	AdviceCount  = "count"  // ask for Value instances of the group
-	AdviceAmount = "amount" // ask for Value of Class in each instance
-	AdviceZone   = "zone"   // allow zone Name
-	AdviceDrop   = "drop"   // drop the condition of filter Name, or min_zones, max_skew or pack of the zone rule
+	AdviceCount    = "count"    // ask for Value instances of the group
+	AdviceLifetime = "lifetime" // ask for a lifetime of Value seconds: others are promised the room later
+	AdviceAmount   = "amount"   // ask for Value of Class in each instance
+	AdviceZone     = "zone"     // allow zone Name
+	AdviceDrop     = "drop"     // drop the condition of filter Name, or min_zones, max_skew or pack of the zone rule
 )
 
 // SelectAnswer is the answer to POST /zones/select: per group the ordered weights of the

@@ -182,12 +182,13 @@ func ExampleSelect() {
 	for _, s := range plan.Groups[0].Slots {
 		fmt.Println(s.Host, s.Weight)
 	}
-	fmt.Println(plan.Groups[0].Refusals)
+	why := plan.Groups[0].Refusals
+	fmt.Println(why.Considered, why.Offering, why.Filters)
 	// Output:
 	// b 2048
 	// b 1024
 	// a 4096
-	// {3 2 [{size 1 never_fits []}] [] []}
+	// 3 2 [{size 1 never_fits []}]
 }
 
 func ExampleMerge() {

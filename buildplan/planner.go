@@ -254,6 +254,7 @@ func (p *planner) planGroup(i int) GroupPlan {
 	if n := len(out.Slots); n < t.group.Count {
 		out.Refusals.Advice = p.adviseOn(t, n, why.Offering < passed)
 		out.Refusals.Limits = p.explainLimits(t, hosts)
+		filters.DatePromised(p.inputs.Filters, t.look, &out.Refusals)
 	}
 	p.noteTaken(i, hosts)
 	return out

@@ -305,7 +305,7 @@ func (z *slowZone) noRoom(s *capacity.Spec, g int) string {
 		for _, part := range z.tree(s) {
 			for _, v := range part.Inventory {
 				if v.Capacity() > 0 {
-					return "in_use"
+					return z.fullOrPromised(s, g, "in_use")
 				}
 			}
 		}
@@ -326,7 +326,22 @@ func (z *slowZone) noRoom(s *capacity.Spec, g int) string {
 			reason = "units"
 		}
 	}
-	return reason
+	if reason == "units" {
+		return reason
+	}
+	return z.fullOrPromised(s, g, reason)
+}
+
+// fullOrPromised is "promised" if there is room at the first instant of the window, and full if not.
+func (z *slowZone) fullOrPromised(s *capacity.Spec, g int, full string) string {
+	whole := z.window
+	defer func() { z.window = whole }()
+	start := max(whole.Start, z.base.View().Now())
+	z.window = api.Window{Start: start, End: start + 1}
+	if z.room(z.base, s, g) != nil {
+		return "promised"
+	}
+	return full
 }
 
 // worth is what one unit of a class costs, by the documented table.

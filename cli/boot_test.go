@@ -297,6 +297,7 @@ func TestAdvice(t *testing.T) {
 	}
 	assert.Equal(t, "leaving out the query would work", adviceOf(rest.Advice{Change: api.AdviceDrop, Name: "query"}))
 	assert.Equal(t, `leaving out the condition of filter "new" would work`, adviceOf(rest.Advice{Change: api.AdviceDrop, Name: "new"}))
+	assert.Equal(t, "a shorter lifetime would work: --lifetime 6d23h", adviceOf(rest.Advice{Change: api.AdviceLifetime, Value: 601_200}))
 	assert.Equal(t, "allowing zone east would work", adviceOf(rest.Advice{Change: api.AdviceZone, Name: "east"}))
 	assert.Equal(t, "1 byte, 0 bytes, 2 bytes", countThings(1, "byte")+", "+countThings(0, "byte")+", "+countThings(2, "byte"))
 }

@@ -411,3 +411,32 @@ func TestLeaseNames(t *testing.T) {
 	assert.Equal(t, exitConflict, r.exit)
 	assert.Len(t, z.asked("DELETE"), 1)
 }
+
+// TestSpansOfLifetimes: what is advised can be typed.
+func TestSpansOfLifetimes(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"6d23h": 167 * time.Hour, "1w": 168 * time.Hour, "90m": 90 * time.Minute, "1500ms": 1500 * time.Millisecond, "4s": 4 * time.Second, "2h57m": 177 * time.Minute,
+	} {
+		var v spanValue
+		require.NoError(t, v.Set(text), text)
+		assert.Equal(t, want, time.Duration(v), text)
+	}
+	assert.Error(t, new(spanValue).Set("soon"))
+	assert.Empty(t, new(spanValue).String(), "there is no default")
+}
+
+// TestPromisedHostsAreNamed: a person reads from when on hosts are promised, where the zone says it.
+func TestPromisedHostsAreNamed(t *testing.T) {
+	at := api.InstantOf(time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC))
+	for _, c := range []struct {
+		filter string
+		from   api.Instant
+		want   string
+	}{
+		{"capacity", at, ""},
+		{"promised", at, ", free at first and promised from 2030-06-01T12:00:00Z on"},
+		{"promised", 0, ", free at first and promised later"},
+	} {
+		assert.Equal(t, c.want, promisedFrom(rest.FilterCount{Filter: c.filter}, rest.Refusals{Promised: c.from}))
+	}
+}

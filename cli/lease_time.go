@@ -123,3 +123,28 @@ func parseSpan(text string) (time.Duration, bool) {
 	}
 	return sum, sum >= 0 && sum%time.Minute == 0
 }
+
+// spanValue is a flag with a duration, which may have weeks and days too, such as 6d23h.
+type spanValue time.Duration
+
+// Set reads what parseSpan reads, or any other duration.
+func (v *spanValue) Set(text string) error {
+	if d, ok := parseSpan(text); ok {
+		*v = spanValue(d)
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	*v = spanValue(d)
+	return err //nolint:wrapcheck // the flag is named around it
+}
+
+// String returns the default, which is none.
+func (v *spanValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return time.Duration(*v).String()
+}
+
+// Type is what the help of the flag shows.
+func (v *spanValue) Type() string { return "duration" }

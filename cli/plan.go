@@ -289,6 +289,8 @@ func adviceOf(a rest.Advice) string {
 	switch a.Change {
 	case api.AdviceCount:
 		return fmt.Sprintf("asking for %d would work", a.Value)
+	case api.AdviceLifetime:
+		return fmt.Sprintf("a shorter lifetime would work: --lifetime %s", showSpan(time.Duration(a.Value)*time.Second))
 	case api.AdviceAmount:
 		return fmt.Sprintf("asking for %d %s per instance would work", a.Value, a.Class)
 	case api.AdviceZone:
@@ -345,7 +347,7 @@ func refusalTables(title, worked string, r rest.Refusals) []table {
 		var rows table
 		for _, f := range r.Filters {
 			if f.Tier == tier.tier {
-				rows.addRow("  by "+f.Filter, f.Hosts, strings.Join(f.Names, " "))
+				rows.addRow("  by "+f.Filter+promisedFrom(f, r), f.Hosts, strings.Join(f.Names, " "))
 				sum += f.Hosts
 			}
 		}
@@ -368,6 +370,17 @@ func refusalTables(title, worked string, r rest.Refusals) []table {
 		advice.addRow(adviceOf(a))
 	}
 	return []table{t, advice}
+}
+
+// promisedFrom says from when on hosts are promised to others, of those that have room before.
+func promisedFrom(f rest.FilterCount, r rest.Refusals) string {
+	switch {
+	case f.Filter != filters.NamePromised:
+		return ""
+	case r.Promised == 0: // a zone below does not tell
+		return ", free at first and promised later"
+	}
+	return ", free at first and promised from " + showInstant(r.Promised) + " on"
 }
 
 // withoutNames removes the last column if it is empty.

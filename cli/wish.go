@@ -48,7 +48,7 @@ func (w *wish) addFlags(e *env, c *cobra.Command) {
 	f.StringArrayVar(&w.metadata, "metadata", nil, "`KEY=VALUE` to store with the instances; may be repeated")
 	f.StringArrayVar(&w.groupsOf, "group-of", nil, "one kind of instances as `NAME:FLAVOR[:COUNT[:MIN]]`, in place of --flavor; may be repeated")
 	f.StringVar(&w.groupsFile, "groups", "", "`FILE` in YAML or JSON with groups, rules and zones, in place of all flags about them, - for standard input")
-	f.DurationVar(&w.lifetime, "lifetime", 0, "how long the instances run before the zone ends them (default: forever)")
+	f.Var((*spanValue)(&w.lifetime), "lifetime", "how long the instances run before the zone ends them (default: forever)")
 	f.DurationVar(&w.decideWithin, "decide-within", 0, "give up unless the boot is decided within this time")
 	f.StringVar(&w.onPreempt, "on-preempt", "", "what becomes of preemptible instances whose room is needed, an `ACTION`: stop, notify or requeue (default: stop)")
 	f.BoolVar(&w.preempt, "preempt", false, "end preemptible instances if there is no other room (admins, and projects that the zone allows it)")

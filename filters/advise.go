@@ -11,6 +11,8 @@ import (
 // Advise returns the smallest single changes of the request after which more
 // hosts would pass fs, or one at all, at most api.AdviceMax:
 //
+//   - AdviceLifetime: the longest lifetime with which the group has all its slots, if others
+//     are promised the room only later.
 //   - AdviceAmount: another amount of one class in each slot, if no host passes
 //     as it is: the largest below what was asked for that a host has, or else the
 //     smallest above. The smallest change in proportion comes first, then by class.
@@ -20,7 +22,7 @@ import (
 // It costs a run of fs and more for each filter that dropped a host: it is for
 // plans that fell short.
 func Advise(fs []Filter, l *Look) []api.Advice {
-	var out []api.Advice
+	out := adviseLifetime(fs, l)
 	before := make([]capacity.Set, len(fs)) // what reached each filter
 	pass := l.View.Hosts()
 	for i := range fs {
@@ -28,7 +30,7 @@ func Advise(fs []Filter, l *Look) []api.Advice {
 		fs[i].Apply(l, &pass)
 	}
 	if pass.Empty() {
-		out = adviseAmounts(fs, l, before)
+		out = append(out, adviseAmounts(fs, l, before)...)
 	}
 	offering := pass.Len()
 	for i := range fs {

@@ -40,6 +40,8 @@ const (
 	nameUnits = "units"
 	nameSize  = "size"
 	nameInUse = "in_use"
+
+	NamePromised = "promised" // there is room when the window opens, and others are promised it later
 )
 
 // Info describes a filter and its configuration.
@@ -117,7 +119,7 @@ var kinds = []kind{
 		options: []Option{{Name: optionMax, Help: "instances on one host, 1 to " + strconv.Itoa(instancesMax), Required: true}},
 		example: map[string]string{optionMax: "50"}, build: buildInstances,
 	},
-	{name: NameCapacity, help: "passes hosts with room for one slot, or idle ones; reports " + nameUnits + ", " + nameSize + " and " + nameInUse + " apart", build: withoutOptions(newCapacity)},
+	{name: NameCapacity, help: "passes hosts with room for one slot, or idle ones; reports " + nameUnits + ", " + nameSize + ", " + nameInUse + " and " + NamePromised + " apart", build: withoutOptions(newCapacity)},
 }
 
 // The options.

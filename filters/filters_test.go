@@ -146,7 +146,7 @@ func TestWholeHosts(t *testing.T) {
 	got, why := runFilters(table.View(), reserving(), filter(filters.NameCapacity))
 	assert.Equal(t, []string{"before", "idle"}, got)
 	assert.Equal(t, []api.FilterCount{
-		{Filter: "size", Hosts: 1, Tier: api.TierNeverFits}, {Filter: "in_use", Hosts: 3, Tier: api.TierNotNow},
+		{Filter: "size", Hosts: 1, Tier: api.TierNeverFits}, {Filter: "in_use", Hosts: 2, Tier: api.TierNotNow}, {Filter: "promised", Hosts: 1, Tier: api.TierNotNow},
 	}, why.Filters)
 }
 

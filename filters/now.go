@@ -141,28 +141,24 @@ func newInstances(most int) Filter {
 // window of the request, in amounts that the host's units allow. A host has
 // nothing of a class that its inventory does not name, unless a provider below it
 // or one that shares with it has; each class of a slot comes whole from one of
-// them. What it drops it reports as one of three: nameSize if in some class none
+// them. What it drops it reports as one of four: nameSize if in some class none
 // of them is large enough, even empty; nameUnits if some are, but none of these
-// hands out such an amount; else NameCapacity. For a group of whole hosts it passes those
-// that are idle over the whole window, and reports nameSize for hosts without any inventory
-// and nameInUse for the others.
+// hands out such an amount; else NameCapacity, or NamePromised if there is room when the window
+// opens and none over all of it. For a group of whole hosts it passes those that are idle over the
+// whole window, and reports nameSize for hosts without any inventory, and nameInUse or NamePromised
+// for the others.
 func newCapacity() Filter {
 	return Filter{
 		Name: NameCapacity, Tier: api.TierNotNow,
 		Keep: func(l *Look, pass *capacity.Set) {
-			if l.Group().Whole {
-				l.View.KeepStocked(pass)
-				l.View.KeepIdle(pass, l.Window, l.Req.ClaimClass())
-				return
-			}
-			l.View.KeepFitting(pass, l.Group().Resources, l.Window, l.Req.ClaimClass())
+			l.keepRoom(pass, l.Window)
 		},
 		Sort: func(l *Look, dropped capacity.Set) []Part {
 			if l.Group().Whole {
 				bare := dropped.Clone()
 				l.View.KeepStocked(&dropped)
 				bare.AndNot(dropped)
-				return []Part{{nameSize, api.TierNeverFits, bare}, {nameInUse, api.TierNotNow, dropped}}
+				return append([]Part{{nameSize, api.TierNeverFits, bare}}, l.sortPromised(dropped, nameInUse)...)
 			}
 			r := l.Group().Resources
 			small, odd := dropped.Clone(), dropped.Clone()
@@ -171,11 +167,7 @@ func newCapacity() Filter {
 			l.View.KeepAdmitting(&dropped, r)
 			odd.AndNot(dropped)
 			odd.AndNot(small)
-			return []Part{
-				{nameUnits, api.TierInvalid, odd},
-				{nameSize, api.TierNeverFits, small},
-				{NameCapacity, api.TierNotNow, dropped},
-			}
+			return append([]Part{{nameUnits, api.TierInvalid, odd}, {nameSize, api.TierNeverFits, small}}, l.sortPromised(dropped, NameCapacity)...)
 		},
 	}
 }

@@ -588,7 +588,19 @@ func (w *scene) why(s *capacity.Spec) string {
 			reason = "units"
 		}
 	}
+	if (reason == "capacity" || reason == "in_use") && w.opensWithRoom(s) {
+		return "promised"
+	}
 	return reason
+}
+
+// opensWithRoom: there is room at the first instant of the window.
+func (w *scene) opensWithRoom(s *capacity.Spec) bool {
+	whole := w.l.Window
+	defer func() { w.l.Window = whole }()
+	start := max(whole.Start, w.l.View.Now())
+	w.l.Window = api.Window{Start: start, End: start + 1}
+	return w.hasRoom(s, w.group().Resources)
 }
 
 // Advice is what trying everything finds.
@@ -624,7 +636,12 @@ func TestAdviceIsWhatTryingFinds(t *testing.T) {
 		}
 		slices.SortStableFunc(amounts, func(a, b api.Advice) int { return share(r, a).Cmp(share(r, b)) })
 		want := slices.Concat(amounts, drops)
-		require.Equal(t, want[:min(len(want), api.AdviceMax)], filters.Advise(fs, w.l))
+		got := filters.Advise(fs, w.l)
+		if len(got) > 0 && got[0].Change == api.AdviceLifetime { // TestALifetimeIsTheLongest
+			got = append([]api.Advice(nil), got[1:]...)
+			want = want[:min(len(want), api.AdviceMax-1)]
+		}
+		require.Equal(t, want[:min(len(want), api.AdviceMax)], got)
 	})
 }
 

@@ -423,7 +423,7 @@ const refusedMax = 1 << 30
 
 func isUnsound(r api.Refusals) bool {
 	if len(r.Filters) > api.FiltersMax || len(r.Advice) > api.AdviceMax ||
-		r.Considered < 0 || r.Considered > refusedMax || r.Offering < 0 {
+		r.Considered < 0 || r.Considered > refusedMax || r.Offering < 0 || r.Promised != 0 {
 		return true
 	}
 	rest := r.Considered - r.Offering
@@ -465,6 +465,8 @@ func soundAdvice(a api.Advice) bool {
 	switch a.Change {
 	case api.AdviceCount:
 		return a.Class == "" && a.Name == ""
+	case api.AdviceLifetime:
+		return a.Class == "" && a.Name == "" && a.Value > 0
 	case api.AdviceAmount:
 		return a.Class.Valid() && a.Name == ""
 	case api.AdviceZone, api.AdviceDrop:

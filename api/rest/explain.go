@@ -99,6 +99,8 @@ type Refusals struct {
 	Filters    []FilterCount `json:"filters,omitempty"`
 	Advice     []Advice      `json:"advice,omitempty"` // changes that would have worked, the smallest first
 	Limits     []FilterCount `json:"limits,omitempty"` // reasons why hosts that offered some slots did not offer more
+
+	Promised api.Instant `json:"promised_from,omitzero"` // when the first of the hosts counted as promised is promised to others; not for zones below
 }
 
 // FilterCount counts the hosts that one filter refused.
@@ -111,9 +113,9 @@ type FilterCount struct {
 
 // Advice is a change of a request with which it would have succeeded.
 type Advice struct {
-	Change string            `json:"change"`                   // count, amount, zone or drop
+	Change string            `json:"change"`                   // count, lifetime, amount, zone or drop
 	Class  api.ResourceClass `json:"resource_class,omitempty"` // for the change amount
-	Value  int64             `json:"value,omitempty"`          // the count, or the amount
+	Value  int64             `json:"value,omitempty"`          // the count, the amount, or seconds of the lifetime
 	Name   string            `json:"name,omitempty"`           // the zone, or the filter whose condition to drop
 }
 
@@ -157,7 +159,7 @@ func zoneOutcomeOf(o api.ZoneOutcome) ZoneOutcome {
 func refusalsOf(r api.Refusals) Refusals {
 	return Refusals{
 		r.Considered, r.Offering, each(r.Filters, filterCountOf),
-		each(r.Advice, func(a api.Advice) Advice { return Advice(a) }), each(r.Limits, filterCountOf),
+		each(r.Advice, func(a api.Advice) Advice { return Advice(a) }), each(r.Limits, filterCountOf), r.Promised,
 	}
 }
 

@@ -1,9 +1,11 @@
 package estimate
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/api"
 	"berth/filters"
@@ -55,8 +57,8 @@ func (e *Estimator) addAdvice(ctx context.Context, v *state.State, w *Want, p *P
 			continue
 		}
 		var works []api.Advice
-		for _, idea := range append(a.findIdeas(g, answers), ideas...) {
-			if slices.Contains(works, idea) || len(works) == api.AdviceMax {
+		for _, idea := range a.findIdeas(g, ideas, answers) {
+			if slices.Contains(works, idea) || len(works) == api.AdviceMax || idea.Change == api.AdviceLifetime && hasLifetime(works) {
 				continue
 			}
 			inHand := idea.Change == api.AdviceCount && idea.Value == int64(len(p.Layer.Groups[g].Order)) && p.unmet == ""
@@ -79,13 +81,56 @@ func (p *Plan) adviseCounts(req *api.Request) {
 	}
 }
 
-// findIdeas returns the changes that may work for a group: the available count, a
-// weaker zone rule, and each zone that the rule excludes.
-func (a *advising) findIdeas(g int, answers []childAnswer) []api.Advice {
+// hasLifetime reports whether a lifetime is among some advice.
+func hasLifetime(list []api.Advice) bool {
+	return slices.ContainsFunc(list, func(i api.Advice) bool { return i.Change == api.AdviceLifetime })
+}
+
+// lifetimesTried are tried where hosts that are promised to others later are in zones below, which do not say when that
+// is, or are wanted by several groups.
+var lifetimesTried = []time.Duration{30 * 24 * time.Hour, 7 * 24 * time.Hour, 24 * time.Hour, time.Hour}
+
+// lifetimes returns the lifetimes that may work for a group, the longest first, if hosts are promised to others later:
+// the one among ideas, which this zone's own hosts could do by themselves, shorter ones, and those that zones below
+// may do.
+func (a *advising) lifetimes(g int, ideas []api.Advice, answers []childAnswer) []api.Advice {
+	if a.req.Reserves {
+		return nil
+	}
+	longest := api.WindowMax
+	if w := a.req.WindowAt(a.e.zone.Instant()); w.End != api.Forever {
+		longest = time.Duration(w.End-w.Start) * time.Millisecond
+	}
+	below := slices.ContainsFunc(answers, func(c childAnswer) bool {
+		return c.answer != nil && g < len(c.answer.Refusals) && filters.PromisedHosts(&c.answer.Refusals[g]) > 0
+	})
+	var out []api.Advice
+	for _, i := range ideas {
+		if i.Change == api.AdviceLifetime {
+			out = append(out, i)
+			if !below {
+				longest = time.Duration(i.Value) * time.Second
+			}
+		}
+	}
+	for _, d := range lifetimesTried {
+		if d < longest && (below || filters.PromisedHosts(&a.p.Refusals[g]) > 0) {
+			out = append(out, api.Advice{Change: api.AdviceLifetime, Value: int64(d / time.Second)})
+		}
+	}
+	slices.SortFunc(out, func(a, b api.Advice) int { return cmp.Compare(b.Value, a.Value) })
+	return out
+}
+
+// findIdeas returns the changes that may work for a group: the available count, a shorter
+// lifetime, a weaker zone rule, and each zone that the rule excludes.
+// Then come those of filters.
+func (a *advising) findIdeas(g int, ideas []api.Advice, answers []childAnswer) []api.Advice {
 	var out []api.Advice
 	if n := len(a.p.Layer.Groups[g].Order); n > 0 && a.p.unmet == "" {
 		out = append(out, api.Advice{Change: api.AdviceCount, Value: int64(n)})
 	}
+	out = append(out, a.lifetimes(g, ideas, answers)...)
 	if passedOverForRule(a.p.Refusals[g]) {
 		out = append(out, api.Advice{Change: api.AdviceZone, Name: a.v.Name})
 	}
@@ -118,7 +163,7 @@ func (a *advising) findIdeas(g int, answers []childAnswer) []api.Advice {
 	for _, name := range drops {
 		out = append(out, api.Advice{Change: api.AdviceDrop, Name: name})
 	}
-	return out
+	return append(out, slices.DeleteFunc(ideas, func(i api.Advice) bool { return i.Change == api.AdviceLifetime })...)
 }
 
 // hasHardRule reports whether a rule of affinity or anti-affinity binds a group.
@@ -162,6 +207,8 @@ func applyAdvice(req *api.Request, g int, idea api.Advice) (*api.Request, bool) 
 	case api.AdviceCount:
 		grp.Count = int(idea.Value)
 		grp.Min = min(grp.Min, grp.Count)
+	case api.AdviceLifetime:
+		out.Lifetime, out.Window.End = time.Duration(idea.Value)*time.Second, api.Forever
 	case api.AdviceAmount:
 		r := api.Resources{}
 		for class, n := range grp.Resources {

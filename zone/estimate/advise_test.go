@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -184,6 +185,8 @@ func taken(t *testing.T, req *api.Request, g int, idea api.Advice) *api.Request 
 	case api.AdviceCount:
 		group.Count = int(idea.Value)
 		group.Min = min(group.Min, group.Count)
+	case api.AdviceLifetime:
+		now.Lifetime = time.Duration(idea.Value) * time.Second
 	case api.AdviceAmount:
 		group.Resources = maps.Clone(group.Resources)
 		group.Resources[idea.Class] = idea.Value
@@ -249,4 +252,84 @@ func failWith(m *zonetest.Member, i *api.Instance, fault string) {
 	m.Do(command.InstanceReport{Stamp: m.Lead().Stamp(), Agent: api.AgentID("agent-" + m.Name), Items: []api.InstanceReport{
 		{Instance: i.ID, Host: i.Host, Status: api.StatusError, Fault: fault},
 	}})
+}
+
+// TestRefusedForWhatIsToCome: who is refused for a lease that begins later is told so, and with which lifetime it would
+// be placed. Of a zone below only the number of hosts is told.
+func TestRefusedForWhatIsToCome(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		name     string
+		lease    time.Duration // until all hosts of root are leased
+		below    time.Duration // until all hosts of kid are
+		zones    []string
+		lifetime time.Duration
+		want     time.Duration // advised; 0 for none
+		from     bool          // the zone says from when on
+	}{
+		{name: "in a week", lease: 7 * day, zones: []string{"root"}, want: 6*day + 23*time.Hour, from: true},
+		{name: "in a week, and longer", lease: 7 * day, zones: []string{"root"}, lifetime: 200 * time.Hour, want: 6*day + 23*time.Hour, from: true},
+		{name: "in three hours", lease: 3 * time.Hour, zones: []string{"root"}, want: 2*time.Hour + 57*time.Minute, from: true},
+		{name: "below, in three days", below: 3 * day, zones: []string{"kid"}, want: day},
+		{name: "below, in half an hour", below: 30 * time.Minute, zones: []string{"kid"}},
+		{name: "here and below", lease: 3 * time.Hour, below: 2 * day, want: day, from: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, 2, 2)
+				kid := w.Zone("kid", root, 2, 2)
+				for m, in := range map[*zonetest.Member]time.Duration{root: c.lease, kid: c.below} {
+					if in == 0 {
+						continue
+					}
+					terms := zonetest.LeaseOf("all", in, time.Hour, 4)
+					terms.Project, terms.Zones.Allowed = "others", []string{m.View().Name}
+					_, err := m.Lease(terms)
+					require.NoError(t, err)
+				}
+				req := zonetest.Order("b", 1, 1).Request
+				req.Zones.Allowed, req.Lifetime = c.zones, c.lifetime
+				ctx, cancel := root.Within(api.SelectTimeout)
+				defer cancel()
+				a, err := root.Lead().Select(ctx, "", &req)
+				require.NoError(t, err)
+				require.Empty(t, a.Weights[0])
+				var got []api.Advice
+				for _, i := range a.Refusals[0].Advice {
+					if i.Change == api.AdviceLifetime {
+						got = append(got, i)
+					}
+				}
+				if c.want == 0 {
+					assert.Empty(t, got)
+				} else {
+					assert.Equal(t, []api.Advice{{Change: api.AdviceLifetime, Value: int64(c.want / time.Second)}}, got)
+				}
+				assert.Equal(t, c.from, a.Refusals[0].Promised > 0, "%+v", a.Refusals[0])
+				if c.from {
+					assert.Contains(t, a.Short, "; hosts that are free at first and promised to others later: ")
+					assert.Contains(t, a.Short, ", from 20")
+				}
+				promised := api.FilterCount{Filter: "promised", Hosts: 2, Tier: api.TierNotNow}
+				if c.lease > 0 {
+					assert.Contains(t, a.Refusals[0].Filters, promised)
+				}
+				for _, z := range a.Zones {
+					for _, r := range z.Refusals {
+						assert.Zero(t, r.Promised, "a zone below does not say when others come")
+						if c.below > 0 {
+							assert.Contains(t, r.Filters, promised)
+						}
+					}
+				}
+				if c.want > 0 {
+					req.Lifetime = c.want
+					a, err = root.Lead().Select(ctx, "", &req)
+					require.NoError(t, err)
+					assert.Len(t, a.Weights[0], 1, "what is advised is had")
+				}
+			})
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/filters"
 )
 
 // DescribeShortfall describes what a request would lack of its minimum, least slots in all, if it had those that
@@ -60,11 +61,39 @@ func (p *Plan) DescribeUnreached() (text string) {
 	return text
 }
 
+// DescribePromised says how many hosts have room for a group that came out short when its window opens, and are promised
+// to others later; from when on, if that is known. It is the end of a sentence for callers of this zone, and "" for none.
+func (p *Plan) DescribePromised(req *api.Request) string {
+	for g := range p.Refusals {
+		if len(p.Layer.Groups[g].Order) >= req.Groups[g].Count {
+			continue
+		}
+		hosts := filters.PromisedHosts(&p.Refusals[g])
+		for i := range p.Zones {
+			if g < len(p.Zones[i].Refusals) {
+				hosts += filters.PromisedHosts(&p.Zones[i].Refusals[g])
+			}
+		}
+		if hosts == 0 {
+			continue
+		}
+		text := fmt.Sprintf("; hosts that are free at first and promised to others later: %d", hosts)
+		if at := p.Refusals[g].Promised; at > 0 {
+			text += ", from " + at.Time().UTC().Format("2006-01-02 15:04 UTC")
+		}
+		return text
+	}
+	return ""
+}
+
 // describeShort says what a boot of the plan would lack, "" for nothing.
 func (p *Plan) describeShort(req *api.Request) string {
 	short := DescribeShortfall(req, 0, nil, p.Room())
 	if short == "" {
 		return ""
+	}
+	if req.Origin == "" {
+		short += p.DescribePromised(req)
 	}
 	return short + p.DescribeUnreached()
 }

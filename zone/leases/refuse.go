@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/filters"
 	"berth/raftstore/state"
 )
 
@@ -68,7 +69,11 @@ func describeFilters(a *api.BootAttempt, group int, counts func(*api.Refusals) [
 	}
 	out := make([]string, 0, len(names))
 	for _, name := range names {
-		out = append(out, fmt.Sprintf("%s %d", name, hosts[name]))
+		text := fmt.Sprintf("%s %d", name, hosts[name])
+		if name == filters.NamePromised && group < len(a.Refusals) && a.Refusals[group].Promised > 0 {
+			text += " from " + a.Refusals[group].Promised.Time().UTC().Format("2006-01-02 15:04 UTC")
+		}
+		out = append(out, text)
 	}
 	return strings.Join(out, ", ")
 }

@@ -127,7 +127,7 @@ func (r *run) tryOnce(ctx context.Context) (again bool, why cause, err error) {
 		if again || err != nil || r.decided {
 			return again && err == nil && !r.decided, cause{}, err
 		}
-		return false, cause{api.CodeNoCapacity, short}, r.failShort(ctx, &req, plan, unreachedCause(short+r.adviseToPreempt(&req, plan), plan))
+		return false, cause{api.CodeNoCapacity, short}, r.failShort(ctx, &req, plan, unreachedCause(short+plan.DescribePromised(&req)+r.adviseToPreempt(&req, plan), plan))
 	}
 }
 
