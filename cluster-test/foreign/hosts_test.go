@@ -67,7 +67,7 @@ func TestADeletionWhileItsHostIsSilent(t *testing.T) {
 		for _, i := range m.Instances("a") {
 			m.Delete(i.ID)
 		}
-		await.Sleep(time.Hour)
+		await.Sleep(20 * time.Minute)
 		assert.EqualValues(t, 2, usedOn(m, host), "they may run on")
 		z := m.Lead()
 		_, err := z.Propose(w.Ctx, command.HostDelete{Stamp: z.Stamp(), ID: host})
@@ -118,7 +118,7 @@ func TestADrainOfASilentHost(t *testing.T) {
 		a.FallSilent()
 		untilHost(m, host, api.HostDown)
 		m.Drain(host, api.DrainMove)
-		await.Sleep(time.Hour)
+		await.Sleep(20 * time.Minute)
 		for _, where := range w.AllRan() { // which would have noted one that runs twice
 			assert.Equal(t, "root/"+string(host), where)
 		}

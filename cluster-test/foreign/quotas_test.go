@@ -56,7 +56,7 @@ func TestALimitBelowItsUse(t *testing.T) {
 			m.Delete(id)
 			m.Until("it is gone", func(v *state.State) bool { return v.Usage("p").At(v.Now())[quota.Instances] < before })
 		}
-		await.Sleep(time.Hour)
+		await.Sleep(20 * time.Minute)
 		for n := range 3 {
 			assert.Len(t, m.Instances("a"), 4-n, "nothing ends for a limit")
 			_, err := m.Lead().Boot(w.Ctx, zonetest.Order("b", 1, 1))

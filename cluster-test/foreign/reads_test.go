@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
-	"berth/internal/await"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/events"
@@ -67,7 +66,7 @@ func TestAWatcherLearnsWhatItMissed(t *testing.T) {
 
 		m.Release("a") // its end is among what is dropped
 		untilReleased(m, "a")
-		await.Sleep(25 * time.Hour)
+		m.Do(command.Tick{Stamp: command.Stamp{At: m.View().Now().Add(25 * time.Hour)}}) // events are kept for a day
 		require.Equal(t, api.BootActive, m.Run(zonetest.Order("c", 1, 1)).State())
 		list, to := watch.Read(m.View(), next, 100)
 		require.NotEmpty(t, list)
