@@ -69,26 +69,27 @@ func plainMerge(req *api.Request, offers [][][]int64, already [][]int) [][]int {
 		}
 		even := req.Zones.MinZones > 1 && req.Zones.MaxSkew == 0
 		slots := func(s int) int { return taken[s] + held(g, s) }
+		before := func(s, best int, fresh bool) bool { // one that is used comes first, then the emptiest, then the cheapest
+			if mine, its := slots(s), slots(best); !fresh && even && mine != its {
+				return its == 0 || mine > 0 && mine < its
+			}
+			w, _ := head(s)
+			b, _ := head(best)
+			return w < b
+		}
 		for len(orders[g]) < req.Groups[g].Count {
 			pick := func(fresh bool) int {
 				best := -1
 				for s := range sources {
-					w, ok := head(s)
+					_, ok := head(s)
 					if !ok || fresh && taken[s]+held(g, s) > 0 {
 						continue
 					}
 					if !fresh && only[g] < 0 && tooMany(req.Zones.MaxSkew, offers[g], taken, s, func(s int) int { return held(g, s) }) {
 						continue
 					}
-					if best >= 0 {
-						b, _ := head(best)
-						if mine, its := slots(s), slots(best); !fresh && even && mine != its {
-							if its > 0 && (mine == 0 || its < mine) { // one that is used comes first, then the emptiest
-								continue
-							}
-						} else if b <= w {
-							continue
-						}
+					if best >= 0 && !before(s, best, fresh) {
+						continue
 					}
 					best = s
 				}
