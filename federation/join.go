@@ -34,6 +34,9 @@ func (f *Federation) Join(ctx context.Context, b *rest.JoinBody) (*rest.JoinAnsw
 	if err != nil {
 		return nil, api.Wrap(api.CodeInternal, "federation.Join", "", err)
 	}
+	if f.members.Form() < api.FormFifth {
+		by = nil // a member of the zone could not read it
+	}
 	if known.Used && !known.UsedBy(by) {
 		return nil, errJoinToken
 	}

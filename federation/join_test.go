@@ -98,6 +98,22 @@ func TestJoinTokensAdmitOneOfTheirKind(t *testing.T) {
 	require.NoError(t, err, "names of agents and of nodes are apart")
 }
 
+// TestJoinsBeforeAnUpgradeIsFinished: nodes and agents join a zone that writes an older form, which cannot say who has
+// used a token.
+func TestJoinsBeforeAnUpgradeIsFinished(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).addOfForm("a", nil, api.FormFifth)
+	p.members.form.Store(int64(api.FormFourth))
+	for kind, name := range map[api.JoinKind]string{api.JoinNode: "node-2", api.JoinAgent: "agent-1"} {
+		token, csr := p.joinToken(kind, name), certificateRequest(t)
+		answer, err := p.admits(token, csr)
+		require.NoError(t, err, "kind %v", kind)
+		assert.Equal(t, name, answer.ID)
+		_, err = p.admits(token, csr)
+		refusedAs(t, api.CodeUnauthenticated, err)
+	}
+}
+
 func TestJoinTokensExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
