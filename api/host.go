@@ -46,6 +46,11 @@ type Host struct {
 	// Unserved is set for a host that is down although its agent may be alive: the agent
 	// has registered without it, and does not serve it until it registers it again.
 	Unserved bool `cbor:"23,keyasint,omitempty"`
+	// OwnFields are the fields of OwnInventory that operators have set, by class; the others follow
+	// what the agent reports. A class without an entry is the operators' as a whole.
+	OwnFields map[ResourceClass]InventoryFields `cbor:"27,keyasint,omitempty" form:"5"`
+	// Reported is what the agent reports of the classes of OwnInventory; filled on read.
+	Reported map[ResourceClass]Inventory `cbor:"-"`
 	// Cleaning is the time between the end of a window on the host and the start of the next.
 	Cleaning time.Duration `cbor:"26,keyasint,omitempty" form:"4"`
 }

@@ -30,6 +30,7 @@ type Provider struct {
 	Root       ProviderID                  `cbor:"-" log:"root_provider_uuid"` // of its tree, itself if it has no parent; filled on read
 	Used       Resources                   `cbor:"-"`                          // at this instant; filled on read
 	CanHost    bool                        `cbor:"-"`                          // it is a host; filled on read
+	Reported   map[ResourceClass]Inventory `cbor:"-"`                          // by the agent of a host; filled on read
 }
 
 // Share is the amounts that one provider gives a consumer.

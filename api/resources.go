@@ -174,6 +174,22 @@ func (v Inventory) Admits(amount int64) bool {
 	return amount >= n.MinUnit && amount <= n.MaxUnit && (amount == n.MinUnit || amount%n.StepSize == 0)
 }
 
+// InventoryFields is a set of fields of an inventory.
+type InventoryFields uint8
+
+// The fields of an inventory.
+const (
+	FieldTotal InventoryFields = 1 << iota
+	FieldReserved
+	FieldMinUnit
+	FieldMaxUnit
+	FieldStepSize
+	FieldAllocationRatio
+)
+
+// Has reports whether a field is in the set.
+func (f InventoryFields) Has(field InventoryFields) bool { return f&field != 0 }
+
 // Pool is the kind of work that a host takes.
 type Pool string
 

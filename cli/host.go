@@ -109,7 +109,36 @@ func hostTables(h rest.Host) []table {
 		classes.addRow(c, h.Used[c], v.Capacity(), v.Total, v.Reserved,
 			float64(v.AllocationRatio)/float64(api.RatioOne), v.MinUnit, v.MaxUnit, v.StepSize)
 	}
+	if own := overridesTable(h); len(own.rows) > 0 {
+		return []table{t, classes, own}
+	}
 	return []table{t, classes}
+}
+
+// overridesTable shows where the inventory of a host is not what its agent reports.
+func overridesTable(h rest.Host) table {
+	t := table{header: []string{"SET BY OPERATORS", "FIELD", "VALUE", "THE AGENT REPORTS"}}
+	for _, c := range classesOf(h.ReportedInventory) {
+		is, reported := h.Inventory[c], h.ReportedInventory[c]
+		for _, f := range []struct {
+			name         string
+			is, reported int64
+		}{
+			{"total", is.Total, reported.Total},
+			{"reserved", is.Reserved, reported.Reserved},
+			{"min_unit", is.MinUnit, reported.MinUnit},
+			{"max_unit", is.MaxUnit, reported.MaxUnit},
+			{"step_size", is.StepSize, reported.StepSize},
+		} {
+			if f.is != f.reported {
+				t.addRow(c, f.name, f.is, f.reported)
+			}
+		}
+		if is.AllocationRatio != reported.AllocationRatio {
+			t.addRow(c, "allocation_ratio", float64(is.AllocationRatio)/float64(api.RatioOne), float64(reported.AllocationRatio)/float64(api.RatioOne))
+		}
+	}
+	return t
 }
 
 func hostEnable(e *env, name, short string, enabled bool) *cobra.Command {

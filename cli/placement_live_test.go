@@ -50,7 +50,7 @@ var sentence = regexp.MustCompile(`(?m)^2> berth: .* \((\w+), request req-[0-9a-
 // aggregate rack1, an instance on h1, and a child called east.
 func liveZone(t *testing.T) *httptest.Server {
 	t.Helper()
-	store := memstore.New()
+	store := memstore.NewOfForm(api.FormNewest)
 	now := func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) }
 	z := zone.New(zone.Config{Store: store, Now: now, Log: slog.New(slog.DiscardHandler)})
 	shape := api.Resources{api.VCPU: 2, api.MemoryMB: 512}
@@ -140,6 +140,13 @@ func TestPlacementVerbsOnAZone(t *testing.T) {
 		"provider usage h1",
 		"provider allocations h1",
 		"provider inventory unset h1 VCPU",
+		"provider inventory set h1 VCPU --ratio 2",
+		"host show h1",
+		"provider inventory set h1 VCPU:allocation_ratio=1 --reserved 1",
+		"provider inventory set h1 VCPU --reserved 0",
+		"provider inventory set h1 PGPU --reserved 0",
+		"provider inventory set h1 MEMORY_MB --reserved 0",
+		"provider inventory set h1 MEMORY_MB=4096 VCPU:min_unit=1 --only",
 		"provider inventory set h1 VCPU=4",
 		"provider usage h1",
 		"provider inventory set h1 VCPU=8 DISK_GB=20",

@@ -106,21 +106,26 @@ var stockOptions = map[string]stockOption{
 	"step_size": {1, func(v *rest.Inventory) *int64 { return &v.StepSize }},
 }
 
-// stockChange is one argument: a class with its new total and options.
+// stockChange is one argument: a class with its new total, if any, and options.
 type stockChange struct {
 	class api.ResourceClass
+	total bool // it has one
 	apply []func(*rest.Inventory)
 }
 
-// parseStock reads one of "DISK_GB=1000:reserved=10,allocation_ratio=1.5".
+// parseStock reads one of "DISK_GB=1000:reserved=10,allocation_ratio=1.5", of which the total or the
+// options may be absent.
 func parseStock(c *cobra.Command, text string) (stockChange, error) {
 	head, options, more := strings.Cut(text, ":")
-	class, total, ok := strings.Cut(head, "=")
+	class, total, named := strings.Cut(head, "=")
 	n, whole := parseWhole(total)
-	if !ok || !api.ValidTrait(class) || !whole || n < 1 || n > api.UnitMax {
-		return stockChange{}, usageError(c, "an inventory must look like DISK_GB=1000, with a whole number from 1 to %d, got %q", api.UnitMax, text)
+	if !api.ValidTrait(class) || named && (!whole || n < 1 || n > api.UnitMax) {
+		return stockChange{}, usageError(c, "an inventory must look like DISK_GB=1000, with a whole number from 1 to %d, or like DISK_GB:reserved=10, got %q", api.UnitMax, text)
 	}
-	out := stockChange{class: api.ResourceClass(class), apply: []func(*rest.Inventory){func(v *rest.Inventory) { v.Total = n }}}
+	out := stockChange{class: api.ResourceClass(class), total: named}
+	if named {
+		out.apply = append(out.apply, func(v *rest.Inventory) { v.Total = n })
+	}
 	if !more {
 		return out, nil
 	}
@@ -160,8 +165,37 @@ func parseStockOption(c *cobra.Command, class, name, value string) (func(*rest.I
 	return func(v *rest.Inventory) { *o.field(v) = n }, nil
 }
 
+// stockFlags are --reserved and --ratio, which are for every class that is named.
+type stockFlags struct {
+	reserved int64
+	ratio    string
+}
+
+func (f *stockFlags) add(c *cobra.Command) {
+	c.Flags().Int64Var(&f.reserved, "reserved", 0, "reserve this amount of each given class")
+	c.Flags().StringVar(&f.ratio, "ratio", "", "set the allocation ratio of each given class")
+}
+
+// changesOf returns what the flags change of a class.
+func (f *stockFlags) changesOf(c *cobra.Command, class string) ([]func(*rest.Inventory), error) {
+	var out []func(*rest.Inventory)
+	for _, o := range []struct{ flag, name, value string }{
+		{"reserved", "reserved", strconv.FormatInt(f.reserved, 10)}, {"ratio", "allocation_ratio", f.ratio},
+	} {
+		if !c.Flags().Changed(o.flag) {
+			continue
+		}
+		set, err := parseStockOption(c, class, o.name, o.value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, set)
+	}
+	return out, nil
+}
+
 // parseStocks reads args, each for another class.
-func parseStocks(c *cobra.Command, args []string) ([]stockChange, error) {
+func parseStocks(c *cobra.Command, args []string, flags *stockFlags) ([]stockChange, error) {
 	var out []stockChange
 	given := map[api.ResourceClass]bool{}
 	for _, text := range args {
@@ -173,6 +207,13 @@ func parseStocks(c *cobra.Command, args []string) ([]stockChange, error) {
 			return nil, usageError(c, "%s is given twice", s.class)
 		}
 		given[s.class] = true
+		more, err := flags.changesOf(c, string(s.class))
+		if err != nil {
+			return nil, err
+		}
+		if s.apply = append(more, s.apply...); len(s.apply) == 0 {
+			return nil, usageError(c, "%q changes nothing: give a total, such as %s=1000, or an option, such as %s:reserved=10", text, text, text)
+		}
 		out = append(out, s)
 	}
 	return out, nil
@@ -191,33 +232,48 @@ func takesMore(first, more string) cobra.PositionalArgs {
 func inventorySet(e *env) *cobra.Command {
 	var x expected
 	var only bool
+	var flags stockFlags
 	c := &cobra.Command{
-		Use:   "set PROVIDER CLASS=TOTAL[:OPTION=VALUE,...]...",
+		Use:   "set PROVIDER CLASS[=TOTAL][:OPTION=VALUE,...]...",
 		Short: "Change the inventory of a provider",
 		Long: `Change the given classes of a provider's inventory; other classes, and options that
 are not given, stay as they are. With --only, all other classes are removed and every
 option starts at its default. Options: reserved, allocation_ratio, min_unit, max_unit
 and step_size; the default of min_unit is the step. Capacity is (total - reserved) x
 allocation_ratio. The inventory is read and written back as a whole, at the generation
-that was read: if another change came first, nothing is changed.`,
+that was read: if another change came first, nothing is changed.
+
+Of a class that the agent of a host reports, what is not set follows the agent: set the
+reserve or the ratio without a total, and the total goes on with the machine. A value
+that the agent reports, such as its total, is not set, and follows it again.`,
 		Example: `  berth provider inventory set pool1 DISK_GB=1000:min_unit=5,step_size=10
+  berth provider inventory set h1 MEMORY_MB --reserved 4096
+  berth provider inventory set h1 VCPU --ratio 4
   berth provider inventory set h1-gpu0 PGPU=1 --only --generation 3`,
-		Args:              takesMore("a PROVIDER", "CLASS=TOTAL"),
+		Args:              takesMore("a PROVIDER", "a CLASS"),
 		ValidArgsFunction: e.completeFirst(providerNames),
 	}
 	x.addFlag(c)
+	flags.add(c)
 	c.Flags().BoolVar(&only, "only", false, "remove all other classes, and start from the defaults")
 	c.RunE = e.withClient(func(ctx context.Context, cl *client.Client, args []string) error {
-		changes, err := parseStocks(c, args[1:])
+		changes, err := parseStocks(c, args[1:], &flags)
 		if err != nil {
 			return err
 		}
 		err = e.changeInventories(ctx, c, cl, args[0], x, func(v map[api.ResourceClass]rest.Inventory) error {
+			had := maps.Clone(v)
 			if only {
 				clear(v)
 			}
 			for _, s := range changes {
-				now := v[s.class]
+				now, has := v[s.class]
+				if !has {
+					now = rest.Inventory{Total: had[s.class].Total, Reserved: -1}
+				}
+				if now.Total == 0 && !s.total {
+					return exitError(exitNotFound, "give its total too, such as "+string(s.class)+"=1000", "%s has no %s; nothing was changed", args[0], s.class)
+				}
 				for _, set := range s.apply {
 					set(&now)
 				}

@@ -213,6 +213,8 @@ var verbs = []string{
 	"provider inventory list h1",
 	"provider inventory set h1 VCPU=16 DISK_GB=1000:reserved=10,min_unit=5,max_unit=100,step_size=10,allocation_ratio=1.5",
 	"provider inventory set h1 PGPU=1 --only --generation 0",
+	"provider inventory set h1 VCPU MEMORY_MB:min_unit=4 --reserved 2 --ratio 1.5",
+	"provider inventory set h1 VCPU:reserved=1,allocation_ratio=4",
 	"provider inventory unset h1 VCPU",
 	"provider inventory unset h1 --all --generation 6",
 	"provider usage h1",

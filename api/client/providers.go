@@ -141,17 +141,21 @@ type Inventories struct {
 type stock struct {
 	Generation *uint64   `json:"resource_provider_generation,omitempty"`
 	Total      int64     `json:"total"`
-	Reserved   int64     `json:"reserved,omitempty"`
+	Reserved   *int64    `json:"reserved,omitempty"`
 	MinUnit    int64     `json:"min_unit,omitempty"`
 	MaxUnit    int64     `json:"max_unit,omitempty"`
 	StepSize   int64     `json:"step_size,omitempty"`
 	Ratio      api.Ratio `json:"allocation_ratio,omitempty"`
 }
 
+// stockOf leaves out what is zero, or a negative reserve: of a class that an agent reports that follows
+// the agent.
 func stockOf(v rest.Inventory) stock {
-	return stock{
-		Total: v.Total, Reserved: v.Reserved, MinUnit: v.MinUnit, MaxUnit: v.MaxUnit, StepSize: v.StepSize, Ratio: v.AllocationRatio,
+	out := stock{Total: v.Total, MinUnit: v.MinUnit, MaxUnit: v.MaxUnit, StepSize: v.StepSize, Ratio: v.AllocationRatio}
+	if v.Reserved >= 0 {
+		out.Reserved = &v.Reserved
 	}
+	return out
 }
 
 // stocks is Inventories in the form of the placement API.
@@ -173,7 +177,8 @@ func (c *Client) Inventories(ctx context.Context, id api.ProviderID) (Inventorie
 	return placementAnswer[Inventories](ctx, c, placementCall("client.Inventories", http.MethodGet, "resource_providers", string(id), "inventories"))
 }
 
-// SetInventories replaces all inventories of a provider. An error has code
+// SetInventories replaces all inventories of a provider. Zero units, a zero ratio and a negative reserve
+// are not sent: they have the default, or what the agent of a host reports. An error has code
 // stale_generation if the provider is no longer at v.Generation, and in_use if a class
 // that is left out is in use. It is not repeated: after a lost answer read again.
 func (c *Client) SetInventories(ctx context.Context, id api.ProviderID, v Inventories) (Inventories, error) {

@@ -27,14 +27,15 @@ type Host struct {
 	AZ          string                          `json:"availability_zone"`
 
 	// OwnInventory, OwnTraits and OwnAggregates were added by operators through the
-	// placement API.
-	OwnInventory  map[api.ResourceClass]Inventory `json:"own_inventory,omitempty"`
-	OwnTraits     []string                        `json:"own_traits,omitempty"`
-	OwnAggregates []string                        `json:"own_aggregates,omitempty"` // UUIDs
-	DownSince     api.Instant                     `json:"down_since,omitzero"`
-	Unserved      bool                            `json:"unserved,omitempty"`      // its agent last registered without it
-	Cleaning      Duration                        `json:"cleaning_time,omitempty"` // how long it stays free after each window
-	Leaving       *Leaving                        `json:"leaving,omitempty"`       // progress of the drain; only for a draining host
+	// placement API; ReportedInventory is what the agent reports of the classes of OwnInventory.
+	OwnInventory      map[api.ResourceClass]OwnInventory `json:"own_inventory,omitempty"`
+	ReportedInventory map[api.ResourceClass]Inventory    `json:"reported_inventory,omitempty"`
+	OwnTraits         []string                           `json:"own_traits,omitempty"`
+	OwnAggregates     []string                           `json:"own_aggregates,omitempty"` // UUIDs
+	DownSince         api.Instant                        `json:"down_since,omitzero"`
+	Unserved          bool                               `json:"unserved,omitempty"`      // its agent last registered without it
+	Cleaning          Duration                           `json:"cleaning_time,omitempty"` // how long it stays free after each window
+	Leaving           *Leaving                           `json:"leaving,omitempty"`       // progress of the drain; only for a draining host
 }
 
 // Inventory is the amount of one resource class that a host has.
@@ -45,6 +46,17 @@ type Inventory struct {
 	MaxUnit         int64     `json:"max_unit"`
 	StepSize        int64     `json:"step_size"`
 	AllocationRatio api.Ratio `json:"allocation_ratio"`
+}
+
+// OwnInventory is what operators have set of one resource class of a host. What is absent follows
+// the agent.
+type OwnInventory struct {
+	Total           *int64     `json:"total,omitempty"`
+	Reserved        *int64     `json:"reserved,omitempty"`
+	MinUnit         *int64     `json:"min_unit,omitempty"`
+	MaxUnit         *int64     `json:"max_unit,omitempty"`
+	StepSize        *int64     `json:"step_size,omitempty"`
+	AllocationRatio *api.Ratio `json:"allocation_ratio,omitempty"`
 }
 
 // Leaving is the progress of a drain.
@@ -151,7 +163,7 @@ func HostOf(h *api.Host) Host {
 		ID: h.ID, Name: h.Name, Agent: h.Agent, Driver: h.Driver, Inventory: inventories(h.Inventory), Traits: h.Traits,
 		Pool: h.Pool, State: h.State, Enabled: h.Enabled, Generation: h.Generation, Used: h.Used, Instances: h.Instances,
 		Created: h.Created, Updated: h.Updated, Attributes: h.Attributes, Overrides: h.Overrides, Maintenance: h.Maintenance,
-		Drain: h.Drain, Failures: h.Failures, AZ: h.AZ, OwnInventory: inventories(h.OwnInventory), OwnTraits: h.OwnTraits,
+		Drain: h.Drain, Failures: h.Failures, AZ: h.AZ, OwnInventory: ownInventories(h), ReportedInventory: inventories(h.Reported), OwnTraits: h.OwnTraits,
 		OwnAggregates: h.OwnAggregates, DownSince: h.DownSince, Unserved: h.Unserved, Cleaning: Duration(h.Cleaning),
 	}
 }
@@ -163,6 +175,32 @@ func inventories(m map[api.ResourceClass]api.Inventory) map[api.ResourceClass]In
 	out := make(map[api.ResourceClass]Inventory, len(m))
 	for class, i := range m {
 		out[class] = Inventory(i)
+	}
+	return out
+}
+
+func ownInventories(h *api.Host) map[api.ResourceClass]OwnInventory {
+	if h.OwnInventory == nil {
+		return nil
+	}
+	out := make(map[api.ResourceClass]OwnInventory, len(h.OwnInventory))
+	for class, v := range h.OwnInventory {
+		fields, partial := h.OwnFields[class]
+		var own OwnInventory
+		show := func(field api.InventoryFields, to **int64, n int64) {
+			if !partial || fields.Has(field) {
+				*to = &n
+			}
+		}
+		show(api.FieldTotal, &own.Total, v.Total)
+		show(api.FieldReserved, &own.Reserved, v.Reserved)
+		show(api.FieldMinUnit, &own.MinUnit, v.MinUnit)
+		show(api.FieldMaxUnit, &own.MaxUnit, v.MaxUnit)
+		show(api.FieldStepSize, &own.StepSize, v.StepSize)
+		if !partial || fields.Has(api.FieldAllocationRatio) {
+			own.AllocationRatio = &v.AllocationRatio
+		}
+		out[class] = own
 	}
 	return out
 }

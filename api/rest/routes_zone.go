@@ -131,7 +131,7 @@ var hosts = []Route{
 	{
 		Method: http.MethodGet, Path: "/hosts/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLocal,
 		Status: http.StatusOK, Answer: one("host", Host{}), Since: since,
-		Help: "one host; a draining host has `leaving`, with numbers of instances",
+		Help: "one host; a draining host has `leaving`, with numbers of instances; `own_inventory` is what operators have set of its inventory, and `reported_inventory` what its agent reports of these classes",
 	},
 	{
 		Method: http.MethodPut, Path: "/hosts/{id}", ID: "name or id", Role: api.RoleAdmin, Read: api.ReadLog,

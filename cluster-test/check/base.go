@@ -92,7 +92,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 		m.Names[h.Name] = h.ID
 		m.Hosts[h.ID] = &model.Host{
 			ID: h.ID, Name: h.Name, Agent: h.Agent, Inventory: raw.Inventory, Traits: raw.Traits, Pool: h.Pool,
-			OwnInventory: raw.OwnInventory, OwnTraits: raw.OwnTraits, OwnAggregates: raw.OwnAggregates,
+			OwnInventory: raw.OwnInventory, OwnFields: raw.OwnFields, OwnTraits: raw.OwnTraits, OwnAggregates: raw.OwnAggregates,
 			Up: h.State == api.HostUp, DownSince: h.DownSince, Enabled: h.Enabled, Generation: h.Generation,
 			Maintenance: h.Maintenance, Drain: h.Drain, Overrides: h.Overrides, Failures: h.Failures, Unserved: h.Unserved, Cleaning: h.Cleaning,
 			Attributes: raw.Attributes, Commands: model.NeedsCommand(raw.Driver, raw.Needs),

@@ -86,8 +86,9 @@ func newRecord(required ...string) *openstack.Schema {
 }
 
 // inventoryOf reads one inventory of a provider that matches its schema. at is the
-// microversion of the call.
-func inventoryOf(id api.ProviderID, class string, body map[string]any, at version) (api.Inventory, error) {
+// microversion of the call. Of a class that the agent of a host reports, what the body does not have
+// is as reported, and follows the reports.
+func inventoryOf(p *api.Provider, class string, body map[string]any, at version) (api.Inventory, error) {
 	of := func(name string, absent int64) int64 {
 		if n, ok := body[name].(int64); ok {
 			return n
@@ -99,15 +100,24 @@ func inventoryOf(id api.ProviderID, class string, body map[string]any, at versio
 		StepSize: of("step_size", 1), AllocationRatio: api.RatioOne,
 	}
 	v.MinUnit = of("min_unit", v.StepSize)
+	if reported, follows := p.Reported[api.ResourceClass(class)]; follows {
+		reported = reported.Normal()
+		v.Reserved, v.AllocationRatio = of("reserved", min(reported.Reserved, v.Total)), reported.AllocationRatio
+		v.MaxUnit, v.StepSize = of("max_unit", 0), of("step_size", reported.StepSize)
+		v.MinUnit = of("min_unit", reported.MinUnit)
+		if _, named := body["min_unit"]; !named && v.StepSize != reported.StepSize {
+			v.MinUnit = v.StepSize
+		}
+	}
 	if r, given := body["allocation_ratio"].(readRatio); given {
 		v.AllocationRatio = r.Ratio
 	}
 	const refused = "Invalid inventory for '%s' on resource provider '%s': "
 	switch {
 	case v.Reserved > v.Total:
-		return v, invalidError(refused+"more is reserved than there is", openstack.Cut(class), id)
+		return v, invalidError(refused+"more is reserved than there is", openstack.Cut(class), p.ID)
 	case at < reservable && v.Capacity() < 1:
-		return v, invalidError(refused+"nothing is left of it, and all of it may be reserved from microversion %s on", openstack.Cut(class), id, reservable)
+		return v, invalidError(refused+"nothing is left of it, and all of it may be reserved from microversion %s on", openstack.Cut(class), p.ID, reservable)
 	}
 	return v, nil
 }
@@ -149,7 +159,7 @@ func (d *dialect) hasInventories(ctx context.Context, id api.ProviderID, generat
 		return false, err
 	}
 	p, ok := v.Provider(id)
-	return ok && p.Generation == generation && maps.EqualFunc(p.Inventory, set, func(a, b api.Inventory) bool { return a.Normal() == b.Normal() }), nil
+	return ok && p.Generation == generation && maps.EqualFunc(p.Inventory, v.InventoryAfter(id, set), func(a, b api.Inventory) bool { return a.Normal() == b.Normal() }), nil
 }
 
 // replaceInventories sets all inventories of a provider at a generation. rounded is
@@ -227,7 +237,7 @@ func (d *dialect) createInventory(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	class, _ := body["resource_class"].(string)
-	inv, err := inventoryOf(p.ID, class, body, versionOf(r))
+	inv, err := inventoryOf(p, class, body, versionOf(r))
 	if err != nil {
 		return err
 	}
@@ -283,7 +293,7 @@ func (d *dialect) setInventories(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	all, _ := body["inventories"].(map[string]any)
-	set, err := inventoriesOf(view, p.ID, all, versionOf(r))
+	set, err := inventoriesOf(view, p, all, versionOf(r))
 	if err != nil {
 		return err
 	}
@@ -299,11 +309,11 @@ func (d *dialect) setInventories(w http.ResponseWriter, r *http.Request) error {
 
 // inventoriesOf reads inventories of a provider by class. Of several errors it returns
 // that of the first class.
-func inventoriesOf(v *state.State, id api.ProviderID, all map[string]any, at version) (map[api.ResourceClass]api.Inventory, error) {
+func inventoriesOf(v *state.State, p *api.Provider, all map[string]any, at version) (map[api.ResourceClass]api.Inventory, error) {
 	out := make(map[api.ResourceClass]api.Inventory, len(all))
 	for _, class := range slices.Sorted(maps.Keys(all)) {
 		one, _ := all[class].(map[string]any)
-		inv, err := inventoryOf(id, class, one, at)
+		inv, err := inventoryOf(p, class, one, at)
 		if err == nil {
 			err = knownClass(v, class)
 		}
@@ -346,7 +356,7 @@ func (d *dialect) updateInventory(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	class := r.PathValue("resource_class")
-	inv, err := inventoryOf(p.ID, class, body, versionOf(r))
+	inv, err := inventoryOf(p, class, body, versionOf(r))
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func readReshapes(s *state.State, body map[string]any, v version) ([]resources.R
 			return nil, err
 		}
 		all, _ := one["inventories"].(map[string]any)
-		set, err := inventoriesOf(s, p.ID, all, v)
+		set, err := inventoriesOf(s, p, all, v)
 		if err != nil {
 			return nil, err
 		}

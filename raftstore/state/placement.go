@@ -24,7 +24,7 @@ func (s *State) providerSet(c command.ProviderSet) Result {
 		if r := s.checkUnused(c.ID, w, *c.Inventory, nil); r.Err != nil {
 			return r
 		}
-		own.inventory = w.ownInventory(*c.Inventory)
+		own.inventory, own.fields = s.ownInventory(w, *c.Inventory)
 	}
 	if c.Traits != nil {
 		want := sortedUnique(*c.Traits)

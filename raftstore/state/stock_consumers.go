@@ -35,7 +35,7 @@ func (s *stockBook) reshapeProviders(c command.ConsumersPut) {
 	for _, r := range c.Reshape {
 		w, _ := s.declaredOf(r.ID)
 		own := w.own
-		own.inventory = w.ownInventory(r.Inventory)
+		own.inventory, own.fields = s.ownInventory(w, r.Inventory)
 		s.setOwn(r.ID, own, nil)
 		s.bumpGeneration(r.ID)
 	}
@@ -84,7 +84,7 @@ func (s *stockBook) checkReshape(a *allotment, c command.ConsumersPut) Result {
 		if r := s.checkInventory(w, r.Inventory); r.Err != nil {
 			return r
 		}
-		a.seen[r.ID] = declaration{inventory: r.Inventory}
+		a.seen[r.ID] = declaration{inventory: s.inventoryAfter(w, r.Inventory)}
 	}
 	return Result{}
 }

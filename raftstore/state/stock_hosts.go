@@ -132,6 +132,9 @@ func (s *stockBook) hostPut(c command.HostsPut, e command.HostEntry) api.HostID 
 	if id, known := s.byName.Get(e.Host.Name); known {
 		old, _ := s.hosts.Get(string(id))
 		h = *old
+		if s.Form() >= api.FormFifth {
+			h.OwnInventory, h.OwnFields = s.declarationsOfHost(old).narrowed(e.Host.Inventory)
+		}
 		s.idle = s.idle && old.isReported(c.Agent, &e.Host)
 	} else {
 		s.idle = false

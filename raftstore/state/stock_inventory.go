@@ -88,19 +88,6 @@ func (w *declaredProvider) hasClass(class api.ResourceClass) bool {
 	return ok
 }
 
-// ownInventory returns the part of an inventory that the agent does not declare.
-func (w *declaredProvider) ownInventory(want map[api.ResourceClass]api.Inventory) map[api.ResourceClass]api.Inventory {
-	own := maps.Clone(want)
-	maps.DeleteFunc(own, func(class api.ResourceClass, v api.Inventory) bool {
-		declared, ok := w.declared.inventory[class]
-		return ok && declared.Normal() == v.Normal()
-	})
-	if len(own) == 0 {
-		return nil
-	}
-	return own
-}
-
 // checkTraits refuses a list of traits with unknown ones, or without one that the agent
 // declares.
 func (s *stockBook) checkTraits(w *declaredProvider, want []string) Result {
@@ -151,7 +138,7 @@ func listWithout(list, other []string) []string {
 func (s *stockBook) setOwn(id api.ProviderID, own declaration, edit func(*api.Provider)) {
 	if old, ok := s.hosts.Get(string(id)); ok {
 		h := *old
-		h.OwnInventory, h.OwnTraits, h.OwnAggregates, h.Updated = own.inventory, own.traits, own.aggregates, s.now
+		h.OwnInventory, h.OwnTraits, h.OwnAggregates, h.OwnFields, h.Updated = own.inventory, own.traits, own.aggregates, own.fields, s.now
 		s.putHost(&h)
 		s.hostTable.Put(s.specOf(&h))
 		return

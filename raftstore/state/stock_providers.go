@@ -1,7 +1,6 @@
 package state
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,11 +15,14 @@ type declaration struct {
 	inventory  map[api.ResourceClass]api.Inventory
 	traits     []string // sorted
 	aggregates []string // sorted
+	// fields are those of inventory that the source has set, by class: the others follow the other
+	// source. A class without an entry is set as a whole.
+	fields map[api.ResourceClass]api.InventoryFields
 }
 
 // declaredProvider is a provider and its declarations by source. Those of a host's agent
 // and of the operators' aggregates are merged with those of the placement API, whose
-// inventory of a class wins. A provider that is not a host has only the latter.
+// inventory of a class wins, in the fields that it sets. A provider that is not a host has only the latter.
 type declaredProvider struct {
 	// declared is by the agent and the aggregates, own by the placement API.
 	declared, own declaration
@@ -41,26 +43,21 @@ func (s *stockBook) declaredOf(id api.ProviderID) (*declaredProvider, bool) {
 
 func (s *stockBook) declarationsOfHost(h *Host) *declaredProvider {
 	return &declaredProvider{
-		declared: declaration{h.Inventory, sortedUnique(h.Traits), s.aggregateIDs(h.ID)},
-		own:      declaration{h.OwnInventory, h.OwnTraits, h.OwnAggregates}, host: h,
+		declared: declaration{inventory: h.Inventory, traits: sortedUnique(h.Traits), aggregates: s.aggregateIDs(h.ID)},
+		own:      declaration{h.OwnInventory, h.OwnTraits, h.OwnAggregates, h.OwnFields}, host: h,
 	}
 }
 
 func declarationsOfProvider(p *api.Provider) *declaredProvider {
-	return &declaredProvider{own: declaration{p.Inventory, p.Traits, p.Aggregates}}
+	return &declaredProvider{own: declaration{inventory: p.Inventory, traits: p.Traits, aggregates: p.Aggregates}}
 }
 
 // merged returns the declaration that is in effect. It may share memory with records.
 func (w *declaredProvider) merged() declaration {
-	out := declaration{w.own.inventory, mergeSorted(w.declared.traits, w.own.traits), mergeSorted(w.declared.aggregates, w.own.aggregates)}
-	if len(w.declared.inventory) > 0 {
-		out.inventory = w.declared.inventory
-		if len(w.own.inventory) > 0 {
-			out.inventory = maps.Clone(w.declared.inventory)
-			maps.Copy(out.inventory, w.own.inventory)
-		}
+	return declaration{
+		inventory: w.mergedInventory(), traits: mergeSorted(w.declared.traits, w.own.traits),
+		aggregates: mergeSorted(w.declared.aggregates, w.own.aggregates),
 	}
-	return out
 }
 
 // mergeSorted returns the items that are in either of two sorted lists, sorted.
@@ -108,7 +105,7 @@ func (s *stockBook) Provider(id api.ProviderID) (*api.Provider, bool) {
 	}
 	var out api.Provider
 	if h := w.host; h != nil {
-		out = api.Provider{ID: h.ID, Name: h.Name, Created: h.Created, Updated: h.Updated, CanHost: true}
+		out = api.Provider{ID: h.ID, Name: h.Name, Created: h.Created, Updated: h.Updated, CanHost: true, Reported: h.Inventory}
 	} else {
 		p, _ := s.providers.Get(string(id))
 		out = *p

@@ -35,6 +35,14 @@ func (s *workBook) fillHost(old *Host) *Host {
 	for c, inv := range seen.inventory {
 		h.Inventory[c] = inv.Normal()
 	}
+	for c := range h.OwnInventory {
+		if reported, has := old.Inventory[c]; has {
+			if h.Reported == nil {
+				h.Reported = map[api.ResourceClass]api.Inventory{}
+			}
+			h.Reported[c] = reported.Normal()
+		}
+	}
 	h.Traits = seen.traits
 	h.Used = s.Hosts().Usage(h.ID)
 	h.Instances = 0

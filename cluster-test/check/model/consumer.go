@@ -24,6 +24,11 @@ func (m *Model) consumersPut(c command.ConsumersPut) *Refusal {
 			return &Refusal{promise.Generation, "the writer's generation of provider " + string(r.ID) + " is stale"}
 		}
 		stock[r.ID] = r.Inventory
+		if m.form >= api.FormFifth {
+			next := *m.Hosts[r.ID]
+			next.override(r.Inventory)
+			stock[r.ID] = next.Stock()
+		}
 	}
 	after := map[api.ProviderID]api.Resources{} // what the consumers of the call will hold
 	named := map[api.ConsumerID]bool{"": true}
@@ -156,7 +161,7 @@ func (m *Model) heldBy(c command.ConsumersPut, id api.ProviderID, class api.Reso
 func (m *Model) replaceClaims(c command.ConsumersPut) *Refusal {
 	for _, r := range c.Reshape {
 		h := m.Hosts[r.ID]
-		if not := m.setInventory(command.ProviderSet{Inventory: &r.Inventory}, &Host{Inventory: h.Inventory}); not != nil {
+		if not := m.setInventory(command.ProviderSet{Inventory: &r.Inventory}, &Host{Inventory: h.Inventory, OwnInventory: h.OwnInventory, OwnFields: h.OwnFields}); not != nil {
 			return not
 		}
 	}

@@ -48,6 +48,9 @@ func (m *Model) hostsPut(c command.HostsPut) *Refusal {
 		}
 		h := m.Hosts[id]
 		m.noteHostReach(h, true)
+		if m.form >= api.FormFifth {
+			h.followReports(e.Host.Inventory)
+		}
 		h.Agent, h.Inventory, h.Traits = c.Agent, e.Host.Inventory, e.Host.Traits
 		h.Attributes, h.Commands = e.Host.Attributes, NeedsCommand(e.Host.Driver, e.Host.Needs)
 		h.Unserved, served[id] = false, true

@@ -141,6 +141,7 @@ type Host struct {
 	Parent        api.ProviderID
 	Traits        []string // that the agent says
 	OwnInventory  map[api.ResourceClass]api.Inventory
+	OwnFields     map[api.ResourceClass]api.InventoryFields // what operators have set of a class that the agent reports; all, if it has no entry
 	OwnTraits     []string
 	OwnAggregates []string
 }

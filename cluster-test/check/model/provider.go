@@ -16,7 +16,11 @@ func (h *Host) Stock() map[api.ResourceClass]api.Inventory {
 	if out == nil {
 		out = map[api.ResourceClass]api.Inventory{}
 	}
-	maps.Copy(out, h.OwnInventory)
+	for class, own := range h.OwnInventory {
+		if v, is := h.overridden(class, own); is {
+			out[class] = v
+		}
+	}
 	return out
 }
 
@@ -325,6 +329,10 @@ func (m *Model) setInventory(c command.ProviderSet, h *Host) *Refusal {
 		if _, stays := want[class]; !stays && h.isClaimed(class) {
 			return &Refusal{promise.Capacity, string(class) + " is taken away from provider " + string(h.ID) + " and is in use"}
 		}
+	}
+	if m.form >= api.FormFifth {
+		h.override(want)
+		return nil
 	}
 	h.OwnInventory = map[api.ResourceClass]api.Inventory{}
 	for class, v := range want {
