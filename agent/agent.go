@@ -73,9 +73,10 @@ type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 type Agent struct {
 	conf    Config
 	link    *link
-	end     context.CancelCauseFunc // ends Run with an error; set by it
-	drivers []driver.Driver         // without repeats, in order of hosts
-	root    *os.Root                // nil without Dir
+	severed map[api.InstanceID]api.HostID // that an earlier agent has left and this one killed, and that have not started since; with the ledger
+	end     context.CancelCauseFunc       // ends Run with an error; set by it
+	drivers []driver.Driver               // without repeats, in order of hosts
+	root    *os.Root                      // nil without Dir
 	fence   *fence
 	journal *journal
 
@@ -115,6 +116,7 @@ func New(conf Config) (*Agent, error) {
 	}
 	a := &Agent{
 		conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport).of(&conf), end: func(error) {}, beat: conf.Beat, ledger: newLedger(nil, nil),
+		severed:  map[api.InstanceID]api.HostID{},
 		measures: measures{measure.NewFamily[Call](), measure.NewFamily[string]()},
 	}
 	for i := range a.wake {
@@ -233,6 +235,7 @@ func (a *Agent) serve(ctx context.Context) error {
 	for _, d := range a.drivers {
 		a.conf.Log.Info("driver ready", "driver", d.Describe())
 		for _, s := range d.Severed() {
+			a.severed[s.Instance] = s.Host
 			a.writeJournal(eventFenced, s.Host, s.Instance, "its agent ended")
 			a.writeJournal(eventGone, s.Host, s.Instance, "")
 		}

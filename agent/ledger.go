@@ -34,7 +34,11 @@ type entry struct {
 	have      api.Status // "" if nothing of it is here
 	runs      uint64     // Runs of the workload that what is here was started with
 	fault     string
-	told      api.Status // status that the zone surely has; "" if that is not certain
+	severed   api.RestartReason // why what ran here was killed unasked; "" if it was not, or runs again
+	restarted api.Instant       // when it was last started anew after that; 0 for never
+	reason    api.RestartReason // of restarted
+	toldAgain api.Instant       // the restart that the zone surely knows of
+	told      api.Status        // status that the zone surely has; "" if that is not certain
 	toldFault string
 
 	busy   bool          // a driver call is under way
@@ -218,7 +222,7 @@ func (b *ledger) forgetEntry(h *hostLedger, e *entry) {
 // stopped is reported only once it is gone, and one that is wanted here again, or being
 // started, is no longer reported gone. What its owner has ended or started is reported when that is done.
 func (b *ledger) mustReport(e *entry) bool {
-	if e.isDoomed() || e.have == "" || e.have == e.told && e.fault == e.toldFault {
+	if e.isDoomed() || e.have == "" || e.have == e.told && e.fault == e.toldFault && e.restarted == e.toldAgain {
 		return false
 	}
 	if e.have == api.StatusDeleted {
@@ -419,6 +423,7 @@ func (b *ledger) pendingReports(limit int) []api.InstanceReport {
 			e.told, e.toldFault = "", ""
 			items = append(items, api.InstanceReport{
 				Host: e.host, Instance: e.work.Instance, Status: e.have, Fault: e.fault, Stay: e.work.Stay,
+				Restarted: e.restarted, Reason: e.reason,
 			})
 		}
 	}
@@ -443,7 +448,7 @@ func (b *ledger) noteAcked(items []api.InstanceReport) {
 			continue
 		}
 		if e := h.entries[r.Instance]; e != nil && e.work.Stay == r.Stay {
-			e.told, e.toldFault, e.ack = r.Status, r.Fault, b.acks
+			e.told, e.toldFault, e.toldAgain, e.ack = r.Status, r.Fault, r.Restarted, b.acks
 		}
 	}
 	waiting := slices.Clone(b.say)

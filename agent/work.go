@@ -184,7 +184,10 @@ func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 	case err == nil:
 		a.conf.Crash.At(crash.AgentStarted)
 		a.writeJournal(eventRunning, t.host, t.work.Instance, "")
-		a.editLedger(func(*ledger) { e.attached, e.runs = nil, t.work.Runs })
+		a.editLedger(func(*ledger) {
+			e.attached, e.runs = nil, t.work.Runs
+			a.noteRestart(e, t)
+		})
 		a.endCall(e, api.StatusActive, "")
 	case late || errors.Is(err, driver.ErrEnded):
 		a.resolveCall(ctx, e, t, err)
@@ -192,9 +195,26 @@ func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 		fault := driver.Reason(err)
 		a.conf.Log.Warn("instance cannot be started", "host", t.host, "instance", t.work.Instance, "err", err)
 		a.writeJournal(eventFailed, t.host, t.work.Instance, fault)
-		a.editLedger(func(*ledger) { e.runs = t.work.Runs })
+		a.editLedger(func(*ledger) {
+			e.runs = t.work.Runs
+			a.noteRestart(e, t)
+		})
 		a.endCall(e, api.StatusError, fault)
 	}
+}
+
+// noteRestart records that e was started anew, if nothing was here of it because that was killed unasked.
+// The caller holds the ledger.
+func (a *Agent) noteRestart(e *entry, t task) {
+	id := e.work.Instance
+	if a.severed[id] == e.host && e.severed == "" {
+		e.severed = api.RestartAgent
+	}
+	delete(a.severed, id)
+	if e.severed != "" && t.have == "" {
+		e.restarted, e.reason = api.InstantOf(a.conf.Now()), e.severed
+	}
+	e.severed = ""
 }
 
 // attachVolumes lets an instance use the volumes of its list. It is repeated, after a pause, until
@@ -259,6 +279,8 @@ func (a *Agent) killInstance(ctx context.Context, e *entry, t task) {
 		have := api.Status("")
 		if e.overdue {
 			have = api.StatusDeleted
+		} else if t.have == api.StatusActive {
+			e.severed = api.RestartFenced
 		}
 		e.fails, e.lapsed, e.overdue = 0, false, false
 		b.endCall(e, have, "")

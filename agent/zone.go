@@ -238,6 +238,11 @@ func (a *Agent) reportStates(ctx context.Context) {
 	for {
 		var items []api.InstanceReport
 		a.editLedger(func(b *ledger) { items = b.pendingReports(api.ReportsMax) })
+		if a.link.formOfZone() < api.FormFifth { // it cannot read them
+			for n := range items {
+				items[n].Restarted, items[n].Reason = 0, ""
+			}
+		}
 		if len(items) == 0 {
 			select {
 			case <-ctx.Done():

@@ -186,7 +186,20 @@ type InstanceReport struct {
 	// Stay is the stay of the list that this answers. If the instance has left the host
 	// and come back since, the report is ignored. 0 stands for any stay.
 	Stay uint64 `cbor:"5,keyasint,omitempty"`
+	// Restarted is when this agent last started the instance anew that it, or one before it, had to kill
+	// unasked; 0 for never. The zone counts each instant once. Reason says why it was killed.
+	Restarted Instant       `cbor:"6,keyasint,omitempty" form:"5"`
+	Reason    RestartReason `cbor:"7,keyasint,omitempty" form:"5"`
 }
+
+// RestartReason is why an agent killed an instance that it started anew since.
+type RestartReason string
+
+// The reasons of restarts.
+const (
+	RestartFenced RestartReason = "zone_silent"     // no node of the zone answered for as long as its fence allows
+	RestartAgent  RestartReason = "agent_restarted" // its agent ended, and it must not outlive that
+)
 
 // AgentAck answers a report.
 type AgentAck struct {

@@ -66,6 +66,11 @@ type InstanceExtras struct {
 	// Halted and Runs are set only in the zone that owns its host.
 	Halted bool   `cbor:"44,keyasint,omitempty" form:"5"` // its owner has stopped it: it keeps its room, and nothing runs
 	Runs   uint64 `cbor:"45,keyasint,omitempty" form:"5"` // how often its owner has ordered that it runs again
+
+	// Restarts counts how often its agent has started it anew unasked, and Restarted is when it last
+	// did, by the clock of the agent; only in the zone that owns its host.
+	Restarts  uint64  `cbor:"46,keyasint,omitempty" form:"5"`
+	Restarted Instant `cbor:"47,keyasint,omitempty" form:"5"`
 }
 
 // noExtras are the extras of most instances. Nobody writes to them.
@@ -102,7 +107,7 @@ func (i *Instance) ChangeExtras(change func(*InstanceExtras)) {
 // empty reports whether there are none.
 func (x *InstanceExtras) empty() bool {
 	return x.Fault == "" && x.Target == "" && len(x.Shares) == 0 && len(x.TargetShares) == 0 && x.Moves == 0 && x.Unreachable == 0 &&
-		x.Within == "" && !x.Replaced && x.Eviction == nil && x.Attached == "" && len(x.Volumes) == 0 && !x.Halted && x.Runs == 0
+		x.Within == "" && !x.Replaced && x.Eviction == nil && x.Attached == "" && len(x.Volumes) == 0 && !x.Halted && x.Runs == 0 && x.Restarts == 0
 }
 
 // InstanceTerms are what the instances of one hold and group have in common. In memory they are

@@ -117,6 +117,7 @@ func aboutEvent(event *rest.Event) string {
 	}
 	add("code", string(event.Code))
 	add("fault", event.Fault)
+	add("reason", string(event.Reason))
 	if v := event.Eviction; v != nil {
 		parts = append(parts, fmt.Sprintf("leaves for %s by %s", shownCause(v), showInstant(v.Deadline)))
 	}

@@ -174,6 +174,9 @@ func serverTables(s rest.Server) []table {
 	if s.Origin != "" {
 		t.addRow("CREATED FOR", s.Origin)
 	}
+	if s.Restarts > 0 {
+		t.addRow("RESTARTS", s.Restarts)
+	}
 	t.addRow("CREATED", showInstant(s.Created))
 	t.addRow("UPDATED", showInstant(s.Updated))
 	return []table{t}

@@ -23,6 +23,7 @@ type Event struct {
 	Origin      string            `json:"origin,omitempty"`     // name of the parent zone that it was for; only for admins
 	Binding     api.BindingID     `json:"binding_id,omitempty"` // only for admins
 	Eviction    *Eviction         `json:"eviction,omitempty"`   // why a preemptible instance must leave; only of kind instance.evicted
+	Reason      api.RestartReason `json:"reason,omitempty"`     // why its agent started a server anew; only of kind instance.restarted
 	Gap         *EventGap         `json:"gap,omitempty"`        // only of kind gap
 }
 

@@ -22,10 +22,11 @@ type Server struct {
 	Class       api.Class         `json:"class"`
 	Created     api.Instant       `json:"created"`
 	Updated     api.Instant       `json:"updated"`
-	Group       string            `json:"group,omitempty"`  // only for a boot of several groups
-	Zone        string            `json:"zone"`             // direct child that leads to it, or this zone
-	Host        string            `json:"host,omitempty"`   // name of its host; only for admins of the owning zone
-	Origin      string            `json:"origin,omitempty"` // name of the parent zone that it was created for; absent for this zone's own
+	Group       string            `json:"group,omitempty"`    // only for a boot of several groups
+	Zone        string            `json:"zone"`               // direct child that leads to it, or this zone
+	Host        string            `json:"host,omitempty"`     // name of its host; only for admins of the owning zone
+	Origin      string            `json:"origin,omitempty"`   // name of the parent zone that it was created for; absent for this zone's own
+	Restarts    uint64            `json:"restarts,omitempty"` // how often its agent has killed it and started it anew, because the zone was silent or the agent ended; only from the owning zone
 	Reach
 	Preempted
 }
@@ -122,7 +123,7 @@ func ServerOf(i *api.Instance) Server {
 	return Server{
 		ID: i.ID, Name: i.Name, Reservation: i.Reservation, Project: i.Project, User: i.User, Flavor: i.Flavor,
 		Resources: i.Resources, Metadata: i.Metadata, Status: i.Status, Fault: i.Fault, Window: Window(i.Window),
-		Class: i.Class, Created: i.Created, Updated: i.Updated, Group: i.Group,
+		Class: i.Class, Created: i.Created, Updated: i.Updated, Group: i.Group, Restarts: i.Restarts,
 		Preempted: PreemptedOf(i),
 	}
 }

@@ -240,7 +240,7 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 				Hold: h, Group: h.Groups[id], Host: i.Host, Target: i.Target, Link: i.Link, Status: i.Status, Stays: i.Moves, Away: i.Unreachable,
 				Other: i.Replaced, Waits: i.Waits || i.Reserved && i.Host != "" && i.Status == api.StatusBuild && i.Window.Start <= s.Now(),
 				Made: i.Created, Eviction: i.Eviction, Closed: i.Reserved && i.Window.Start.Add(-i.Grace) <= s.Now(), Attached: i.Attached,
-				Halted: i.Halted, Orders: i.Runs,
+				Halted: i.Halted, Orders: i.Runs, Restarts: i.Restarts, Restarted: i.Restarted,
 			}
 		} else if h.Decision == api.DecisionPending {
 			m.Held[id] = h

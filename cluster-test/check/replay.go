@@ -289,6 +289,8 @@ func (r *replay) compareInstance(index uint64, id api.InstanceID) {
 		r.addViolation(promise.Volume, index, "instance %s is attached to %q, not to %q, and has %v, not %v", id, got.Attached, want.Attached, got.Volumes, r.m.Volumes(id))
 	case got.Halted != want.Halted || got.Runs != want.Orders:
 		r.addViolation(promise.Power, index, "instance %s is stopped %v after %d orders to run again, not %v after %d", id, got.Halted, got.Runs, want.Halted, want.Orders)
+	case got.Restarts != want.Restarts || got.Restarted != want.Restarted:
+		r.addViolation(promise.Power, index, "instance %s was started anew %d times, not %d", id, got.Restarts, want.Restarts)
 	case got.Host != want.Host || got.Link != want.Link:
 		r.addViolation(promise.Model, index, "instance %s is on host %q, link %q, not on host %q, link %q", id, got.Host, got.Link, want.Host, want.Link)
 	}

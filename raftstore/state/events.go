@@ -67,6 +67,8 @@ type Event struct {
 	Eviction    *api.Eviction     `cbor:"17,keyasint,omitempty" form:"4"` // why a preemptible instance must leave
 	Volume      bool              `cbor:"18,keyasint,omitempty" form:"4"` // the instance is a volume
 	Binding     api.BindingID     `cbor:"19,keyasint,omitempty" form:"4"`
+
+	Reason api.RestartReason `cbor:"20,keyasint,omitempty" form:"5"` // why an instance was started anew
 }
 
 // EventKind is the kind of an event.
@@ -97,6 +99,7 @@ const (
 	EventEvicted                                // a preemptible instance must leave room that somebody else has
 	EventBindingBegan                           // a project is bound to a child
 	EventBindingEnded                           // a project is not bound to a child any more, which is still linked
+	EventInstanceRestarted                      // the agent of an instance has started it anew unasked
 )
 
 // note turns the facts of the books below into events.
@@ -126,6 +129,12 @@ func (s *eventsBook) note(f fact) {
 	case instanceQueued:
 		i := f.instance
 		s.keepEvent(Event{Kind: EventInstanceQueued, Project: i.Project, Reservation: i.Reservation, Instance: i.ID, Link: i.Link})
+	case instanceRestarted:
+		i := f.instance
+		s.keepEvent(Event{
+			Kind: EventInstanceRestarted, Origin: i.Origin, Project: i.Project, Reservation: i.Reservation, Hold: i.Hold,
+			Instance: i.ID, Host: i.Host, Reason: f.reason,
+		})
 	case bootRequeued:
 		s.keepEvent(Event{Kind: EventBootRequeued, Project: f.queued.Project, Reservation: f.queued.Reservation})
 	case bindingChanged:

@@ -64,6 +64,12 @@ type (
 	// instanceQueued: a preempted instance of this zone waits to be booted again.
 	instanceQueued struct{ instance *api.Instance }
 
+	// instanceRestarted: the agent of an instance has started it anew unasked.
+	instanceRestarted struct {
+		instance *api.Instance
+		reason   api.RestartReason
+	}
+
 	// bootRequeued: instances were ordered for the preempted ones of a boot.
 	bootRequeued struct{ queued *Requeued }
 
@@ -100,9 +106,11 @@ func (bootChanged) fact()     {}
 func (holdComplete) fact()    {}
 func (instanceQueued) fact()  {}
 func (bootRequeued) fact()    {}
-func (bindingChanged) fact()  {}
-func (leaseChanged) fact()    {}
-func (partsOwed) fact()       {}
+
+func (instanceRestarted) fact() {}
+func (bindingChanged) fact()    {}
+func (leaseChanged) fact()      {}
+func (partsOwed) fact()         {}
 
 // passFacts passes each fact to all books above, including the facts that this adds, and then
 // settles the leases that they concern, until nothing follows any more.

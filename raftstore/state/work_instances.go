@@ -246,9 +246,25 @@ func (s *workBook) instanceReport(c command.InstanceReport) Result {
 			s.setStatus(i, api.StatusError, "the instance vanished from its host")
 		case r.Status == api.StatusActive || r.Status == api.StatusShutoff || r.Status == api.StatusError:
 			s.setStatus(i, r.Status, Clip(r.Fault))
+			s.noteRestart(&r)
 		}
 	}
 	return Result{}
+}
+
+// noteRestart counts a restart that a report is of, once. The number is of the instance, not of its stay.
+func (s *workBook) noteRestart(r *api.InstanceReport) {
+	old, ok := s.instances.Get(string(r.Instance))
+	if !ok || r.Restarted == 0 || r.Restarted == old.Restarted {
+		return
+	}
+	i := *old
+	i.ChangeExtras(func(x *api.InstanceExtras) {
+		x.Restarts++
+		x.Restarted = r.Restarted
+	})
+	s.putInstance(old, &i)
+	s.addFact(instanceRestarted{&i, r.Reason})
 }
 
 // TakesReport reports whether what an agent reports of an instance counts: it is on a host of the

@@ -49,7 +49,7 @@ func (w *Watch) body(v *state.State, e *state.Event) rest.Event {
 	k := kinds[e.Kind]
 	out := rest.Event{
 		ID: v.EventID(e).String(), Kind: k.nameOf(e), At: e.At, Project: e.Project, Reservation: e.Reservation, Server: e.Instance,
-		LeaseID: e.Lease, Was: e.Was, Is: e.Is, Code: e.Code, Eviction: rest.EvictionOf(e.Eviction),
+		LeaseID: e.Lease, Was: e.Was, Is: e.Is, Code: e.Code, Eviction: rest.EvictionOf(e.Eviction), Reason: e.Reason,
 	}
 	if i, ok := v.Instance(e.Instance); ok && e.Is == string(api.StatusError) && i.Status == api.StatusError {
 		out.Fault = i.Fault

@@ -67,7 +67,10 @@ var kinds = map[state.EventKind]kind{
 
 	state.EventEvicted:        one(owner, "instance.evicted"),
 	state.EventInstanceQueued: one(owner, "instance.queued"),
-	state.EventBootRequeued:   one(owner, "boot.requeued"),
+
+	state.EventInstanceRestarted: one(owner, "instance.restarted"),
+
+	state.EventBootRequeued: one(owner, "boot.requeued"),
 
 	state.EventBindingBegan: one(owner, "binding.begin"),
 	state.EventBindingEnded: one(owner, "binding.end"),

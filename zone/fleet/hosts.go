@@ -189,6 +189,12 @@ func siftReports(v *state.State, a api.AgentID, items []api.InstanceReport) []ap
 	for n, r := range items {
 		if last[place{r.Host, r.Instance}] == n && v.TakesReport(a, &r) {
 			r.Fault = state.Clip(r.Fault)
+			switch {
+			case v.Form() < api.FormFifth || r.Restarted <= 0:
+				r.Restarted, r.Reason = 0, ""
+			case r.Reason != api.RestartFenced:
+				r.Reason = api.RestartAgent
+			}
 			out = append(out, r)
 		}
 	}

@@ -30,6 +30,9 @@ type Instance struct {
 
 	Halted bool   // its owner has stopped it
 	Orders uint64 // how often its owner has ordered that it runs again
+
+	Restarts  uint64      // how often its agent has started it anew
+	Restarted api.Instant // the last of them, as the agent has it
 }
 
 // Live reports whether an instance is not DELETED.
@@ -205,6 +208,9 @@ func (m *Model) instanceReport(c command.InstanceReport) {
 		case i.Status == api.StatusDeleting: // it will be gone
 		case r.Status == api.StatusActive || r.Status == api.StatusShutoff || r.Status == api.StatusError:
 			m.setStatus(r.Instance, r.Status)
+			if r.Restarted != 0 && r.Restarted != i.Restarted {
+				i.Restarts, i.Restarted, m.Hit[r.Instance] = i.Restarts+1, r.Restarted, true
+			}
 		}
 	}
 }

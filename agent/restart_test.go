@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"berth/agent/driver"
+	"berth/agent/driver/fake"
+	"berth/api"
+	"berth/internal/await"
+)
+
+// restartsOf returns what the zone was told of restarts of an instance, each once, and forgets the reports.
+func (z *zone) restartsOf(id api.InstanceID) (reasons []api.RestartReason) {
+	var seen []api.Instant
+	z.do(func() {
+		for _, r := range z.reports {
+			for _, i := range r.Items {
+				if i.Instance == id && i.Restarted != 0 && !slices.Contains(seen, i.Restarted) {
+					seen, reasons = append(seen, i.Restarted), append(reasons, i.Reason)
+				}
+			}
+		}
+		z.reports = nil
+	})
+	return reasons
+}
+
+// TestRestartsAreReported: an instance that was killed because no zone was heard, and is started anew
+// by the next list, is reported again although it is ACTIVE as before; one that has gone on is not.
+func TestRestartsAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), newTimed(fake.Options{})
+		c := config(z, d.Driver, 1)
+		c.Hosts[0].Driver = d
+		end := run(t, c)
+		z.set("host-0001", work("a"), fenced("b"))
+		settle()
+		assert.Empty(t, z.restartsOf("b"), "its first run")
+		for term := range uint64(2) {
+			z.silence()
+			await.Sleep(2 * testFence)
+			synctest.Wait()
+			require.Equal(t, []string{"a"}, running(t, d.Driver))
+			z.do(func() { z.leader, z.term = "n1:1", term+2 })
+			await.Sleep(2 * time.Minute)
+			synctest.Wait()
+			require.Equal(t, []string{"a", "b"}, running(t, d.Driver))
+			assert.Equal(t, []api.RestartReason{api.RestartFenced}, z.restartsOf("b"))
+			assert.Empty(t, z.restartsOf("a"))
+		}
+		end()
+	})
+}
+
+// TestRestartsAfterAnAgent: what an earlier agent has left, and this one killed, is reported as started anew.
+// What has another host since is not.
+func TestRestartsAfterAnAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), newTimed(fake.Options{})
+		d.severed = []driver.State{{Host: "id-of-host-0001", Instance: "a", Fenced: true}, {Host: "id-of-host-0009", Instance: "b", Fenced: true}}
+		c := config(z, d, 1)
+		end := run(t, c)
+		z.set("host-0001", fenced("a"), fenced("b"), fenced("c"))
+		settle()
+		require.Equal(t, []string{"a", "b", "c"}, running(t, d.Driver))
+		await.Sleep(time.Minute)
+		end()
+		restarts := map[api.InstanceID]api.RestartReason{}
+		z.do(func() {
+			for _, r := range z.reports {
+				for _, i := range r.Items {
+					if i.Restarted != 0 {
+						restarts[i.Instance] = i.Reason
+					}
+				}
+			}
+		})
+		assert.Equal(t, map[api.InstanceID]api.RestartReason{"a": api.RestartAgent}, restarts)
+	})
+}
