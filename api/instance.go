@@ -107,7 +107,7 @@ func (i *Instance) ChangeExtras(change func(*InstanceExtras)) {
 // empty reports whether there are none.
 func (x *InstanceExtras) empty() bool {
 	return x.Fault == "" && x.Target == "" && len(x.Shares) == 0 && len(x.TargetShares) == 0 && x.Moves == 0 && x.Unreachable == 0 &&
-		x.Within == "" && !x.Replaced && x.Eviction == nil && x.Attached == "" && len(x.Volumes) == 0 && !x.Halted && x.Runs == 0 && x.Restarts == 0
+		x.Within == "" && !x.Replaced && x.Eviction == nil && x.Attached == "" && len(x.Volumes) == 0 && !x.Halted && x.Runs == 0 && x.Restarts == 0 && x.Restarted == 0
 }
 
 // InstanceTerms are what the instances of one hold and group have in common. In memory they are
