@@ -83,19 +83,26 @@ func rejectTokens(t *testing.T, z, stranger *lab.Zone) {
 		assert.Equal(t, http.StatusForbidden, statusOf(err), "a member: %s: %v", what, err)
 	}
 
-	// A join token is good once, and for nothing else.
+	// A join token is good for one key, and for nothing else.
 	join, err := z.Admin().CreateJoinToken(ctx, rest.JoinTokenSpec{Kind: api.JoinAgent, Name: "late"})
 	require.NoError(t, err)
 	_, err = n.Client(join).Flavors(ctx, client.ListOptions{})
 	assert.Equal(t, http.StatusUnauthorized, statusOf(err), "a join token is no bearer token")
+	joins := func(csr []byte) error { return second(n.Client("").Join(ctx, rest.JoinBody{Token: join, CSR: csr})) }
+	csr := newCSR(t)
+	require.NoError(t, joins(csr))
+	require.NoError(t, joins(csr), "its answer was lost")
+	err = joins(newCSR(t))
+	assert.Equal(t, http.StatusUnauthorized, statusOf(err), "used twice: %v", err)
+}
+
+func newCSR(t *testing.T) []byte {
+	t.Helper()
 	key, err := identity.NewKey()
 	require.NoError(t, err)
 	csr, err := identity.CSR(key)
 	require.NoError(t, err)
-	_, err = n.Client("").Join(ctx, rest.JoinBody{Token: join, CSR: csr})
-	require.NoError(t, err)
-	_, err = n.Client("").Join(ctx, rest.JoinBody{Token: join, CSR: csr})
-	assert.Equal(t, http.StatusUnauthorized, statusOf(err), "used twice: %v", err)
+	return csr
 }
 
 // second drops a result.
