@@ -291,7 +291,7 @@ func TestLeasesOverZones(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { leaseLife(t, *seedFlag, map[string]int{}) })
 		return
 	}
-	floor := map[string]int{"created": 5, "updated": 3, "deleted": 1, "started": 3, "ended": 3, "booted into": 1, "evictions": 4, "boots again": 2, "lent": 1}
+	floor := map[string]int{"created": 5, "updated": 3, "deleted": 1, "started": 3, "ended": 3, "booted into": 1, "evictions": 4, "refills": 2, "lent": 1}
 	sum := map[string]int{}
 	lacks := func() (what []string) {
 		for k, least := range floor {
