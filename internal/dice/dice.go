@@ -27,7 +27,7 @@ var base = sync.OnceValues(drawBase)
 func drawBase() (uint64, error) {
 	text := os.Getenv(SeedEnv)
 	if text == "" { // no clock: that of a bubble always shows the same time
-		return rand.Uint64N(1_000_000_000), nil
+		return rand.Uint64N(1_000_000_000), nil // the one draw that follows from nothing
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {

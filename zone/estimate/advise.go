@@ -185,7 +185,7 @@ func (a *advising) tryAdvice(g int, idea api.Advice) bool {
 		return false
 	}
 	a.plans++
-	p, _ := a.e.layOutBound(a.ctx, a.v, &Want{Request: req, Held: a.w.Held, Avoid: a.w.Avoid})
+	p, _ := a.e.layOutBound(a.ctx, a.v, &Want{Request: req, Held: a.w.Held, Beside: a.w.Beside, Avoid: a.w.Avoid})
 	for i := range p.Layer.Groups {
 		want := len(a.p.Layer.Groups[i].Order)
 		if i == g {

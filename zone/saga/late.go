@@ -159,7 +159,7 @@ func (r *run) mayLeave(ctx context.Context, h *state.Hold, late map[api.LinkID]b
 	req := its.remainingRequest()
 	ctx, cancel := context.WithTimeout(ctx, api.SelectTimeout)
 	defer cancel()
-	p := r.s.estimator.PlanFor(ctx, r.s.zone.View(), &estimate.Want{Request: &req, Held: its.held, Avoid: its.last, Vain: r.vain})
+	p := r.s.estimator.PlanFor(ctx, r.s.zone.View(), &estimate.Want{Request: &req, Held: its.held, Beside: its.want.beside, Avoid: its.last, Vain: r.vain})
 	room := p.Room()
 	for l := range late { // in any order
 		if room.Places[l] { // what is bound goes nowhere else

@@ -168,7 +168,7 @@ func readBegin(folder *os.File, name string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
 	if err != nil || n > api.OutputTotalMax/4 {
-		return 0, nil
+		return 0, nil // as if it were lost: offsets begin anew
 	}
 	return n, nil
 }
