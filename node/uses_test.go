@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 )
 
 // TestUsesOfTokens: a use at any node is on record, and not again within an hour.
@@ -31,6 +32,9 @@ func TestUsesOfTokens(t *testing.T) {
 			}
 			return last
 		}
+		follower.until("it is as far as the leader, to which it would pass the call otherwise", func(v *state.State) bool {
+			return v.Index() >= leader.view().Index()
+		})
 		status, _ := follower.answers(call{method: http.MethodGet, path: "/servers", token: leader.home.token})
 		require.Equal(t, http.StatusOK, status)
 		require.Len(t, follower.uses.Due(follower.view()), 1)
