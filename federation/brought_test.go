@@ -3,6 +3,7 @@ package federation
 import (
 	"encoding/pem"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,9 @@ func TestABroughtAuthority(t *testing.T) {
 	}
 	require.NoError(t, p.RotateCA(t.Context(), own))
 	p.reports("node-1")
+	p.setForward(-2 * time.Hour)
+	refusedAs(t, api.CodeConflict, p.UseCA(t.Context(), true))
+	p.setForward(2 * time.Hour)
 	require.NoError(t, p.UseCA(t.Context(), false))
 	now, err := p.keys.zoneAuthority(p.view())
 	require.NoError(t, err)

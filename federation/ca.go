@@ -94,12 +94,18 @@ func (k *Keys) nextAuthority(v *state.State, next *identity.CA) (c command.CAAdd
 }
 
 // UseCA lets the next authority issue certificates. It fails with CodeConflict while somebody would be
-// refused then, unless it is forced.
+// refused then, unless it is forced, and while that authority is not valid yet.
 func (f *Federation) UseCA(ctx context.Context, force bool) error {
 	v, err := f.zone.Latest(ctx)
-	if err == nil {
-		_, err = f.zone.Propose(ctx, command.CAUse{Stamp: f.zone.Stamp(), New: v.NewestAuthority(), Force: force})
+	if err != nil {
+		return err
 	}
+	all := v.Authorities()
+	next, err := x509.ParseCertificate(all[len(all)-1].Cert)
+	if err == nil && f.now().Before(next.NotBefore) {
+		return api.Errorf(api.CodeConflict, "the next authority is valid from %s: it was made when a clock was ahead, or this clock is behind", next.NotBefore.UTC().Format(time.RFC3339))
+	}
+	_, err = f.zone.Propose(ctx, command.CAUse{Stamp: f.zone.Stamp(), New: v.NewestAuthority(), Force: force})
 	return err
 }
 

@@ -74,13 +74,14 @@ func (f *Federation) RenewAgent(ctx context.Context, id api.AgentID, shown Shown
 }
 
 // checkRenewal returns the key of a certificate request, unless the certificate that its sender has
-// shown is of the authority that issues, and too young to be renewed.
+// shown is of the authority that issues, and too young to be renewed. One of a time that is yet to come is not: its
+// holder is the leader itself, whose clock was ahead.
 func (f *Federation) checkRenewal(csr []byte, shown Shown, v *state.State, now time.Time) (crypto.PublicKey, error) {
 	age := now.Sub(shown.Issued)
-	switch ofIssuer := shown.Authority == identity.PinOf(v.CA); {
-	case ofIssuer && shown.Renamed && age < identity.RenamableAge:
+	switch young := age >= 0 && shown.Authority == identity.PinOf(v.CA); {
+	case young && shown.Renamed && age < identity.RenamableAge:
 		return nil, api.Errorf(api.CodeConflict, "a certificate is renewed for other names when it is at least %v old", identity.RenamableAge)
-	case ofIssuer && !shown.Renamed && age < identity.RenewableAge(f.leafTTL):
+	case young && !shown.Renamed && age < identity.RenewableAge(f.leafTTL):
 		return nil, api.Errorf(api.CodeConflict, "a certificate is renewed when it is at least %v old", identity.RenewableAge(f.leafTTL))
 	}
 	return identity.CheckCSR(csr)

@@ -185,7 +185,7 @@ func TestARenewalThatWasCutShortGoesOn(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(p.dir, "api.pem")))
 	require.NoError(t, os.Mkdir(filepath.Join(p.dir, "api.pem"), dirMode))
 	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "api.pem", "x"), nil, keyMode)) // nothing can take its place
-	require.Error(t, p.Renew(p.issue))
+	require.Error(t, p.Renew(p.now, p.issue))
 	now, err := os.ReadFile(filepath.Join(p.dir, "node.pem"))
 	require.NoError(t, err)
 	assert.Equal(t, before, now)

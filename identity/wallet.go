@@ -43,10 +43,16 @@ func renewAt(leaf *x509.Certificate) time.Time {
 	return leaf.NotBefore.Add(life*2/3 + spread)
 }
 
-// isDue reports whether c should be renewed. A certificate that ends with its authority is never
-// due: a new one would end at the same time.
+// isDue reports whether c should be renewed. A certificate that ends with its authority is never due for its age: a new
+// one would end at the same time.
 func (c *Credentials) isDue(now time.Time) bool {
-	return !now.Before(renewAt(c.Cert.Leaf)) && c.Cert.Leaf.NotAfter.Before(c.CA.NotAfter)
+	return c.isEarly(now) || !now.Before(renewAt(c.Cert.Leaf)) && c.Cert.Leaf.NotAfter.Before(c.CA.NotAfter)
+}
+
+// isEarly reports whether c, or its authority, is not valid yet: it was made while a clock was ahead, and nobody admits
+// its holder.
+func (c *Credentials) isEarly(now time.Time) bool {
+	return now.Before(c.Cert.Leaf.NotBefore) || now.Before(c.CA.NotBefore)
 }
 
 // endsSoon reports whether less than a soonShare of the life of c is left.
@@ -200,10 +206,11 @@ func (w *Wallet) holds(is func(*Credentials, time.Time) bool, now time.Time) boo
 
 // Renew makes a new key and replaces all credentials by others for it. ask gets a certificate
 // request, and returns a certificate for each role. A certificate must be the old one's successor:
-// of an authority that is trusted and of the same subject, except that a gateway has a new id, and with
-// a later end unless the authority is another one. All are on disk before they are used, that of a
-// node last: it shows it to ask again if it was stopped in between.
-func (w *Wallet) Renew(ask func(csr []byte) (map[string][]byte, error)) error {
+// of an authority that is trusted and of the same subject, except that a gateway has a new id, valid
+// now, and with a later end unless the authority is another one or an old one is not valid yet. All
+// are on disk before they are used, that of a node last: it shows it to ask again if it was stopped
+// in between.
+func (w *Wallet) Renew(now time.Time, ask func(csr []byte) (map[string][]byte, error)) error {
 	key, err := NewKey()
 	if err != nil {
 		return err
@@ -216,13 +223,16 @@ func (w *Wallet) Renew(ask func(csr []byte) (map[string][]byte, error)) error {
 	if err != nil {
 		return err
 	}
-	next := maps.Clone(*w.held.Load())
+	next, early := maps.Clone(*w.held.Load()), w.holds((*Credentials).isEarly, now)
 	for role, old := range next {
 		c, err := w.newCredentials(key, certs[string(role)])
 		if err != nil {
 			return err
 		}
-		if err = checkSuccessor(old, c); err != nil {
+		if c.isEarly(now) {
+			return fmt.Errorf("the new certificate of %s is not valid yet: the clock of its zone is ahead of this one", old.Subject)
+		}
+		if err = checkSuccessor(old, c, early); err != nil {
 			return err
 		}
 		next[role] = c
@@ -248,8 +258,8 @@ func (w *Wallet) newCredentials(key *ecdsa.PrivateKey, leafDER []byte) (c *Crede
 	return nil, err
 }
 
-// checkSuccessor refuses credentials that cannot take the place of others.
-func checkSuccessor(old, c *Credentials) error {
+// checkSuccessor refuses credentials that cannot take the place of others, which may end sooner.
+func checkSuccessor(old, c *Credentials, sooner bool) error {
 	want := old.Subject
 	if want.Role == RoleGateway {
 		want.ID = c.Subject.ID
@@ -257,7 +267,7 @@ func checkSuccessor(old, c *Credentials) error {
 	if c.Subject != want {
 		return fmt.Errorf("the new certificate is of %s, not of %s", c.Subject, old.Subject)
 	}
-	if c.CA.Equal(old.CA) && !c.Cert.Leaf.NotAfter.After(old.Cert.Leaf.NotAfter) {
+	if c.CA.Equal(old.CA) && !sooner && !c.Cert.Leaf.NotAfter.After(old.Cert.Leaf.NotAfter) {
 		return fmt.Errorf("the new certificate of %s ends no later than the old one", old.Subject)
 	}
 	return nil
@@ -299,7 +309,7 @@ func (w *Wallet) RenewWhenDue(ctx context.Context, r Renewal) {
 		due := w.holds((*Credentials).isDue, r.Now()) || w.isReplaced(&r) || r.Misnamed != nil && r.Misnamed()
 		var err error
 		if due {
-			if err = w.Renew(func(csr []byte) (map[string][]byte, error) { return r.Ask(ctx, csr) }); err == nil {
+			if err = w.Renew(r.Now(), func(csr []byte) (map[string][]byte, error) { return r.Ask(ctx, csr) }); err == nil {
 				fails = 0
 				r.Log.InfoContext(ctx, "the certificates were renewed", "end", w.FirstEnd().UTC())
 				if r.Renewed != nil {

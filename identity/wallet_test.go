@@ -81,7 +81,7 @@ func TestRenew(t *testing.T) {
 	}
 	assert.Equal(t, testNow.Add(LeafTTL), p.FirstEnd())
 	p.now = testNow.Add(250 * day)
-	require.NoError(t, p.Renew(p.issue))
+	require.NoError(t, p.Renew(p.now, p.issue))
 	for _, r := range roles {
 		c := p.Get(r)
 		assert.Equal(t, p.now.Add(LeafTTL), c.Cert.Leaf.NotAfter, "%s", r)
@@ -122,6 +122,7 @@ func TestRenewRefuses(t *testing.T) {
 		"another role":           issueAs(Subject{"zone-a", RoleNode, "n1"}, nil, later),
 		"another authority":      issueAs(agent, newTestCA(t, "zone-a"), later),
 		"one that ends no later": issueAs(agent, nil, testNow),
+		"one of later":           issueAs(agent, nil, later.Add(backdate+time.Second)),
 		"one for another key": func(p *purse, _ []byte) (map[string][]byte, error) {
 			csr, err := CSR(newTestKey(t))
 			require.NoError(t, err)
@@ -131,7 +132,7 @@ func TestRenewRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPurse(t, RoleAgent)
 			before := p.Get(RoleAgent)
-			require.Error(t, p.Renew(func(csr []byte) (map[string][]byte, error) { return ask(p, csr) }))
+			require.Error(t, p.Renew(later, func(csr []byte) (map[string][]byte, error) { return ask(p, csr) }))
 			assert.Same(t, before, p.Get(RoleAgent))
 			saved, err := LoadDir(p.dir, RoleAgent)
 			require.NoError(t, err)
@@ -147,7 +148,7 @@ func TestRenewKeepsTheOldOnADeadDisk(t *testing.T) {
 	p.now = testNow.Add(250 * day)
 	require.NoError(t, os.Rename(p.dir, p.dir+".gone"))
 	require.NoError(t, os.WriteFile(p.dir, nil, 0o600))
-	require.Error(t, p.Renew(p.issue))
+	require.Error(t, p.Renew(p.now, p.issue))
 	assert.Same(t, before, p.Get(RoleAgent))
 }
 
@@ -207,6 +208,32 @@ func TestRenewWhenDue(t *testing.T) {
 	down = false
 	assert.Contains(t, passTime(t, p, 7), "were renewed", "it still tries")
 	assert.True(t, p.FirstEnd().After(first))
+}
+
+// TestACertificateOfALaterTimeIsReplaced: one that was issued while the clock was ahead is renewed as soon as the clock is
+// right, by one that ends sooner.
+func TestACertificateOfALaterTimeIsReplaced(t *testing.T) {
+	for by, asks := range map[time.Duration]int{backdate: 0, backdate + time.Second: 1} {
+		p := newPurse(t, RoleAgent, RoleAPI)
+		p.now = testNow.Add(by)
+		require.NoError(t, p.lastOf(t, RoleAgent).SaveDir(p.dir))
+		w, err := OpenWallet(p.dir, RoleAgent, RoleAPI)
+		require.NoError(t, err)
+		p.Wallet, p.now = w, testNow
+		asked := 0
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			p.RenewWhenDue(ctx, Renewal{
+				Ask: func(_ context.Context, csr []byte) (map[string][]byte, error) {
+					asked++
+					return p.issue(csr)
+				},
+				Now: func() time.Time { return testNow }, Log: slog.New(slog.DiscardHandler),
+			})
+		})
+		assert.Equal(t, asks, asked, "%v ahead", by)
+	}
 }
 
 // TestALeafThatEndsWithItsAuthorityIsNotRenewed: a new one would end at the same time. That it ends is said.

@@ -131,7 +131,7 @@ func gates(s *totals) []gate {
 		{"chaos: acknowledged boots", s.Boots, scaled(2000), false},
 		{"chaos: sagas cut at named points", s.Sagas, scaled(500), false},
 		{"chaos: named points", len(s.Points), 24, false},
-		{"chaos: instances that moved", s.Moved, 10, false},
+		{"chaos: instances that moved", s.Moved, 5, false},
 		{"chaos: kills of a leader that were timed", len(s.Failover), 10, false},
 		{"chaos: seconds in which zones had to be available", int(s.Available.Seconds()), scaled(300), false},
 	}
