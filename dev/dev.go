@@ -40,7 +40,8 @@ type Options struct {
 	Insecure   bool
 	Log        *slog.Logger
 	Now        func() time.Time
-	Tap        node.Tap // sees the connections between zones; nil for none
+	Share      func() float64 // of what a node may do at once that it should do now; nil for all: see turns.Pressure
+	Tap        node.Tap       // sees the connections between zones; nil for none
 
 	agentHosts int          // of one agent, at most; 0 means api.HostsPerAgentMax
 	net        node.Network // of all nodes and agents; nil means TCP
@@ -191,7 +192,7 @@ func (f *Federation) startZone(ctx context.Context, z *Zone) error {
 		}
 		p := &Process{dir: dir, opts: node.Options{
 			Dir: dir, Version: f.opts.Version, Plain: true, Insecure: f.opts.Insecure, Log: f.opts.Log, Now: f.opts.Now,
-			Fatal: func(err error) { f.fail(err) }, Tap: f.opts.Tap,
+			Fatal: func(err error) { f.fail(err) }, Tap: f.opts.Tap, Share: f.opts.Share,
 			ConnsPerAddress: node.ConnsMax, Rates: rates.Off(), // all of it is on this machine
 			Net: f.opts.net,
 		}}

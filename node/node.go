@@ -278,7 +278,7 @@ func (n *Node) buildZone() error {
 		Incarnation: func() api.Incarnation { return n.view().Incarnation },
 	})
 	n.zone = zone.New(zone.Config{Store: zone.WithTracer(n.store, n.trace), Now: n.now, Log: n.log, Crash: n.opts.Crash, Trace: n.trace})
-	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys, Phases: n.measures.phases})
+	n.estimator = estimate.New(estimate.Config{Zone: n.zone, Peers: n.peers, Digests: p, Keys: n.keys, Phases: n.measures.phases, Share: n.opts.Share})
 	n.saga = saga.New(saga.Config{Zone: n.zone, Estimator: n.estimator, Peers: n.peers, Digests: p, Share: n.opts.Share})
 	n.fleet, n.outputs = fleet.New(n.zone, n.estimator), output.New(n.zone, n.peers)
 	n.buildWatching()

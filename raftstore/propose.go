@@ -43,6 +43,10 @@ func (s *Store) proposePatiently(ctx context.Context, patience time.Duration, cm
 }
 
 func (s *Store) proposeEach(ctx context.Context, patience time.Duration, lists [][]command.Command) []state.Answer {
+	if ctx.Err() != nil { // nobody waits for it
+		gone := state.Answer{Err: api.Wrap(api.CodeUnavailable, opPropose, msgBusy, ctx.Err())}
+		return slices.Repeat([]state.Answer{gone}, len(lists))
+	}
 	form, leads := s.Form(), s.IsLeader()
 	ps := make([]*proposal, len(lists))
 	for i, cmds := range lists {

@@ -14,6 +14,7 @@ import (
 	"berth/api/client"
 	"berth/bench/load"
 	"berth/dev"
+	"berth/internal/turns"
 	"berth/quota"
 )
 
@@ -49,6 +50,7 @@ func Start(ctx context.Context, f load.Federation, callers int, dir string, now 
 	r.Dev, err = dev.Start(running, dev.Options{
 		Dir: data, Tree: treeOf(f), Nodes: f.Nodes, Hosts: f.Hosts, Shape: hosts,
 		Version: "bench", Insecure: true, Log: slog.New(slog.DiscardHandler), Now: now,
+		Share: turns.NewPressure(now).Share,
 	})
 	if err == nil {
 		r.Root, err = client.New(client.Config{Addr: r.Dev.Zones[0].API(), Idle: callers})

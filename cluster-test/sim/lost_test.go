@@ -52,6 +52,29 @@ func (z *zone) doomed(gone <-chan struct{}) {
 	}
 }
 
+// tellDoomed boots in a zone that perishes by that, maybe before it has answered, and waits until it is gone.
+func (z *zone) tellDoomed(gone <-chan struct{}, res string) {
+	z.w.t.Helper()
+	z.w.ops.Go(func() {
+		for {
+			ctx, cancel := context.WithTimeout(z.w.ctx, callTimeout)
+			_, err := z.client(z.nodes[0]).Boot(ctx, order(res, whole, whole), "")
+			cancel()
+			z.w.tally.op("boot", err)
+			select {
+			case <-gone:
+				return
+			default:
+			}
+			if err == nil || z.w.ctx.Err() != nil {
+				return
+			}
+			await.Sleep(time.Second)
+		}
+	})
+	z.doomed(gone)
+}
+
 // TestParentLostForGood loses the root between hold and decision. Its child holds
 // what it was asked to for ever, until an operator decides; then that reaches
 // every level, and the room is free again.
@@ -69,8 +92,7 @@ func parentLost(t *testing.T, d api.Decision) {
 	w := newWorld(t, dice.Seed(t), line)
 	root, west, edge := w.root(), w.zone("west"), w.zone("edge")
 	gone := root.perish(crash.DecisionLogging)
-	root.tell("wide", whole, whole)
-	root.doomed(gone)
+	root.tellDoomed(gone, "wide")
 
 	await.Sleep(silence)
 	for _, z := range []*zone{west, edge} {
@@ -237,8 +259,7 @@ func TestLostParentWrittenOff(t *testing.T) {
 		"undecided": func(t *testing.T, w *world) {
 			t.Helper()
 			gone := w.root().perish(crash.DecisionLogging)
-			w.root().tell("wide", whole, whole)
-			w.root().doomed(gone)
+			w.root().tellDoomed(gone, "wide")
 			await.Sleep(silence)
 			lost := w.zone("west").writeOff(w.root(), false)
 			assert.Equal(t, 1, lost.Holds)

@@ -14,6 +14,9 @@ import (
 // nobody to leave room for, and its work costs less the more of it is done at once.
 const mixedFor = time.Second
 
+// keepBelow is the share below which processors are so short that turns are kept.
+const keepBelow = 0.5
+
 // Queue is work that is done in order of arrival: what one party has of one kind.
 type Queue struct {
 	Party string
@@ -23,9 +26,13 @@ type Queue struct {
 // Config is what turns are made of.
 type Config struct {
 	AtOnce int            // turns that are taken at a time, at the most; at least 1
+	Least  int            // of AtOnce that may be taken however small the share is; at least 1 is
 	Lasts  time.Duration  // after which a turn ends though its work goes on; 0 for never
 	Share  func() float64 // of AtOnce that may be taken while several parties have work, from 0 to 1; nil for all
-	Now    func() time.Time
+	// Keep says that no turn ends by itself while the share is below keepBelow: work that goes on for longer than
+	// Lasts then waits for a processor, and the more of it begins, the less of it ends.
+	Keep bool
+	Now  func() time.Time
 }
 
 // Turns are the turns of one kind of work. Its methods may be called concurrently.
@@ -127,7 +134,12 @@ func (t *Turns) atOnce() int {
 	if t.conf.Share == nil || t.conf.Now().Sub(t.mixed) >= mixedFor {
 		return t.conf.AtOnce
 	}
-	return max(1, int(t.conf.Share()*float64(t.conf.AtOnce)))
+	return max(1, t.conf.Least, int(t.conf.Share()*float64(t.conf.AtOnce)))
+}
+
+// mustKeep reports whether turns end only with their work now.
+func (t *Turns) mustKeep() bool {
+	return t.conf.Keep && t.conf.Share != nil && t.conf.Share() < keepBelow
 }
 
 // Turn is one turn of a queue, or those that one piece of work has one after the other. Its methods are for one
@@ -155,11 +167,35 @@ func (t *Turn) Again(ctx context.Context) bool {
 			return false
 		}
 	}
-	end := sync.OnceFunc(t.turns.endTurn)
-	t.leave = end
-	if d := t.turns.conf.Lasts; d > 0 {
-		timer := time.AfterFunc(d, end)
-		t.leave = func() { timer.Stop(); end() }
+	if ctx.Err() != nil { // both came at once, and nobody waits for the work
+		t.turns.endTurn()
+		return false
 	}
+	t.leave = t.turns.startTurn()
 	return true
+}
+
+// startTurn returns what ends a turn that begins now, and ends it after its time.
+func (t *Turns) startTurn() (leave func()) {
+	end := sync.OnceFunc(t.endTurn)
+	d := t.conf.Lasts
+	if d <= 0 {
+		return end
+	}
+	over := make(chan struct{})
+	var look func()
+	look = func() {
+		select {
+		case <-over:
+			return
+		default:
+		}
+		if t.mustKeep() {
+			time.AfterFunc(d, look)
+			return
+		}
+		end()
+	}
+	timer := time.AfterFunc(d, look)
+	return sync.OnceFunc(func() { close(over); timer.Stop(); end() })
 }

@@ -95,6 +95,32 @@ func TestATurnEnds(t *testing.T) {
 	})
 }
 
+// TestATurnIsKeptWhileProcessorsAreShort, however long its work lasts, and no longer.
+func TestATurnIsKeptWhileProcessorsAreShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lasts = 20 * time.Millisecond
+		share := keepBelow - 0.01
+		w := New(Config{AtOnce: 1, Lasts: lasts, Keep: true, Share: func() float64 { return share }, Now: time.Now})
+		had, began := take(w, "a1", "a2")
+		await.Sleep(10 * lasts)
+		synctest.Wait()
+		assert.Equal(t, []string{"a1"}, *had)
+		share = keepBelow
+		await.Sleep(lasts)
+		synctest.Wait()
+		assert.Equal(t, []string{"a1", "a2"}, *had)
+		share = 0
+		began["a1"].Leave() // which has ended
+		await.Sleep(10 * lasts)
+		assert.Equal(t, 1, w.taken)
+		began["a2"].Leave()
+		began["a2"].Leave()
+		w.idle(t)
+		await.Sleep(10 * lasts)
+		w.idle(t)
+	})
+}
+
 // TestNobodyWaitsInVain: work that is given up takes no turn, wherever it waited.
 func TestNobodyWaitsInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"berth/api"
 	"berth/buildplan/seal"
 	"berth/internal/measure"
+	"berth/internal/turns"
 	"berth/raftstore/state"
 	"berth/zone"
 )
@@ -39,6 +40,8 @@ type Config struct {
 	Keys    Keys
 	// Phases measures the phases of estimates, by name: see the constants. Nil measures nothing.
 	Phases *measure.Family[string]
+	// Share is how much of what may be done at once should be done now, from 0 to 1; nil for all.
+	Share func() float64
 }
 
 // The phases of an estimate that are measured.
@@ -69,6 +72,7 @@ type Estimator struct {
 	holds        usual         // and of holds
 	asking       underWay      // selects for other zones under way
 	explanations explanations  // of the latest selects
+	selects      *turns.Turns  // of selects for parents
 	searches     chan struct{} // one value for each search for room under way; holds roomSearchesMax
 	unknown      unknown       // what of the configuration was logged
 }
@@ -79,6 +83,6 @@ func New(c Config) *Estimator {
 		zone: c.Zone, peers: c.Peers, digests: c.Digests, keys: c.Keys, phases: c.Phases,
 		health: health{of: map[api.LinkID]*childHealth{}}, usual: usual{of: map[api.LinkID]time.Duration{}},
 		holds: usual{of: map[api.LinkID]time.Duration{}}, asking: underWay{of: map[string]flight{}},
-		searches: make(chan struct{}, roomSearchesMax),
+		selects: newSelects(&c), searches: make(chan struct{}, roomSearchesMax),
 	}
 }

@@ -98,6 +98,11 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	if err := check(req); err != nil {
 		return nil, err
 	}
+	turn, err := e.takeTurn(ctx, peer)
+	if err != nil {
+		return nil, err
+	}
+	defer turn.Leave()
 	defer e.measurePhase(PhaseSelect)()
 	call := requestid.Of(ctx)
 	if call != "" {
@@ -109,10 +114,10 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 	}
 	v := e.zone.View()
 	var origin api.LinkID
-	if l, ok := v.LinkByZone(peer); ok && peer != "" {
-		origin = l.ID
-	}
 	if peer != "" {
+		if l, ok := v.LinkByZone(peer); ok {
+			origin = l.ID
+		}
 		abroad := *req
 		abroad.Origin = origin
 		req = &abroad
@@ -132,10 +137,9 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 		p.dropSlots()
 	}
 	p.bindPlan()
-	ttl := cmp.Or(v.Config.PlanTTL, api.PlanTTLDefault)
 	p.Layer.Plan = api.PlanID(api.NewUUID())
 	now := e.zone.Instant()
-	p.Layer.Expires = p.expiry(now.Add(ttl))
+	p.Layer.Expires = p.expiry(now.Add(cmp.Or(v.Config.PlanTTL, api.PlanTTLDefault)))
 	p.Layer = p.Layer.Trim()
 	blob, err := e.sealPlan(v, peer, req, &p.Layer)
 	if err != nil {

@@ -161,7 +161,11 @@ func TestWhatFitsOverZonesIsHad(t *testing.T) {
 					least = min(1+rnd.IntN(6), int(room/cpus))
 				}
 				room -= int64(least) * cpus
-				kinds = append(kinds, kind{cpus, least, least + rnd.IntN(3)})
+				most := least + rnd.IntN(3)
+				if k == 0 {
+					most = max(most, 1) // a request for nothing is refused
+				}
+				kinds = append(kinds, kind{cpus, least, most})
 			}
 			req := kindsOf(fmt.Sprint("b", n), kinds...).Request
 			ctx, cancel := root.Within(api.SelectTimeout)

@@ -15,7 +15,8 @@ import (
 // Limits of the leader's loops.
 const (
 	bootsAtOnce     = 64                     // boots that one leader works on
-	bootLasts       = 100 * time.Millisecond // after which a boot waits for others: it takes no room from then on
+	bootsLeast      = 8                      // of them, however short processors are
+	bootLasts       = 100 * time.Millisecond // after which a boot waits for others, unless processors are short: it takes no room from then on
 	bootsWaiting    = 1024                   // boots that one leader works on, with those that wait for others or for a zone
 	tellsAtOnce     = 32                     // calls to other zones, about one object each
 	decisionsAtOnce = 1024                   // decisions on their way to children; those for one child share calls

@@ -49,8 +49,7 @@ type Config struct {
 	Estimator *estimate.Estimator
 	Peers     Peers
 	Digests   zone.Digests
-	// Share is how much of what may be done at once should be done now, from 0 to 1, while several projects
-	// have work; nil for all.
+	// Share is how much of what may be done at once should be done now, from 0 to 1; nil for all.
 	Share func() float64
 }
 
@@ -76,6 +75,6 @@ func New(c Config) *Saga {
 	return &Saga{
 		zone: c.Zone, estimator: c.Estimator, peers: c.Peers, digests: c.Digests,
 		plans:   plans{of: map[string]*estimate.Plan{}},
-		working: turns.New(turns.Config{AtOnce: bootsAtOnce, Lasts: bootLasts, Share: c.Share, Now: c.Zone.Now}),
+		working: turns.New(turns.Config{AtOnce: bootsAtOnce, Least: bootsLeast, Lasts: bootLasts, Keep: true, Share: c.Share, Now: c.Zone.Now}),
 	}
 }

@@ -109,33 +109,41 @@ func TestWaitingBootsDoNotStopOthers(t *testing.T) {
 }
 
 // TestSlowZonesDoNotStopOthers: so many boots as a leader works on at once wait for the answer of a zone, and those that
-// need another zone are made.
+// need another zone are made. While processors are short they wait: then all zones are slow, and the more boots are under
+// way, the fewer are made.
 func TestSlowZonesDoNotStopOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const bootsAtOnce = 64
-		w := zonetest.NewWorld(t)
-		root := w.Zone("root", nil)
-		w.Hear(w.Zone("west", root, bootsAtOnce), 0)
-		w.Hear(w.Zone("east", root, 4), 0)
-		delayHolds(w, "west", 4*time.Second)
-		for i := range bootsAtOnce {
-			o := zonetest.Order(fmt.Sprint("b", i), 1, 1)
-			o.Request.Zones.Allowed = []string{"west"}
-			root.Boot(o)
-		}
-		await.Sleep(10 * time.Millisecond) // all of them ask
-		began := time.Now()
-		o := zonetest.Order("other", 2, 2)
-		o.Request.Zones.Allowed = []string{"east"}
-		assert.Equal(t, api.BootActive, root.Run(o).State())
-		assert.Less(t, time.Since(began), time.Second)
-		for i := range bootsAtOnce {
-			assert.Equal(t, api.BootActive, root.Outcome(fmt.Sprint("b", i)).State())
-		}
-		assert.GreaterOrEqual(t, time.Since(began), 2*time.Second, "they had to wait")
-		w.Delay(nil)
-		w.Settle()
-	})
+	for _, share := range []float64{1, 0} {
+		synctest.Test(t, func(t *testing.T) { bootBesideASlowZone(t, share) })
+	}
+}
+
+// bootBesideASlowZone boots with a share of the processors.
+func bootBesideASlowZone(t *testing.T, share float64) {
+	t.Helper()
+	const bootsAtOnce = 64
+	w := zonetest.NewWorld(t)
+	w.Share = func() float64 { return share }
+	root := w.Zone("root", nil)
+	w.Hear(w.Zone("west", root, bootsAtOnce), 0)
+	w.Hear(w.Zone("east", root, 4), 0)
+	delayHolds(w, "west", 4*time.Second)
+	for i := range bootsAtOnce {
+		o := zonetest.Order(fmt.Sprint("b", i), 1, 1)
+		o.Request.Zones.Allowed = []string{"west"}
+		root.Boot(o)
+	}
+	await.Sleep(10 * time.Millisecond) // all of them ask
+	began := time.Now()
+	o := zonetest.Order("other", 2, 2)
+	o.Request.Zones.Allowed = []string{"east"}
+	assert.Equal(t, api.BootActive, root.Run(o).State())
+	assert.Equal(t, share > 0, time.Since(began) < time.Second, "it took %v", time.Since(began))
+	for i := range bootsAtOnce {
+		assert.Equal(t, api.BootActive, root.Outcome(fmt.Sprint("b", i)).State())
+	}
+	assert.GreaterOrEqual(t, time.Since(began), 2*time.Second, "they had to wait")
+	w.Delay(nil)
+	w.Settle()
 }
 
 // TestBootWaitsForAZoneBelowAChild: whether it is waited for depends on what the child has heard of it.

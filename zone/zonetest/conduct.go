@@ -35,10 +35,10 @@ func newConduct(m *Member, s zone.Store) *Conduct {
 	}
 	now := func() time.Time { return time.Now().Add(skew) }
 	z := zone.New(zone.Config{Store: s, Now: now, Log: slog.New(m.World.complaints), StateMaxBytes: most})
-	e := estimate.New(estimate.Config{Zone: z, Peers: peers{m}, Digests: gossip{m.World}, Keys: Keys{m.Name}})
+	e := estimate.New(estimate.Config{Zone: z, Peers: peers{m}, Digests: gossip{m.World}, Keys: Keys{m.Name}, Share: m.World.Share})
 	return &Conduct{
 		Zone: z, Estimator: e, Fleet: fleet.New(z, e), Leases: leases.New(z, e, fleet.New(z, e)),
-		Saga: saga.New(saga.Config{Zone: z, Estimator: e, Peers: peers{m}, Digests: gossip{m.World}}),
+		Saga: saga.New(saga.Config{Zone: z, Estimator: e, Peers: peers{m}, Digests: gossip{m.World}, Share: m.World.Share}),
 	}
 }
 

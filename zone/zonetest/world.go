@@ -34,6 +34,7 @@ type World struct {
 
 	AgentForm api.Form        // that agents read; 0 for the first; set before there are any
 	Full      map[string]bool // zones whose state takes nothing new; set before they are there
+	Share     func() float64  // of the processors that all zones have; nil for all; set before they are there
 
 	mu      sync.Mutex // guards the fields below; zones are read when no more are added
 	Zones   []*Member
