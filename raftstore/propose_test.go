@@ -217,6 +217,10 @@ func TestProposeDeadlines(t *testing.T) {
 		_, err = s.Propose(short, put("a", "1")) // Run has not been called: nobody takes it
 		assert.Equal(t, api.CodeUnavailable, api.CodeOf(err))
 		assert.Empty(t, s.queue.takeBatch(), "and nobody ever will")
+		for _, a := range s.ProposeEach(short, [][]command.Command{{put("a", "1")}, {put("b", "1")}}) {
+			assert.Equal(t, api.CodeUnavailable, api.CodeOf(a.Err), "nobody waits for it")
+		}
+		assert.Empty(t, s.queue.waiting)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
