@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,16 +240,23 @@ func TestReads(t *testing.T) {
 
 // TestWhoWaitsIsLookedAtAgain: a call that waits ends soon after its token has.
 func TestWhoWaitsIsLookedAtAgain(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, w *world){
-		"revoked": func(t *testing.T, w *world) {
+	for name, end := range map[string]func(t *testing.T, w *world, late *atomic.Bool){
+		"revoked": func(t *testing.T, w *world, _ *atomic.Bool) {
 			t.Helper()
 			w.store.Must(t, command.TokenDelete{Stamp: w.Zone.Stamp(), ID: "member"})
 		},
-		"expired": func(_ *testing.T, w *world) { w.Now = func() time.Time { return epoch.Add(time.Hour) } },
+		"expired": func(_ *testing.T, _ *world, late *atomic.Bool) { late.Store(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
+				var late atomic.Bool // an hour
+				w.Now = func() time.Time {
+					if late.Load() {
+						return epoch.Add(time.Hour)
+					}
+					return epoch
+				}
 				w.token(t, "member", api.InstantOf(epoch.Add(time.Hour)), api.RoleMember)
 				h := w.Authenticate(w.Handle(func(_ http.ResponseWriter, r *http.Request) error {
 					ctx, lost, stop := w.WhileAdmitted(r)
@@ -260,7 +268,7 @@ func TestWhoWaitsIsLookedAtAgain(t *testing.T) {
 					case <-time.After(time.Hour):
 					}
 					assert.NoError(t, lost())
-					end(t, w)
+					end(t, w, &late)
 					<-ctx.Done()
 					assert.LessOrEqual(t, time.Since(begun), time.Hour+lookEvery)
 					return lost()

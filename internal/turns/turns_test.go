@@ -2,7 +2,10 @@ package turns
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,24 +16,57 @@ import (
 	"berth/internal/await"
 )
 
-// take starts pieces of work that wait for a turn, one after the other, and returns which have had theirs, in order. The
-// first letter of a name is its party, and a capital letter at its end the kind of work.
-func take(t *Turns, names ...string) (had *[]string, began map[string]*Turn) {
-	had, began = new([]string), map[string]*Turn{}
+// workers are pieces of work by their names, in the order in which they had their turns.
+type workers struct {
+	mu    sync.Mutex // guards what follows
+	had   []string
+	turns map[string]*Turn
+}
+
+func (w *workers) begin(name string, turn *Turn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.had, w.turns[name] = append(w.had, name), turn
+}
+
+func (w *workers) names() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.had)
+}
+
+func (w *workers) turn(name string) *Turn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.turns[name]
+}
+
+// take starts pieces of work that wait for a turn, one after the other. The first letter of a name is its party, and a
+// capital letter at its end the kind of work.
+func take(t *Turns, names ...string) *workers {
+	out := &workers{turns: map[string]*Turn{}}
 	for _, name := range names {
 		go func() {
 			turn, _ := t.Take(context.Background(), Queue{name[:1], strings.TrimLeft(name[1:], "0123456789")})
-			*had, began[name] = append(*had, name), turn // one after the other: each is waited for
+			out.begin(name, turn)
 		}()
 		synctest.Wait()
 	}
-	return had, began
+	return out
+}
+
+// count returns how many turns are taken, when nothing runs.
+func (t *Turns) count() int {
+	synctest.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.taken
 }
 
 // idle checks that nothing is taken, waits or is kept of those who did.
 func (t *Turns) idle(tb testing.TB) {
 	tb.Helper()
-	assert.Zero(tb, t.taken)
+	assert.Zero(tb, t.count())
 	assert.Empty(tb, t.next)
 	assert.Empty(tb, t.waiting)
 	assert.Zero(tb, t.Waiting())
@@ -41,16 +77,17 @@ func (t *Turns) idle(tb testing.TB) {
 func TestTurnsAreFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(Config{AtOnce: 2, Now: time.Now})
-		had, began := take(w, "a1", "a2", "a3", "a4", "a5", "b1", "b2", "c1")
-		assert.Equal(t, []string{"a1", "a2"}, *had, "two at once")
+		had := take(w, "a1", "a2", "a3", "a4", "a5", "b1", "b2", "c1")
+		assert.Equal(t, []string{"a1", "a2"}, had.names(), "two at once")
 		assert.Equal(t, 6, w.Waiting())
 		order := []string{"a1", "a2", "a3", "b1", "c1", "a4", "b2", "a5"}
 		for _, name := range order {
-			began[name].Leave()
-			began[name].Leave() // which ends nothing more
+			turn := had.turn(name)
+			turn.Leave()
+			turn.Leave() // which ends nothing more
 			synctest.Wait()
 		}
-		assert.Equal(t, order, *had)
+		assert.Equal(t, order, had.names())
 		w.idle(t)
 	})
 }
@@ -59,13 +96,13 @@ func TestTurnsAreFair(t *testing.T) {
 func TestKindsDoNotDelayEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(Config{AtOnce: 1, Now: time.Now})
-		had, began := take(w, "a1W", "a2W", "a3W", "a1D")
+		had := take(w, "a1W", "a2W", "a3W", "a1D")
 		order := []string{"a1W", "a2W", "a1D", "a3W"}
 		for _, name := range order {
-			began[name].Leave()
+			had.turn(name).Leave()
 			synctest.Wait()
 		}
-		assert.Equal(t, order, *had)
+		assert.Equal(t, order, had.names())
 		w.idle(t)
 	})
 }
@@ -76,21 +113,21 @@ func TestATurnEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lasts = 20 * time.Millisecond
 		w := New(Config{AtOnce: 1, Lasts: lasts, Now: time.Now})
-		had, began := take(w, "a1", "b1")
+		had := take(w, "a1", "b1")
 		await.Sleep(lasts - 1)
 		synctest.Wait()
-		assert.Equal(t, []string{"a1"}, *had)
+		assert.Equal(t, []string{"a1"}, had.names())
 		await.Sleep(1)
 		synctest.Wait()
-		assert.Equal(t, []string{"a1", "b1"}, *had)
-		began["a1"].Leave() // it has ended
-		assert.Equal(t, 1, w.taken)
-		began["b1"].Leave()
+		assert.Equal(t, []string{"a1", "b1"}, had.names())
+		had.turn("a1").Leave() // it has ended
+		assert.Equal(t, 1, w.count())
+		had.turn("b1").Leave()
 		await.Sleep(lasts)
 		w.idle(t)
-		require.True(t, began["a1"].Again(t.Context()))
-		assert.Equal(t, 1, w.taken)
-		began["a1"].Leave()
+		require.True(t, had.turn("a1").Again(t.Context()))
+		assert.Equal(t, 1, w.count())
+		had.turn("a1").Leave()
 		w.idle(t)
 	})
 }
@@ -99,22 +136,28 @@ func TestATurnEnds(t *testing.T) {
 func TestATurnIsKeptWhileProcessorsAreShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lasts = 20 * time.Millisecond
-		share := keepBelow - 0.01
-		w := New(Config{AtOnce: 1, Lasts: lasts, Keep: true, Share: func() float64 { return share }, Now: time.Now})
-		had, began := take(w, "a1", "a2")
+		var idle atomic.Bool
+		share := func() float64 {
+			if idle.Load() {
+				return keepBelow
+			}
+			return keepBelow - 0.01
+		}
+		w := New(Config{AtOnce: 1, Lasts: lasts, Keep: true, Share: share, Now: time.Now})
+		had := take(w, "a1", "a2")
 		await.Sleep(10 * lasts)
 		synctest.Wait()
-		assert.Equal(t, []string{"a1"}, *had)
-		share = keepBelow
+		assert.Equal(t, []string{"a1"}, had.names())
+		idle.Store(true)
 		await.Sleep(lasts)
 		synctest.Wait()
-		assert.Equal(t, []string{"a1", "a2"}, *had)
-		share = 0
-		began["a1"].Leave() // which has ended
+		assert.Equal(t, []string{"a1", "a2"}, had.names())
+		idle.Store(false)
+		had.turn("a1").Leave() // which has ended
 		await.Sleep(10 * lasts)
-		assert.Equal(t, 1, w.taken)
-		began["a2"].Leave()
-		began["a2"].Leave()
+		assert.Equal(t, 1, w.count())
+		had.turn("a2").Leave()
+		had.turn("a2").Leave()
 		w.idle(t)
 		await.Sleep(10 * lasts)
 		w.idle(t)
@@ -125,7 +168,7 @@ func TestATurnIsKeptWhileProcessorsAreShort(t *testing.T) {
 func TestNobodyWaitsInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New(Config{AtOnce: 1, Now: time.Now})
-		_, began := take(w, "a1")
+		had := take(w, "a1")
 		ctx, giveUp := context.WithCancel(t.Context())
 		for _, party := range []string{"a", "b", "b"} {
 			go func() {
@@ -135,14 +178,14 @@ func TestNobodyWaitsInVain(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		had, more := take(w, "b3")
+		more := take(w, "b3")
 		giveUp()
 		synctest.Wait()
 		assert.Equal(t, 1, w.Waiting())
-		began["a1"].Leave()
+		had.turn("a1").Leave()
 		synctest.Wait()
-		assert.Equal(t, []string{"b3"}, *had)
-		more["b3"].Leave()
+		assert.Equal(t, []string{"b3"}, more.names())
+		more.turn("b3").Leave()
 		w.idle(t)
 		(*Turn)(nil).Leave()
 	})
@@ -156,24 +199,24 @@ func TestAShareIsForSeveral(t *testing.T) {
 		await.Sleep(mixedFor) // the first party is another than none
 		take(w, "a0")
 		await.Sleep(mixedFor)
-		had, began := take(w, "a1", "a2D", "a3", "a4", "b1")
-		assert.Equal(t, []string{"a1", "a2D", "a3"}, *had, "a party alone, with two kinds of work")
-		began["a1"].Leave()
+		had := take(w, "a1", "a2D", "a3", "a4", "b1")
+		assert.Equal(t, []string{"a1", "a2D", "a3"}, had.names(), "a party alone, with two kinds of work")
+		had.turn("a1").Leave()
 		synctest.Wait()
-		assert.Len(t, *had, 3, "three are more than half of four")
-		began["a2D"].Leave()
+		assert.Len(t, had.names(), 3, "three are more than half of four")
+		had.turn("a2D").Leave()
 		synctest.Wait()
-		assert.Len(t, *had, 3, "and two are half")
-		began["a3"].Leave()
+		assert.Len(t, had.names(), 3, "and two are half")
+		had.turn("a3").Leave()
 		synctest.Wait()
-		assert.Equal(t, []string{"a4"}, (*had)[3:])
+		assert.Equal(t, []string{"a4"}, had.names()[3:])
 		share = 0
-		began["a4"].Leave()
+		had.turn("a4").Leave()
 		synctest.Wait()
-		assert.Len(t, *had, 4, "one turn is taken already")
+		assert.Len(t, had.names(), 4, "one turn is taken already")
 		share = 1
-		more, _ := take(w, "b2")
-		assert.Equal(t, []string{"b1"}, (*had)[4:])
-		assert.Equal(t, []string{"b2"}, *more)
+		later := take(w, "b2")
+		assert.Equal(t, []string{"b1"}, had.names()[4:])
+		assert.Equal(t, []string{"b2"}, later.names())
 	})
 }
