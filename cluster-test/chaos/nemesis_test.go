@@ -80,6 +80,8 @@ var faults = []fault{
 	{"cut link one way", false, (*nemesis).cutLinkOneWay},
 	{"cut off agent", false, (*nemesis).cutAgent},
 	{"slow wire", true, (*nemesis).slow},
+	{"lossy wire", true, (*nemesis).losePackets},
+	{"starved leader", false, (*nemesis).starveLeader},
 	{"full disk", true, (*nemesis).fillDisk},
 	{"power cut", true, (*nemesis).powerCut},
 	{"hung disk", true, (*nemesis).hangDisk},
@@ -463,6 +465,44 @@ func (n *nemesis) cutLinkOneWay(ctx context.Context, _ *hit) error {
 // cutAgent cuts the agent off for longer than the zone waits for it.
 func (n *nemesis) cutAgent(ctx context.Context, _ *hit) error {
 	return n.cut(ctx, []*lab.Machine{n.agent.Machine}, machines(n.west.Nodes...), true, 11*time.Second, 13*time.Second)
+}
+
+// losePackets has the leader of a zone miss many of the packets that others send it.
+func (n *nemesis) losePackets(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, theLeader); err != nil {
+		return err
+	}
+	h.slow = true // it may lead still
+	m := h.nodes[0].Machine
+	before, err := n.Dropped(m)
+	if err = errors.Join(err, n.Lose(m, 5+n.intn(26))); err != nil {
+		return err
+	}
+	n.hold(ctx, time.Second, 4*time.Second)
+	after, err := n.Dropped(m)
+	if err == nil && after == before {
+		err = errors.New("the lossy wire lost nothing")
+	}
+	return errors.Join(err, n.Lose(m, 0))
+}
+
+// starveLeader gives the leader of a zone a tenth of its time.
+func (n *nemesis) starveLeader(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, theLeader); err != nil {
+		return err
+	}
+	h.slow = true // it may lead still
+	o, life := h.nodes[0], h.nodes[0].Life()
+	for until := time.Now().Add(time.Second + time.Duration(n.intn(3000))*time.Millisecond); time.Now().Before(until) && ctx.Err() == nil; {
+		o.Pause()
+		n.hold(ctx, 80*time.Millisecond, 100*time.Millisecond)
+		o.Resume()
+		n.hold(ctx, 9*time.Millisecond, 11*time.Millisecond)
+	}
+	if o.Life() != life {
+		return fmt.Errorf("%s has ended although it only got little time", o.Name)
+	}
+	return nil
 }
 
 // slowBytes is what a slow machine may send in a second.

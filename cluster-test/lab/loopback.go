@@ -113,6 +113,8 @@ func (l *loopback) deafen(to *Machine, from []*Machine) error {
 	return nil
 }
 
+func (*loopback) lose(*Machine, int) error { return ErrNoWire }
+
 func (l *loopback) slow(m *Machine, bytesPerSecond int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -148,6 +148,14 @@ func (n *namespaces) deafen(to *Machine, from []*Machine) error {
 	return runTool(to.ns, script, "nft", "-f", "-")
 }
 
+func (n *namespaces) lose(m *Machine, percent int) error {
+	script := "add chain inet berth losing { type filter hook input priority 1; }\nflush chain inet berth losing\n"
+	if percent > 0 {
+		script += fmt.Sprintf("add rule inet berth losing iifname eth0 numgen random mod 100 < %d counter name dropped drop\n", percent)
+	}
+	return runTool(m.ns, script, "nft", "-f", "-")
+}
+
 func (n *namespaces) slow(m *Machine, bytesPerSecond int) error {
 	if bytesPerSecond == 0 {
 		return runTool(m.ns, "", "tc", "qdisc", "del", "dev", "eth0", "root")

@@ -19,6 +19,8 @@ type network interface {
 	deafen(to *Machine, from []*Machine) error
 	// slow limits the bytes that m sends per second; 0 is no limit.
 	slow(m *Machine, bytesPerSecond int) error
+	// lose drops at random so many of 100 packets that m receives from others; 0 is none.
+	lose(m *Machine, percent int) error
 	// delayed returns how often m had to wait for its limit.
 	delayed(m *Machine) (uint64, error)
 	// dropped returns how often something sent to m was held back.
@@ -60,6 +62,7 @@ func (plain) plug(m *Machine) error {
 
 func (plain) deafen(*Machine, []*Machine) error { return ErrNoWire }
 func (plain) slow(*Machine, int) error          { return ErrNoWire }
+func (plain) lose(*Machine, int) error          { return ErrNoWire }
 func (plain) dropped(*Machine) (uint64, error)  { return 0, ErrNoWire }
 func (plain) delayed(*Machine) (uint64, error)  { return 0, ErrNoWire }
 func (plain) close() error                      { return nil }
@@ -71,6 +74,7 @@ type wires struct {
 	deaf map[*Machine]map[*Machine]int // by receiver: the senders it does not hear, with the number of cuts
 	gone map[*Machine]bool             // those that have vanished
 	slow map[*Machine]bool
+	bad  map[*Machine]bool // those that lose packets
 }
 
 // CutOneWay silently drops everything that from sends to to, even on existing connections.
@@ -213,7 +217,21 @@ func (w *World) Delayed(m *Machine) (uint64, error) {
 	return w.wires.net.delayed(m)
 }
 
-// Heal undoes all cuts and limits, and returns all vanished machines to the network.
+// Lose drops at random so many of 100 packets that a machine receives, until it is called with 0. Only
+// machines in network namespaces have packets; others return ErrNoWire.
+func (w *World) Lose(m *Machine, percent int) error {
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	if err := w.wires.net.lose(m, percent); err != nil {
+		return fmt.Errorf("losing packets to %s: %w", m.Name, err)
+	}
+	if w.wires.bad[m] = true; percent == 0 {
+		delete(w.wires.bad, m)
+	}
+	return nil
+}
+
+// Heal undoes all cuts, limits and losses, and returns all vanished machines to the network.
 func (w *World) Heal() error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
@@ -231,10 +249,14 @@ func (w *World) Heal() error {
 		delete(w.wires.slow, m)
 		errs = append(errs, w.wires.net.slow(m, 0))
 	}
+	for m := range w.wires.bad {
+		delete(w.wires.bad, m)
+		errs = append(errs, w.wires.net.lose(m, 0))
+	}
 	return errors.Join(errs...)
 }
 
-// Dropped returns how often something sent to m was held back by a cut:
+// Dropped returns how often something sent to m was held back by a cut, or lost:
 // packets in a Namespaces world, pieces of streams in a Loopback world.
 func (w *World) Dropped(m *Machine) (uint64, error) {
 	w.wires.mu.Lock()

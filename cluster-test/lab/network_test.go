@@ -259,6 +259,42 @@ func TestSlow(t *testing.T) {
 	assert.Zero(t, waited)
 }
 
+// TestLose holds that what is sent to a machine which loses packets arrives nevertheless, and that no packet is lost for long.
+func TestLose(t *testing.T) {
+	t.Parallel()
+	Need(t)
+	w := New(t, Options{Machines: Namespaces})
+	m := machines(t, w, 2)
+	lost := func() uint64 {
+		n, err := w.Dropped(m[1])
+		require.NoError(t, err)
+		return n
+	}
+	send := func() {
+		a, b := connect(t, m[0], m[1])
+		go func() { _, _ = a.Write(make([]byte, 1<<20)) }() // the reader sees whether it came
+		arrives(t, b, 1<<20)
+	}
+	send()
+	require.Zero(t, lost())
+	require.NoError(t, w.Lose(m[1], 10))
+	await.Until(t, "something is lost", func(context.Context) error {
+		send()
+		if lost() == 0 {
+			return errors.New("nothing is")
+		}
+		return nil
+	})
+	for _, end := range []func() error{func() error { return w.Lose(m[1], 0) }, w.Heal} {
+		require.NoError(t, end())
+		before := lost()
+		send()
+		assert.Equal(t, before, lost())
+		require.NoError(t, w.Lose(m[1], 10))
+	}
+	require.ErrorIs(t, New(t, Options{}).Lose(w.Clients, 1), ErrNoWire)
+}
+
 // TestCutsAreCounted holds that faults which cut the same wire do not mend one
 // another's.
 func TestCutsAreCounted(t *testing.T) {
