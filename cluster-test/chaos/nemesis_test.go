@@ -81,6 +81,7 @@ var faults = []fault{
 	{"cut off agent", false, (*nemesis).cutAgent},
 	{"slow wire", true, (*nemesis).slow},
 	{"lossy wire", true, (*nemesis).losePackets},
+	{"slow disk", true, (*nemesis).slowDisk},
 	{"starved leader", false, (*nemesis).starveLeader},
 	{"full disk", true, (*nemesis).fillDisk},
 	{"power cut", true, (*nemesis).powerCut},
@@ -493,16 +494,39 @@ func (n *nemesis) starveLeader(ctx context.Context, h *hit) error {
 	}
 	h.slow = true // it may lead still
 	o, life := h.nodes[0], h.nodes[0].Life()
-	for until := time.Now().Add(time.Second + time.Duration(n.intn(3000))*time.Millisecond); time.Now().Before(until) && ctx.Err() == nil; {
-		o.Pause()
-		n.hold(ctx, 80*time.Millisecond, 100*time.Millisecond)
-		o.Resume()
-		n.hold(ctx, 9*time.Millisecond, 11*time.Millisecond)
+	err := n.inTurns(ctx, 90*time.Millisecond, func() error { o.Pause(); return nil }, func() error { o.Resume(); return nil })
+	if err == nil && o.Life() != life {
+		err = fmt.Errorf("%s has ended although it only got little time", o.Name)
 	}
-	if o.Life() != life {
-		return fmt.Errorf("%s has ended although it only got little time", o.Name)
+	return err
+}
+
+// slowDisk has the leader of a zone wait for its disk most of the time, but never for long.
+func (n *nemesis) slowDisk(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, theLeader); err != nil {
+		return err
 	}
-	return nil
+	h.slow = true // it leads on, or hands over
+	o, life, began := h.nodes[0], h.nodes[0].Life(), time.Now()
+	err := n.inTurns(ctx, 200*time.Millisecond, o.Machine.Hang, o.Machine.Unhang)
+	if err == nil && o.Life() != life { // it may, if the machine of the test made the disk slower still
+		return n.ended(o, began)
+	}
+	return err
+}
+
+// mendedFor is how long inTurns leaves what it breaks alone.
+const mendedFor = 10 * time.Millisecond
+
+// inTurns breaks something for about a time and mends it for a moment, again and again for some seconds.
+func (n *nemesis) inTurns(ctx context.Context, broken time.Duration, breaks, mends func() error) (err error) {
+	for until := time.Now().Add(time.Second + time.Duration(n.intn(3000))*time.Millisecond); err == nil && time.Now().Before(until) && ctx.Err() == nil; {
+		err = breaks()
+		n.hold(ctx, broken*3/4, broken*5/4)
+		err = errors.Join(err, mends())
+		n.hold(ctx, mendedFor, 2*mendedFor)
+	}
+	return err
 }
 
 // slowBytes is what a slow machine may send in a second.
