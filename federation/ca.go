@@ -102,7 +102,10 @@ func (f *Federation) UseCA(ctx context.Context, force bool) error {
 	}
 	all := v.Authorities()
 	next, err := x509.ParseCertificate(all[len(all)-1].Cert)
-	if err == nil && f.now().Before(next.NotBefore) {
+	if err != nil {
+		return api.Wrap(api.CodeInternal, "federation.UseCA", "", err)
+	}
+	if f.now().Before(next.NotBefore) {
 		return api.Errorf(api.CodeConflict, "the next authority is valid from %s: it was made when a clock was ahead, or this clock is behind", next.NotBefore.UTC().Format(time.RFC3339))
 	}
 	_, err = f.zone.Propose(ctx, command.CAUse{Stamp: f.zone.Stamp(), New: v.NewestAuthority(), Force: force})

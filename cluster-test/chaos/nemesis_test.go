@@ -487,7 +487,7 @@ func (n *nemesis) losePackets(ctx context.Context, h *hit) error {
 	return errors.Join(err, n.Lose(m, 0))
 }
 
-// starveLeader gives the leader of a zone a tenth of its time.
+// starveLeader gives the leader of a zone little more than a tenth of its time.
 func (n *nemesis) starveLeader(ctx context.Context, h *hit) error {
 	if _, err := n.take(ctx, h, theLeader); err != nil {
 		return err

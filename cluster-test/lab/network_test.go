@@ -259,7 +259,7 @@ func TestSlow(t *testing.T) {
 	assert.Zero(t, waited)
 }
 
-// TestLose holds that what is sent to a machine which loses packets arrives nevertheless, and that no packet is lost for long.
+// TestLose holds that what is sent to a machine which loses packets arrives nevertheless, and that nothing is lost when that is over.
 func TestLose(t *testing.T) {
 	t.Parallel()
 	Need(t)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -177,25 +178,20 @@ func (t *Turn) Again(ctx context.Context) bool {
 
 // startTurn returns what ends a turn that begins now, and ends it after its time.
 func (t *Turns) startTurn() (leave func()) {
-	end := sync.OnceFunc(t.endTurn)
+	var over atomic.Bool
+	end := sync.OnceFunc(func() { over.Store(true); t.endTurn() })
 	d := t.conf.Lasts
 	if d <= 0 {
 		return end
 	}
-	over := make(chan struct{})
 	var look func()
 	look = func() {
-		select {
-		case <-over:
-			return
-		default:
-		}
-		if t.mustKeep() {
+		if !over.Load() && t.mustKeep() {
 			time.AfterFunc(d, look)
 			return
 		}
 		end()
 	}
 	timer := time.AfterFunc(d, look)
-	return sync.OnceFunc(func() { close(over); timer.Stop(); end() })
+	return func() { timer.Stop(); end() }
 }
