@@ -91,8 +91,8 @@ func (w *declaredProvider) narrowed(next map[api.ResourceClass]api.Inventory) (m
 
 // fieldsSet returns the fields of v that are set and not as reported. Zero units and a zero ratio are
 // not set.
-func fieldsSet(reported, v api.Inventory) (set api.InventoryFields) {
-	reported = reported.Normal()
+func fieldsSet(report, v api.Inventory) (set api.InventoryFields) {
+	reported := report.Normal()
 	note := func(field api.InventoryFields, differs bool) {
 		if differs {
 			set |= field
@@ -103,7 +103,7 @@ func fieldsSet(reported, v api.Inventory) (set api.InventoryFields) {
 	note(api.FieldMinUnit, v.MinUnit != 0 && v.MinUnit != reported.MinUnit)
 	note(api.FieldStepSize, v.StepSize != 0 && v.StepSize != reported.StepSize)
 	note(api.FieldAllocationRatio, v.AllocationRatio != 0 && v.AllocationRatio != reported.AllocationRatio)
-	note(api.FieldMaxUnit, v.MaxUnit != 0 && v.MaxUnit != overrideInventory(reported, v, set).Normal().MaxUnit)
+	note(api.FieldMaxUnit, v.MaxUnit != 0 && v.MaxUnit != overrideInventory(report, v, set).Normal().MaxUnit)
 	return set
 }
 

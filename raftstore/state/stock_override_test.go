@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -102,6 +103,50 @@ func TestOverridesFollowTheAgent(t *testing.T) {
 		assert.Nil(t, h.OwnFields, name)
 		assert.Nil(t, h.OwnInventory, name)
 	}
+}
+
+// TestWhatIsSetIsInEffect draws what an agent reports and what an operator sets, twice: each unit, total,
+// reserve and ratio that is given is in effect at once. A max_unit that is written as it was read may
+// follow the total.
+func TestWhatIsSetIsInEffect(t *testing.T) {
+	few := rapid.Int64Range(0, 3)
+	drawn := rapid.Custom(func(t *rapid.T) api.Inventory {
+		total := few.Draw(t, "total")
+		return api.Inventory{
+			Total: total, Reserved: rapid.Int64Range(0, total).Draw(t, "reserved"), MinUnit: few.Draw(t, "least"), MaxUnit: few.Draw(t, "most"),
+			StepSize: few.Draw(t, "step"), AllocationRatio: rapid.SampledFrom([]api.Ratio{0, api.RatioOne / 2, api.RatioOne, 2 * api.RatioOne}).Draw(t, "ratio"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		var s stockBook
+		s.form = api.FormFifth
+		w := declaredProvider{declared: declaration{inventory: inventory{api.VCPU: drawn.Draw(t, "reported")}}}
+		w.own.inventory, w.own.fields = s.ownInventory(&w, inventory{api.VCPU: drawn.Draw(t, "set before")})
+		read := w.mergedInventory()[api.VCPU].Normal()
+		set := drawn.Draw(t, "set")
+		got := s.inventoryAfter(&w, inventory{api.VCPU: set})[api.VCPU].Normal()
+		assert.Equal(t, set.Total, got.Total)
+		assert.Equal(t, set.Reserved, got.Reserved)
+		for field, pair := range map[string][2]int64{
+			"min_unit": {set.MinUnit, got.MinUnit}, "max_unit": {set.MaxUnit, got.MaxUnit}, "step_size": {set.StepSize, got.StepSize},
+			"allocation_ratio": {int64(set.AllocationRatio), int64(got.AllocationRatio)},
+		} {
+			if asRead := field == "max_unit" && set.MaxUnit == read.MaxUnit; pair[0] != 0 && !asRead {
+				assert.Equal(t, pair[0], pair[1], field)
+			}
+		}
+	})
+}
+
+// TestAUnitAsLargeAsWhatIsReported sets a max_unit that is as large as all that the agent reports, and not
+// as it was read: it is kept.
+func TestAUnitAsLargeAsWhatIsReported(t *testing.T) {
+	w := newWorld(t)
+	w.form = api.FormFifth
+	w.hostReports(api.Inventory{Total: 6})
+	w.ok(w.have("h1", inventory{api.VCPU: {Total: 4, MaxUnit: 100}}))
+	w.ok(w.have("h1", inventory{api.VCPU: {Total: 12, MaxUnit: 6}}))
+	assert.EqualValues(t, 6, w.seen("h1").Inventory[api.VCPU].MaxUnit)
 }
 
 // TestAReserveOutlivesASmallTotal has a reserve that a total has no room for written as it was read:
