@@ -221,9 +221,16 @@ func (w *World) replayCommand() string {
 		[]string{pkg, "-count=1", "-run", fmt.Sprintf("'^%s$'", w.T.Name())}), " ")
 }
 
+// faultEnv names the deliberate fault that a program with many of them makes: see cluster-test/mutants.
+const faultEnv = "BERTH_FAULT"
+
 // environment is the environment of processes and commands, without that of the user.
 func (w *World) environment(more ...string) []string {
-	return slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir}, w.opts.Env, more)
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.Dir}
+	if fault, has := os.LookupEnv(faultEnv); has {
+		env = append(env, faultEnv+"="+fault)
+	}
+	return slices.Concat(env, w.opts.Env, more)
 }
 
 // TapDir returns where a node's tap writes.

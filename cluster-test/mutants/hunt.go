@@ -27,6 +27,7 @@ const (
 type hunter struct {
 	root, dir string // of the module; of the suites that have all joined faults
 	jobs      int    // number of concurrent hunts
+	short     bool   // suites run as they do before each commit (go test -short)
 	out       io.Writer
 	progress  io.Writer
 
@@ -231,7 +232,7 @@ func (h *hunter) measure(ctx context.Context, suites []suite) error {
 
 // runner runs suites with a fault.
 func (h *hunter) runner(sp specimen, timeout time.Duration) *runner {
-	r := &runner{root: h.root, dir: sp.dir, tmp: sp.tmp, timeout: timeout, env: []string{faultEnv + "=" + sp.fault}}
+	r := &runner{root: h.root, dir: sp.dir, tmp: sp.tmp, timeout: timeout, short: h.short, env: []string{faultEnv + "=" + sp.fault}}
 	if sp.overlay != "" { // for suites that build berth themselves
 		r.env = append(r.env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+sp.overlay)
 	}

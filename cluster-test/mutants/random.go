@@ -65,9 +65,10 @@ func draw(root string, of []string, seed uint64) ([]site, error) {
 	}
 }
 
-// random makes n faults at places drawn with a seed, runs suites against each, and prints
-// the results. It returns an error if too few were found.
+// random makes n faults at places drawn with a seed, runs suites against each as a person does before each
+// commit, and prints the results. It returns an error if too few were found.
 func (h *hunter) random(ctx context.Context, sites []site, seed uint64, n int) error {
+	h.short = true
 	var all []suite
 	for _, r := range rooms {
 		if slices.ContainsFunc(sites, func(s site) bool { return s.room == r.pkg }) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -85,6 +86,7 @@ type runner struct {
 	dir     string // with the compiled suites
 	tmp     string // for their leftover files
 	timeout time.Duration
+	short   bool
 	env     []string // additions to the environment of the suites
 }
 
@@ -123,7 +125,7 @@ func (r *runner) try(ctx context.Context, s suite) (outcome, error) {
 	timed, cancel := context.WithTimeout(ctx, r.timeout+endTimeout)
 	defer cancel()
 	c := exec.CommandContext(timed, binary(r.dir, s.pkg),
-		"-test.v", "-test.failfast", "-test.timeout", r.timeout.String(), "-test.run", s.run)
+		"-test.v", "-test.failfast", "-test.short="+strconv.FormatBool(r.short), "-test.timeout", r.timeout.String(), "-test.run", s.run)
 	c.Dir = filepath.Join(r.root, s.pkg)
 	c.Env = slices.Concat(os.Environ(), r.env, []string{
 		"TMPDIR=" + r.tmp,
