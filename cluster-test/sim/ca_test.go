@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"testing"
@@ -59,8 +60,6 @@ func TestAllZonesChangeTheirAuthority(t *testing.T) {
 		for _, z := range []*zone{root, edge} {
 			assert.NotZero(t, w.shows(former, z), "both are trusted")
 		}
-		kept, err := w.opens(former, root)
-		require.NoError(t, err)
 		w.each(func(ctx context.Context, c *client.Client) error { return c.FinishCA(ctx, false) }, api.CAStable)
 		for _, z := range w.zones {
 			z.until("all links have one pin", func(v *state.State) bool {
@@ -70,13 +69,48 @@ func TestAllZonesChangeTheirAuthority(t *testing.T) {
 			assert.Zero(t, z.view().CADue)
 		}
 		stop()
-		_, err = kept.Read(make([]byte, 1))
-		require.Error(t, err, "its connection was closed")
 		for _, z := range []*zone{root, edge} {
 			assert.Zero(t, w.shows(former, z), "%s", z.name)
 		}
 		w.settle()
 		require.Equal(t, api.BootActive, root.run("after", 2, 2).State)
+		w.check()
+	})
+}
+
+// TestTheFormerAuthorityIsLetGo: one zone changes its authority, and its neighbour keeps its own. What a connection that
+// was opened with the former one asks the neighbour for when the change is finished is not answered.
+func TestTheFormerAuthorityIsLetGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, dice.Seed(t), plot{"root", 1, nil, []plot{{"west", 1, []int{1}, nil}}})
+		root, west := w.root(), w.zone("west")
+		former, err := identity.LoadDir(west.nodes[0].dir, identity.RoleGateway)
+		require.NoError(t, err)
+		root.until("it knows the gateways", func(v *state.State) bool { _, ok := v.LinkByZone(west.id); return ok })
+		step := func(act func(context.Context, *client.Client) error, after api.CAPhase) {
+			west.insist("change the authority", act)
+			west.until("the step is taken", func(v *state.State) bool { return v.CAPhase() == after && len(v.CAWaits()) == 0 })
+		}
+		step(func(ctx context.Context, c *client.Client) error { return c.RotateCA(ctx, rest.CABrought{}) }, api.CATrusted)
+		step(func(ctx context.Context, c *client.Client) error { return c.UseCA(ctx, false) }, api.CAUsed)
+		step(func(ctx context.Context, c *client.Client) error { return c.FinishCA(ctx, false) }, api.CAStable)
+		var kept *tls.Conn
+		root.until("it trusts the new one alone", func(v *state.State) bool {
+			if l, _ := v.LinkByZone(west.id); len(l.Pins()) == 1 {
+				return true
+			}
+			if kept != nil { // one that says nothing would be closed soon
+				_ = kept.Close()
+			}
+			kept, err = w.opens(former, root)
+			require.NoError(t, err)
+			return false
+		})
+		require.NotNil(t, kept, "it was trusted until now")
+		defer func() { _ = kept.Close() }() // by then root has closed it
+		assert.NotEqual(t, http.StatusOK, ask(kept, bufio.NewReader(kept)), "what it asks for is answered still")
+		assert.Zero(t, w.shows(former, root))
 		w.check()
 	})
 }
@@ -148,7 +182,26 @@ func (w *world) opens(as *identity.Credentials, z *zone) (*tls.Conn, error) {
 		_ = raw.Close() // the other error says more
 		return nil, err
 	}
-	return c, c.SetDeadline(time.Now().Add(patience))
+	return c, c.SetDeadline(time.Time{})
+}
+
+// ask makes a call on a connection, and returns its status, 0 for no answer.
+func ask(c *tls.Conn, from *bufio.Reader) int {
+	err := c.SetDeadline(time.Now().Add(patience))
+	if err == nil {
+		_, err = fmt.Fprint(c, "GET /zones/info HTTP/1.1\r\nHost: x\r\n\r\n")
+	}
+	if err != nil {
+		return 0
+	}
+	res, err := http.ReadResponse(from, nil)
+	if err != nil {
+		return 0
+	}
+	if _, err = io.Copy(io.Discard, res.Body); err != nil {
+		return 0
+	}
+	return res.StatusCode
 }
 
 // shows makes a call at the gateway of a zone, and returns its status, 0 for no answer.
@@ -158,14 +211,7 @@ func (w *world) shows(as *identity.Credentials, z *zone) int {
 		return 0
 	}
 	defer func() { _ = c.Close() }() // nothing more is said
-	if _, err = fmt.Fprint(c, "GET /zones/info HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		return 0
-	}
-	res, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		return 0
-	}
-	return res.StatusCode
+	return ask(c, bufio.NewReader(c))
 }
 
 // actOnAuthority takes the next step of a change of a zone's authority, which is refused while somebody would be.

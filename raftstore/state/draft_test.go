@@ -101,3 +101,25 @@ func TestDraftsOfOneView(t *testing.T) {
 	assert.Equal(t, api.StatusBuild, i.Status)
 	assert.Equal(t, api.StatusActive, w.status("s1"))
 }
+
+// TestADraftBoots: a boot and its hold take in a draft what they take in the zone, and what is refused takes nothing.
+func TestADraftBoots(t *testing.T) {
+	w := newWorld(t)
+	w.form = api.FormNewest
+	w.ok(hostPut(w.stamp(), "a1", "h1", 4))
+	v := w.s.Clone()
+	before := saved(t, v)
+	draft, twin := NewDraft(v), loaded(t, before)
+	for _, res := range []string{"r", "r", "other"} {
+		c := create(at(v.Now()), res, 2, 2)
+		h := hold(at(v.Now()), "h-"+res, res, slots("h1", numbered(res, 2)...))
+		err := draft.Boot(c, h)
+		want := twin.Apply(w.index, w.reread(c)).Err
+		if want == nil {
+			want = twin.Apply(w.index, w.reread(h)).Err
+		}
+		require.Equal(t, want, err, res)
+	}
+	require.Equal(t, saved(t, twin), saved(t, draft.View()))
+	require.Equal(t, before, saved(t, v), "the view has changed")
+}

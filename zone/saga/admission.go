@@ -26,9 +26,10 @@ const (
 // admission plans new boots before they are recorded, so that the record of a boot, its
 // slots and its decision are in one log entry. It takes boots in batches: those that arrive
 // while one batch is on its way into the log wait for the next, which is planned on a view
-// that has them all. Alike boots of a batch share one scan of the hosts, and all boots of it
-// share an entry. So no two boots are given the same room. What a plan does not cover is left
-// to the loop of undecided boots, as is every boot of a zone with children.
+// that has them all. Alike boots of a batch share one scan of the hosts, and the others are planned
+// beside what those before them get; all share an entry. So no two boots are given the same room, and costs
+// count what the boots of one moment take. What a plan does not cover is left to the loop of undecided boots,
+// as is every boot of a zone with children.
 //
 // It is only memory: a boot that is not recorded has had no answer. Callers do the work:
 // the first one of a batch plans and proposes for all of it.
@@ -71,11 +72,11 @@ func (a *admission) count(change func(*Admission)) {
 type ticket struct {
 	owner  owner
 	want   *want
-	key    string          // of its caller, "" for none: a repeat has the same
-	record command.Command // that makes it
-	turn   chan turn       // gets one
-	req    api.Request     // that it is planned for
-	plan   *estimate.Plan  // nil for none
+	key    string             // of its caller, "" for none: a repeat has the same
+	record command.BootCreate // that makes it
+	turn   chan turn          // gets one
+	req    api.Request        // that it is planned for
+	hold   *command.Hold      // of all its slots, which commits it; nil for no plan
 }
 
 // turn is what a boot waits for: the batch that it is the first of and has to take into the log,
@@ -188,8 +189,8 @@ func (s *Saga) admitBatch(ctx context.Context, batch []*ticket) state.Answer {
 	var lists [][]command.Command
 	var planned []int
 	for i, t := range batch {
-		if hold, ok := s.firstHold(t); ok {
-			lists, planned = append(lists, []command.Command{t.record, hold}), append(planned, i)
+		if t.hold != nil {
+			lists, planned = append(lists, []command.Command{t.record, *t.hold}), append(planned, i)
 		}
 	}
 	ready := s.zone.Now()
@@ -213,19 +214,43 @@ func (s *Saga) admitBatch(ctx context.Context, batch []*ticket) state.Answer {
 	return answers[0]
 }
 
-// planBatch plans the boots of a batch, those that are alike by one scan of the hosts.
+// planBatch plans the boots of a batch, those that are alike by one scan of the hosts, each kind beside what
+// those before it get.
 func (s *Saga) planBatch(ctx context.Context, batch []*ticket) {
 	v, at := s.zone.View(), s.zone.Instant()
-	for _, alike := range sortByKind(batch, at) {
-		reqs := make([]*api.Request, len(alike))
-		for i, t := range alike {
-			reqs[i] = &t.req
+	kinds := sortByKind(batch, at)
+	var draft *state.Draft
+	for n, alike := range kinds {
+		s.planKind(ctx, v, alike)
+		if n == len(kinds)-1 {
+			return
 		}
-		for i, p := range s.estimator.PlanAlike(ctx, v, reqs) {
-			if p != nil {
-				alike[i].plan = p
-				s.estimator.KeepExplanation(v, alike[i].want.call, reqs[i], p)
+		if draft == nil {
+			draft = state.NewDraft(v)
+		}
+		for _, t := range alike {
+			if t.hold != nil {
+				_ = draft.Boot(t.record, *t.hold) // what is refused takes nothing; the log says why
 			}
+		}
+		v = draft.View()
+	}
+}
+
+// planKind plans alike boots of a batch.
+func (s *Saga) planKind(ctx context.Context, v *state.State, alike []*ticket) {
+	reqs := make([]*api.Request, len(alike))
+	for i, t := range alike {
+		reqs[i] = &t.req
+	}
+	for i, p := range s.estimator.PlanAlike(ctx, v, reqs) {
+		if p == nil {
+			continue
+		}
+		t := alike[i]
+		s.estimator.KeepExplanation(v, t.want.call, &t.req, p)
+		if hold, err := s.firstHold(t, p); err == nil {
+			t.hold = &hold
 		}
 	}
 }
@@ -273,16 +298,12 @@ func kindOf(r *api.Request, number int) string {
 }
 
 // firstHold returns the hold of all slots of a boot that was planned, which commits it.
-func (s *Saga) firstHold(t *ticket) (command.Hold, bool) {
-	if t.plan == nil {
-		return command.Hold{}, false
-	}
-	groups := t.plan.Layer.Groups
+func (s *Saga) firstHold(t *ticket, p *estimate.Plan) (command.Hold, error) {
+	groups := p.Layer.Groups
 	for g := range groups {
 		groups[g].Alternates = groups[g].Alternates[:min(admitSparesMax, len(groups[g].Alternates))]
 	}
 	r := newRun(s, t.owner, t.want)
 	r.attempt = 1
-	h, err := r.holdCommand(&t.req, t.plan, r.nextInstances(&t.plan.Layer), true)
-	return h, err == nil
+	return r.holdCommand(&t.req, p, r.nextInstances(&p.Layer), true)
 }

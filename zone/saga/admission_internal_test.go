@@ -2,6 +2,7 @@ package saga
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -9,11 +10,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"berth/api"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
+	"berth/internal/memstore"
 )
 
 func ticketOf(project string, number, count int) *ticket {
@@ -187,6 +190,56 @@ func TestABatchTellsEachItsOwn(t *testing.T) {
 		s.admission.leave()
 		boots.Wait()
 		assert.Equal(t, Admission{Batches: 1, Planned: 2, Alone: 2}, s.Admission())
+	})
+}
+
+// TestABatchIsPlannedInOrder: unlike boots of one batch get the hosts that they get when each is booted after the
+// one before, as rules and costs want it.
+func TestABatchIsPlannedInOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		hosts := rapid.SliceOfN(rapid.Int64Range(2, 12), 2, 5).Draw(rt, "hosts")
+		sizes := rapid.SliceOfN(rapid.Int64Range(1, 6), 2, 8).Draw(rt, "sizes")
+		synctest.Test(t, func(t *testing.T) {
+			together, one := newSaga(t, func(s zone.Store) zone.Store { return s })
+			apart, other := newSaga(t, func(s zone.Store) zone.Store { return s })
+			for _, store := range []*memstore.Store{one, other} {
+				store.Must(t, command.SchedulerSet{Stamp: command.Stamp{At: 2}})
+				for n, size := range hosts {
+					store.Must(t, command.HostsPut{Stamp: command.Stamp{At: 2}, Agent: "a", Hosts: []command.HostEntry{{
+						ID: api.HostID("h" + strconv.Itoa(n)), Host: api.AgentHost{
+							Name: "h" + strconv.Itoa(n), Driver: "fake", Pool: api.PoolShared,
+							Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: size}},
+						},
+					}}})
+				}
+			}
+			together.admission.busy = true // until all wait
+			var boots sync.WaitGroup
+			for n, vcpus := range sizes {
+				boots.Go(func() { _, _ = bootOne(t.Context(), together, api.ReservationID(strconv.Itoa(n)), vcpus) })
+				synctest.Wait() // it waits behind those before it
+			}
+			together.admission.leave()
+			boots.Wait()
+			assert.EqualValues(t, 1, together.Admission().Batches)
+			for n := range sizes { // those that are alike are planned together, with the first of them
+				for m, vcpus := range sizes {
+					if vcpus == sizes[n] && slices.Index(sizes, vcpus) == n {
+						_, err := bootOne(t.Context(), apart, api.ReservationID(strconv.Itoa(m)), vcpus)
+						require.NoError(t, err)
+					}
+				}
+			}
+			for n := range sizes {
+				id := api.InstanceID(strconv.Itoa(n))
+				got, held := one.View().Instance(id)
+				want, wanted := other.View().Instance(id)
+				require.Equal(t, wanted, held)
+				if held {
+					assert.Equal(t, want.Host, got.Host, "hosts %v, sizes %v, boot %d", hosts, sizes, n)
+				}
+			}
+		})
 	})
 }
 
