@@ -10,8 +10,8 @@ import (
 // draftStepsMax bounds the entries' worth of due steps that a draft takes when time passes.
 const draftStepsMax = 10
 
-// Draft is a copy of a state to ask what would be: boots, moves, write-offs and time are applied to it by the
-// rules of the log, and never written. One goroutine may use it.
+// Draft is a copy of a state to ask what would be: commands and time are applied to it by the rules of the
+// log, and never written. One goroutine may use it.
 type Draft struct{ s *State }
 
 // NewDraft returns a draft of v, which must be a clone: it stays as it is. It may be called
@@ -49,13 +49,14 @@ func (d *Draft) Move(c command.InstanceMove) error {
 	return d.s.applyEntry(c).Err
 }
 
-// Boot applies a boot and its first hold; a refusal is the error. What is refused changes nothing.
-func (d *Draft) Boot(c command.BootCreate, h command.Hold) error {
-	c.Stamp, h.Stamp = command.Stamp{At: d.s.now}, command.Stamp{At: d.s.now}
-	if err := d.s.applyEntry(c).Err; err != nil {
-		return err
+// Apply applies commands as one entry would, until one is refused: that is the error, and changes nothing.
+func (d *Draft) Apply(cs ...command.Command) error {
+	for _, c := range cs {
+		if err := d.s.applyEntry(c).Err; err != nil {
+			return err
+		}
 	}
-	return d.s.applyEntry(h).Err
+	return nil
 }
 
 // LoseHost applies a write-off on a host and returns what is lost; a refusal is the error, and changes

@@ -113,7 +113,7 @@ func TestADraftBoots(t *testing.T) {
 	for _, res := range []string{"r", "r", "other"} {
 		c := create(at(v.Now()), res, 2, 2)
 		h := hold(at(v.Now()), "h-"+res, res, slots("h1", numbered(res, 2)...))
-		err := draft.Boot(c, h)
+		err := draft.Apply(w.reread(c), w.reread(h))
 		want := twin.Apply(w.index, w.reread(c)).Err
 		if want == nil {
 			want = twin.Apply(w.index, w.reread(h)).Err

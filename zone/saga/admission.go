@@ -72,11 +72,11 @@ func (a *admission) count(change func(*Admission)) {
 type ticket struct {
 	owner  owner
 	want   *want
-	key    string             // of its caller, "" for none: a repeat has the same
-	record command.BootCreate // that makes it
-	turn   chan turn          // gets one
-	req    api.Request        // that it is planned for
-	hold   *command.Hold      // of all its slots, which commits it; nil for no plan
+	key    string          // of its caller, "" for none: a repeat has the same
+	record command.Command // that makes it
+	turn   chan turn       // gets one
+	req    api.Request     // that it is planned for
+	hold   *command.Hold   // of all its slots, which commits it; nil for no plan
 }
 
 // turn is what a boot waits for: the batch that it is the first of and has to take into the log,
@@ -230,7 +230,7 @@ func (s *Saga) planBatch(ctx context.Context, batch []*ticket) {
 		}
 		for _, t := range alike {
 			if t.hold != nil {
-				_ = draft.Boot(t.record, *t.hold) // what is refused takes nothing; the log says why
+				_ = draft.Apply(t.record, *t.hold) // what is refused takes nothing; the log says why
 			}
 		}
 		v = draft.View()

@@ -13,10 +13,10 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/api"
+	"berth/internal/memstore"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone"
-	"berth/internal/memstore"
 )
 
 func ticketOf(project string, number, count int) *ticket {
