@@ -295,10 +295,18 @@ func (l *Leases) propose(ctx context.Context, old *state.Lease, c *command.Lease
 	if err != nil {
 		return err
 	}
-	if now, ok := v.Lease(c.Terms.ID); !ok || now.Order != c.Order.Request.Reservation {
+	if !wasUpdated(v, old, c.Order.Request.Reservation) {
 		return refusal(v, old.Terms.Project, c.Order.Request.Reservation)
 	}
 	return nil
+}
+
+// wasUpdated reports whether a lease, which may have changed again since, was given the terms whose room an order
+// is for.
+func wasUpdated(v *state.State, l *state.Lease, order api.ReservationID) bool {
+	now, ok := v.Lease(l.Terms.ID)
+	b, known := v.Boot(l.Terms.Project, order)
+	return ok && (now.Order == order || known && b.Decision == api.DecisionCommit && now.Status != api.LeaseDeleting)
 }
 
 // composeUpdate checks an update of a lease, and returns the command that makes it; nil if it

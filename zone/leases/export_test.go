@@ -1,0 +1,4 @@
+package leases
+
+// WasUpdated lets tests ask what an update asks when its room is decided.
+var WasUpdated = wasUpdated
