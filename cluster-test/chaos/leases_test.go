@@ -68,6 +68,7 @@ type tenants struct {
 	quit context.CancelFunc
 	wg   sync.WaitGroup
 	acks *ackLog
+	log  *leaseLog
 
 	mu     sync.Mutex // guards what follows
 	dice   *rand.Rand
@@ -81,14 +82,15 @@ type tenants struct {
 // TestLeases makes, changes, uses and ends leases over three zones while leaders are killed and
 // links are cut, and then stops all zones for longer than several events. No lease is ever half,
 // none starts or ends twice, what was due happens in order, nothing is left in the end of those that ended, and
-// what was acknowledged of leases is in the final state of every node.
+// what was acknowledged of leases is in the final state of every node, and there is an order of all calls about them that explains
+// the answers.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, lab.Options{Env: []string{"BERTH_COMPACT=300:1000000"}, Tap: true}, 3, leaseRoom)
 	f.supervise()
 	n := &nemesis{fleet: f, dice: f.dice, busy: map[*lab.NodeProc]bool{}}
 	f.Allow(n.handedOver)
-	m := &tenants{fleet: f, acks: newAckLog(), dice: rngOf(f.Seed + 1), ended: map[api.LeaseID]bool{}, count: map[string]int{}}
+	m := &tenants{fleet: f, acks: newAckLog(), log: newLeaseLog(t, f.Dir), dice: rngOf(f.Seed + 1), ended: map[api.LeaseID]bool{}, count: map[string]int{}}
 	kept := m.keep(t)
 	m.start(t)
 	least := time.Duration(float64(leasesWhile) * max(*scaleFlag, leasesScale))
@@ -227,7 +229,7 @@ func (m *tenants) use(ctx context.Context, id api.LeaseID, what int, name string
 	does := []string{3: "prolonged", 4: "resized", 5: "deleted", 6: "booted into", 7: "booted into"}[what]
 	var l rest.Lease
 	err := do(ctx, m.root, func(ctx context.Context, c *client.Client) (err error) {
-		l, err = c.Lease(ctx, id)
+		l, err = m.log.calls().Read(ctx, c, id)
 		return err
 	})
 	if err != nil || len(l.Reservations) == 0 {
@@ -266,8 +268,7 @@ func (m *tenants) update(ctx context.Context, k check.Ack, reservation api.Reser
 		u.Reservations = []rest.ReservationSpec{{ID: reservation, Amount: &k.Amount}}
 	}
 	return m.acks.do(ctx, m.root, k, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
-		_, err := c.UpdateLease(ctx, k.Lease, u)
-		return err
+		return m.log.calls().Update(ctx, c, k.Lease, u)
 	})
 }
 
@@ -277,7 +278,7 @@ func (m *tenants) end(ctx context.Context, id api.LeaseID) error {
 	m.ended[id] = true
 	m.mu.Unlock()
 	return m.acks.do(ctx, m.root, check.Ack{Kind: check.AckLeaseDelete, Lease: id}, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
-		return c.DeleteLease(ctx, id)
+		return m.log.calls().End(ctx, c, id)
 	})
 }
 
@@ -286,7 +287,7 @@ func (m *tenants) make(ctx context.Context, l rest.LeaseCreate) api.LeaseID {
 	k := check.Ack{Kind: check.AckLease, Amount: *l.Reservations[0].Amount}
 	var got rest.Lease
 	err := m.acks.do(ctx, m.root, k, func(ctx context.Context, c *client.Client, k *check.Ack) (err error) {
-		got, err = c.CreateLease(ctx, l, l.Name)
+		got, err = m.log.calls().Create(ctx, c, l)
 		k.Lease = got.ID
 		return err
 	})
@@ -353,14 +354,13 @@ func (m *tenants) look(ctx context.Context) {
 		var was, is rest.Lease
 		var slots []rest.LeaseSlot
 		err := do(ctx, m.root, func(ctx context.Context, c *client.Client) (err error) {
-			c = c.Linearizable()
-			if was, err = c.Lease(ctx, id); err != nil {
+			if was, err = m.log.calls().Read(ctx, c, id); err != nil {
 				return err
 			}
-			if slots, err = c.LeaseSlots(ctx, id); err != nil {
+			if slots, err = c.Linearizable().LeaseSlots(ctx, id); err != nil {
 				return err
 			}
-			is, err = c.Lease(ctx, id)
+			is, err = m.log.calls().Read(ctx, c, id)
 			return err
 		})
 		m.mu.Lock()
@@ -512,8 +512,8 @@ func (m *tenants) judge(t *testing.T, kept map[string]api.LeaseID, before, after
 	}
 	js, bad := check.Journals(e.journals, check.JournalOptions{Active: e.active})
 	as, more := check.Acks(m.acks.end(), e.finals)
-	gated := check.Gate(check.Summary{Logs: logs, Acks: as}, check.Floor{
-		Values: 10, Acked: map[check.AckKind]int{check.AckLease: 10, check.AckLeaseUpdate: 2, check.AckLeaseDelete: 2, check.AckSeries: 1, check.AckQuota: 5, check.AckBoot: 2},
+	gated := check.Gate(check.Summary{Logs: logs, Acks: as, History: m.log.judge(t, m.Dir)}, check.Floor{
+		Values: 10, Leased: 150, Acked: map[check.AckKind]int{check.AckLease: 10, check.AckLeaseUpdate: 2, check.AckLeaseDelete: 2, check.AckSeries: 1, check.AckQuota: 5, check.AckBoot: 2},
 		Outcomes: check.Outcomes{"lease started": 5, "lease ended": 1, "lease updated": 2},
 	})
 	for _, v := range slices.Concat(bad, more, gated) {

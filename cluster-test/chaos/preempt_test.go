@@ -56,6 +56,7 @@ type evictors struct {
 	quit  context.CancelFunc
 	wg    sync.WaitGroup
 	acks  *ackLog
+	log   *leaseLog
 	kept  []api.InstanceID // firm, all the time
 
 	mu    sync.Mutex // guards what follows
@@ -71,7 +72,7 @@ func TestPreemptibles(t *testing.T) {
 	t.Parallel()
 	w := lab.New(t, lab.Options{Machines: lab.Best(t), Quick: true, Env: []string{"BERTH_COMPACT=300:1000000"}})
 	w.MayMove()
-	m := &evictors{fleet: &fleet{World: w, dice: rngOf(w.Seed)}, acks: newAckLog(), count: map[string]int{}}
+	m := &evictors{fleet: &fleet{World: w, dice: rngOf(w.Seed)}, acks: newAckLog(), log: newLeaseLog(t, w.Dir), count: map[string]int{}}
 	m.root = w.Zone("root", 3)
 	m.west = m.root
 	m.root.CLI("operator", "config", "set", "--preemptible-grace", preemptGrace.String())
@@ -255,7 +256,7 @@ func (m *evictors) lease(ctx context.Context, name string, dice *rand.Rand) {
 	}
 	var l rest.Lease
 	err := m.acks.do(ctx, m.root, check.Ack{Kind: check.AckLease, End: until}, func(ctx context.Context, c *client.Client, k *check.Ack) (err error) {
-		l, err = c.CreateLease(ctx, in, name)
+		l, err = m.log.calls().Create(ctx, c, in)
 		k.Lease = l.ID
 		return err
 	})
@@ -266,7 +267,7 @@ func (m *evictors) lease(ctx context.Context, name string, dice *rand.Rand) {
 	began := time.Now()
 	err = await.Wait(ctx, func(ctx context.Context) error {
 		return do(ctx, m.root, func(ctx context.Context, c *client.Client) error {
-			now, err := c.Lease(ctx, l.ID)
+			now, err := m.log.calls().Read(ctx, c, l.ID)
 			if err == nil && now.Status != api.LeaseActive {
 				return fmt.Errorf("it is %s", now.Status)
 			}
@@ -288,7 +289,7 @@ func (m *evictors) lease(ctx context.Context, name string, dice *rand.Rand) {
 // endLease ends a lease.
 func (m *evictors) endLease(ctx context.Context, id api.LeaseID) error {
 	return m.acks.do(ctx, m.root, check.Ack{Kind: check.AckLeaseDelete, Lease: id}, func(ctx context.Context, c *client.Client, _ *check.Ack) error {
-		return c.DeleteLease(ctx, id)
+		return m.log.calls().End(ctx, c, id)
 	})
 }
 
@@ -393,8 +394,8 @@ func (m *evictors) judge(t *testing.T) {
 	})
 	as, lost := check.Acks(m.acks.end(), e.finals)
 	rs, again := check.Requeues(e.finals)
-	gated := check.Gate(check.Summary{Logs: []check.LogSummary{ls}, Journals: js, Acks: as, Requeues: rs}, check.Floor{
-		Wanted: len(m.kept), Started: 20, Preempted: 1, Values: 3,
+	gated := check.Gate(check.Summary{Logs: []check.LogSummary{ls}, Journals: js, Acks: as, Requeues: rs, History: m.log.judge(t, m.Dir)}, check.Floor{
+		Leased: 20, Wanted: len(m.kept), Started: 20, Preempted: 1, Values: 3,
 		Acked:    map[check.AckKind]int{check.AckLease: 3, check.AckLeaseDelete: 2, check.AckBoot: 20, check.AckRelease: 5, check.AckPower: 4},
 		Outcomes: check.Outcomes{"instance evicted": 6, "instance queued": 1, "boot requeued": 1, "lease started": 2, "InstancePower ok": 4},
 	})

@@ -25,6 +25,7 @@ type Floor struct {
 	Local            int      // reads of nodes' own views
 	Partitions       int      // searched for a linear order
 	Provided         int      // operations on providers, of the history
+	Leased           int      // operations on leases, of the history
 	Commands, Claims int      // of all logs
 	Drawn, Allocated int      // of all logs: parts of slots on others than hosts, and consumers with allocations
 	States           int      // of nodes, compared with the replay
@@ -62,6 +63,7 @@ func Gate(s Summary, f Floor) []Violation {
 		{"reads of nodes' own views", s.History.Local, f.Local},
 		{"partitions of the history", s.History.Partitions, f.Partitions},
 		{"operations on providers", s.History.Models[providers], f.Provided},
+		{"operations on leases", s.History.Models[leases], f.Leased},
 		{"commands in logs", commands, f.Commands},
 		{"claims in logs", claims, f.Claims},
 		{"parts of slots on others than hosts", drawn, f.Drawn},

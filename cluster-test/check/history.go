@@ -28,7 +28,20 @@ const (
 	ProviderClaim Kind = "provider.claim" // claim for a new consumer
 	ProviderSwap  Kind = "provider.swap"  // claim, or free with an amount below 0, at a generation of the provider
 	ProviderFree  Kind = "provider.free"  // delete the allocations of a consumer
+
+	LeaseCreate Kind = "lease.create" // create a lease of one reservation, or repeat that with its key
+	LeaseUpdate Kind = "lease.update" // give a lease another end, or its reservation another amount
+	LeaseDelete Kind = "lease.delete" // delete a lease
+	LeaseRead   Kind = "lease.read"   // a linearizable read of a lease
+
+	ZoneBackup  Kind = "zone.backup"  // save a backup of a zone, which Key names
+	ZoneRestore Kind = "zone.restore" // restore the newest backup of a zone
 )
+
+// isRead reports whether an operation of this kind changes nothing.
+func (k Kind) isRead() bool {
+	return k == HostRead || k == BootRead || k == ProviderRead || k == LeaseRead
+}
 
 // Outcome is a client's knowledge of its call.
 type Outcome string
@@ -42,7 +55,7 @@ const (
 
 // Op is one call of one client. Times are nanoseconds of one monotonic clock.
 //
-// A HostRead or BootRead has Local false only if it was linearizable: over HTTP a
+// A HostRead, BootRead or LeaseRead has Local false only if it was linearizable: over HTTP a
 // GET with ?read=linearizable, as client.Linearizable makes it; in the process of
 // the node Store.Linearizable or zone.Latest. Every other GET is answered from the
 // node's own view, whatever the node: it is recorded with Local true, Node, and as
@@ -69,12 +82,15 @@ type Op struct {
 	Index uint64 `json:"index,omitempty"` // of a local read: the log index of its view
 }
 
-// Input is the request of a client. Host is for HostSet and HostRead, Provider for the
+// Input is the request of a client. Host is for HostSet and HostRead, Provider and Lease for the
 // kinds that begin with it; the others name a boot by Project and Reservation (of the
-// caller's choice), or Key, or both.
+// caller's choice), or Key, or both. A ZoneBackup and a ZoneRestore name a backup by Key. A LeaseCreate has no Lease: its answer does. 0 as the Amount or End
+// of a LeaseUpdate leaves what is there.
 type Input struct {
 	Provider    api.ProviderID    `json:"provider,omitempty"`
-	Amount      int64             `json:"amount,omitempty"` // of a claim, a release, or in all
+	Amount      int64             `json:"amount,omitempty"` // of a claim, a release, a lease, or in all
+	Lease       api.LeaseID       `json:"lease,omitempty"`
+	End         api.Instant       `json:"end,omitempty"` // of a lease; of whole minutes
 	Host        api.HostID        `json:"host,omitempty"`
 	Generation  uint64            `json:"generation,omitempty"` // 0 for any
 	Enabled     bool              `json:"enabled,omitempty"`
@@ -89,7 +105,10 @@ type Output struct {
 	Code        api.Code          `json:"code,omitempty"`       // of a refusal
 	Generation  uint64            `json:"generation,omitempty"` // of a read, an update, or a stale_generation; 0: unknown
 	Enabled     bool              `json:"enabled,omitempty"`
-	Amount      int64             `json:"amount,omitempty"` // in use of a provider
+	Amount      int64             `json:"amount,omitempty"` // in use of a provider, or of a lease
+	Lease       api.LeaseID       `json:"lease,omitempty"`
+	End         api.Instant       `json:"end,omitempty"`    // of a lease
+	Status      api.LeaseStatus   `json:"status,omitempty"` // of a lease
 	Used        api.Resources     `json:"used,omitempty"`   // of a host read
 	Reservation api.ReservationID `json:"reservation,omitempty"`
 	State       api.BootState     `json:"state,omitempty"`

@@ -36,7 +36,7 @@ type HistorySummary struct {
 }
 
 // History searches for a linear order of the operations that explains the answers to all
-// clients, one host, request and reservation at a time, and checks that local reads are
+// clients, one host, provider, request, reservation and lease at a time, and checks that local reads are
 // possible. An operation of unknown outcome may have happened
 // at any time after its call, or never. A search that does not end within the
 // limit is a violation.
@@ -50,7 +50,7 @@ func History(ops []Op, o HistoryOptions) (HistorySummary, []Violation) {
 	for _, op := range ops {
 		sum.countOp(l, op)
 	}
-	for _, m := range []linear{hostModel(o.Quiet), providerModel(), repeatModel(), sagaModel()} {
+	for _, m := range []linear{hostModel(o.Quiet), providerModel(), repeatModel(), sagaModel(), leaseModel()} {
 		for _, p := range m.partition(ops) {
 			sum.Models[m.name] += len(p.ops)
 			sum.Partitions++
@@ -108,14 +108,14 @@ type portion struct {
 	ops  []porcupine.Operation
 }
 
-// partition returns the operations with information, by partition, in order of key.
+// partition returns the operations with information, by partition, in order of key. Backups and restores of a zone
+// are in each partition of it.
 func (m *linear) partition(ops []Op) []portion {
 	byKey := map[string]*portion{}
 	var keys []string
 	for _, op := range ops {
 		key, mine := m.key(op)
-		read := op.Kind == HostRead || op.Kind == BootRead || op.Kind == ProviderRead
-		if !mine || op.Local || op.Outcome == Unknown && read || op.isUndone() {
+		if !mine || op.Local || op.Outcome == Unknown && op.Kind.isRead() || op.isUndone() {
 			continue
 		}
 		key = op.Zone + " " + key
@@ -123,11 +123,10 @@ func (m *linear) partition(ops []Op) []portion {
 			byKey[key] = &portion{key: key, zone: op.Zone}
 			keys = append(keys, key)
 		}
-		end := op.Return
-		if op.Outcome == Unknown {
-			end = math.MaxInt64
-		}
-		byKey[key].ops = append(byKey[key].ops, porcupine.Operation{ClientId: op.Client, Input: op, Call: op.Call, Return: end})
+		byKey[key].add(op)
+	}
+	for _, p := range byKey {
+		p.addRestores(ops)
 	}
 	slices.Sort(keys)
 	out := make([]portion, len(keys))
@@ -135,6 +134,44 @@ func (m *linear) partition(ops []Op) []portion {
 		out[i] = *byKey[k]
 	}
 	return out
+}
+
+func (p *portion) add(op Op) {
+	end := op.Return
+	if op.Outcome == Unknown {
+		end = math.MaxInt64
+	}
+	p.ops = append(p.ops, porcupine.Operation{ClientId: op.Client, Input: op, Call: op.Call, Return: end})
+}
+
+// addRestores adds the backups and the restores of the zone of p. What was under way in a backup goes on after a
+// restore of it, so that it may have its effect a second time.
+func (p *portion) addRestores(ops []Op) {
+	mine := p.ops
+	backups := map[string]Op{}
+	for _, op := range ops {
+		switch {
+		case op.Zone != p.zone:
+		case op.Kind == ZoneBackup && op.Outcome == OK:
+			backups[op.In.Key] = op
+			p.add(op)
+		case op.Kind == ZoneRestore && op.Outcome != Refused:
+			p.add(op)
+			for _, o := range mine {
+				if again := o.Input.(Op); again.goesOnFrom(backups[op.In.Key]) {
+					again.Call, again.Outcome = op.Call, Unknown
+					p.add(again)
+				}
+			}
+		}
+	}
+}
+
+// goesOnFrom reports whether a backup may have an operation half done. Only the room of a lease takes more than one
+// entry of the log.
+func (op *Op) goesOnFrom(backup Op) bool {
+	slow := op.Kind == LeaseCreate || op.Kind == LeaseUpdate
+	return slow && op.Outcome != Refused && op.Call <= backup.Return && (op.Outcome == Unknown || op.Return >= backup.Call)
 }
 
 // searchPartition decides one partition.

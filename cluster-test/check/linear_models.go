@@ -15,14 +15,15 @@ const (
 	sagas   = "sagas"
 
 	providers = "providers"
+	leases    = "leases"
 )
 
 // steps makes a porcupine model of a step on states of one comparable type.
 func steps[S comparable](step func(S, Op) (bool, S)) porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { var s S; return s },
+		Init: func() any { return kept[S]{} },
 		Step: func(s, in, _ any) (bool, any) {
-			ok, next := step(s.(S), in.(Op))
+			ok, next := s.(kept[S]).stepTo(in.(Op), step)
 			return ok, next
 		},
 		DescribeOperation: func(in, _ any) string {
@@ -31,6 +32,27 @@ func steps[S comparable](step func(S, Op) (bool, S)) porcupine.Model {
 		},
 		DescribeState: func(s any) string { return fmt.Sprintf("%+v", s) },
 	}
+}
+
+// kept is what is known of something, and what the newest backup has of it.
+type kept[S comparable] struct {
+	now, then S
+	backup    string // the name of the backup, "" for none
+}
+
+// stepTo saves or restores a state, or lets step take it on.
+func (s kept[S]) stepTo(op Op, step func(S, Op) (bool, S)) (bool, kept[S]) {
+	switch {
+	case op.Kind == ZoneBackup:
+		return true, kept[S]{s.now, s.now, op.In.Key}
+	case op.Kind == ZoneRestore && s.backup == op.In.Key:
+		return true, kept[S]{s.then, s.then, s.backup}
+	case op.Kind == ZoneRestore:
+		return op.Outcome == Unknown, s
+	}
+	ok, next := step(s.now, op)
+	s.now = next
+	return ok, s
 }
 
 // hostState is the knowledge of a host. Unless quiet, boots and agents increase the

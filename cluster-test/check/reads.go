@@ -11,17 +11,27 @@ import (
 
 // localReads checks reads of nodes' own views, which may be old but not wrong: on
 // one node the index never goes back from one call to a later one, a reservation
-// goes forward in order of the index, and reads of a host at one generation agree.
+// goes forward in order of the index, and reads of a host at one generation agree. A restore takes reservations and
+// generations back at an index that no client knows: of a zone that has one, only the first holds.
 func localReads(l *list, ops []Op) {
-	var reads []Op
+	restored := map[string]bool{}
+	for _, op := range ops {
+		if op.Kind == ZoneRestore && op.Outcome != Refused {
+			restored[op.Zone] = true
+		}
+	}
+	var reads, facts []Op
 	for _, op := range ops {
 		if op.Local && op.Outcome == OK {
 			reads = append(reads, op)
+			if !restored[op.Zone] {
+				facts = append(facts, op)
+			}
 		}
 	}
 	nodeOrder(l, reads)
-	sagaOrder(l, reads)
-	hostFacts(l, reads)
+	sagaOrder(l, facts)
+	hostFacts(l, facts)
 }
 
 func addWrong(l *list, op Op, format string, args ...any) {

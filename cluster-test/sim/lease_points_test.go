@@ -81,8 +81,8 @@ func leasePointStory(t *testing.T, at map[string][]crash.Point) {
 	w.rest(ten)
 	second := arm()
 	root.insist("update", func(ctx context.Context, c *client.Client) error {
-		_, err := c.UpdateLease(ctx, ten.made[0], rest.LeaseUpdate{Reservations: []rest.ReservationSpec{{ID: root.reservation(ten.made[0]), Amount: new(14)}}})
-		return err
+		u := rest.LeaseUpdate{Reservations: []rest.ReservationSpec{{ID: root.reservation(ten.made[0]), Amount: new(14)}}}
+		return ten.calls(root).Update(ctx, c, ten.made[0], u)
 	})
 	w.rest(ten)
 	root.until("it is active", func(v *state.State) bool {
@@ -111,6 +111,7 @@ func leasePointStory(t *testing.T, at map[string][]crash.Point) {
 	})
 	w.heal()
 	w.outlive(ten)
+	w.judgeCalls(ten)
 	w.empty()
 	for p := range first {
 		require.LessOrEqual(t, min(first[p].remains(), second[p].remains()), 0, "%s of %s was not reached", p.point, p.zone)
@@ -142,7 +143,7 @@ func (z *zone) end(t *tenancy, id api.LeaseID) {
 	z.w.t.Helper()
 	t.ended[id] = true
 	z.insist("end", func(ctx context.Context, c *client.Client) error {
-		err := c.DeleteLease(ctx, id)
+		err := t.calls(z).End(ctx, c, id)
 		if api.CodeOf(err) == api.CodeNotFound {
 			return nil // an answer was lost
 		}

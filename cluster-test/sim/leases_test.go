@@ -15,6 +15,7 @@ import (
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/cluster-test/check"
 	"berth/internal/await"
 	"berth/internal/dice"
 	"berth/raftstore/state"
@@ -31,13 +32,17 @@ type tenancy struct {
 	count map[string]int         // what happened to how many
 	seen  map[api.LeaseID]counts // starts and ends that were told, each once
 	after api.EventID            // up to which events were read
+	rec   *check.Recorder        // of calls about leases
 }
 
 type counts struct{ started, ended int }
 
 func newTenancy() *tenancy {
-	return &tenancy{ended: map[api.LeaseID]bool{}, tried: map[string]bool{}, count: map[string]int{}, seen: map[api.LeaseID]counts{}}
+	return &tenancy{ended: map[api.LeaseID]bool{}, tried: map[string]bool{}, count: map[string]int{}, seen: map[api.LeaseID]counts{}, rec: newRecorder()}
 }
+
+// calls returns the calls of the client that does one thing after the other.
+func (t *tenancy) calls(z *zone) check.LeaseCalls { return check.LeaseCalls{To: t.rec, Zone: z.name} }
 
 // leaseOf asks for a lease of some slots, from in so many minutes on and for so many.
 func leaseOf(name string, slots, in, minutes int) rest.LeaseCreate {
@@ -55,7 +60,7 @@ func (z *zone) lease(t *tenancy, s rest.LeaseCreate) {
 	t.tried[s.Name] = true
 	ctx, cancel := context.WithTimeout(z.w.ctx, callTimeout)
 	defer cancel()
-	l, err := z.client(z.w.nodeOf(z)).CreateLease(ctx, s, s.Name)
+	l, err := t.calls(z).Create(ctx, z.client(z.w.nodeOf(z)), s)
 	z.w.tally.op("lease", err)
 	if err == nil {
 		t.made = append(t.made, l.ID)
@@ -75,7 +80,8 @@ func (w *world) actOnLease(t *tenancy, step int) {
 		return
 	}
 	id := t.made[len(t.made)-1-w.dice.IntN(min(4, len(t.made)))]
-	l, err := c.Lease(ctx, id)
+	calls := t.calls(root)
+	l, err := calls.Read(ctx, c, id)
 	if err != nil || len(l.Reservations) == 0 {
 		return
 	}
@@ -83,14 +89,16 @@ func (w *world) actOnLease(t *tenancy, step int) {
 	switch what {
 	case 3, 4:
 		later := rest.LeaseDateOf(api.Instant(l.End).Add(time.Duration(1+w.dice.IntN(5)) * time.Minute))
-		_, err = c.UpdateLease(ctx, id, rest.LeaseUpdate{End: later})
-		t.note("updated", err)
+		t.note("updated", calls.Update(ctx, c, id, rest.LeaseUpdate{End: later}))
+		_, _ = calls.Read(ctx, root.client(w.nodeOf(root)), id) // what it answers is judged in the end
 	case 5:
-		_, err = c.UpdateLease(ctx, id, rest.LeaseUpdate{Reservations: []rest.ReservationSpec{{ID: r, Amount: new(1 + w.dice.IntN(12))}}})
-		t.note("updated", err)
+		u := rest.LeaseUpdate{Reservations: []rest.ReservationSpec{{ID: r, Amount: new(1 + w.dice.IntN(12))}}}
+		t.note("updated", calls.Update(ctx, c, id, u))
+		_, _ = calls.Read(ctx, root.client(w.nodeOf(root)), id)
 	case 6:
 		t.ended[id] = true
-		t.note("deleted", c.DeleteLease(ctx, id))
+		t.note("deleted", calls.End(ctx, c, id))
+		_, _ = calls.Read(ctx, root.client(w.nodeOf(root)), id)
 	case 7:
 		o := order(fmt.Sprint("in", step), 1, 1+w.dice.IntN(2))
 		o.Hints = &rest.SchedulerHints{Reservation: r}
@@ -247,6 +255,7 @@ func leaseLife(t *testing.T, seed uint64, sum map[string]int) {
 		steps = 12
 	}
 	for step := range steps {
+		w.useBeside(ten)
 		w.actOnLease(ten, step)
 		if w.dice.IntN(2) == 0 {
 			w.bootBeside(step)
@@ -261,6 +270,7 @@ func leaseLife(t *testing.T, seed uint64, sum map[string]int) {
 	}
 	w.heal()
 	w.outlive(ten)
+	w.judgeCalls(ten)
 	w.journals()
 	w.awaitRequeued()
 	w.checkRooms()
@@ -291,7 +301,10 @@ func TestLeasesOverZones(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { leaseLife(t, *seedFlag, map[string]int{}) })
 		return
 	}
-	floor := map[string]int{"created": 5, "updated": 3, "deleted": 1, "started": 3, "ended": 3, "booted into": 1, "evictions": 4, "refills": 2, "lent": 1}
+	floor := map[string]int{
+		"created": 5, "updated": 3, "deleted": 1, "started": 3, "ended": 3, "booted into": 1, "evictions": 4, "refills": 2, "lent": 1,
+		"calls about leases": 400, "histories of leases": 10,
+	}
 	sum := map[string]int{}
 	lacks := func() (what []string) {
 		for k, least := range floor {
@@ -396,7 +409,7 @@ func awayStory(t *testing.T, slots int, zones []string, missed api.LeaseEventSta
 func (z *zone) insistLease(t *tenancy, s rest.LeaseCreate) {
 	z.w.t.Helper()
 	z.insist("lease", func(ctx context.Context, c *client.Client) error {
-		l, err := c.CreateLease(ctx, s, s.Name)
+		l, err := t.calls(z).Create(ctx, c, s)
 		if err == nil && !slices.Contains(t.made, l.ID) {
 			t.made = append(t.made, l.ID)
 		}
