@@ -2,8 +2,10 @@ package filters_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"berth/api"
 	"berth/capacity"
@@ -119,5 +121,49 @@ func BenchmarkAdvise(b *testing.B) {
 		l := filters.NewLook(v, nil, req, 0)
 		busy(l, filters.NameTraits)
 		filters.Advise(filters.Default(), l)
+	}
+}
+
+// BenchmarkAdviseLifetime measures what a request costs that is refused for what is promised later: on all hosts, on half
+// of them while the others are full, and on none, where nothing of it is looked at. Each host is promised from another
+// moment on, and the request wants a slot on half of those that have room.
+func BenchmarkAdviseLifetime(b *testing.B) {
+	const day = 24 * time.Hour
+	size := api.Resources{api.VCPU: 64}
+	for _, hosts := range []int{10_000, 100_000} {
+		for _, part := range []int{0, 2, 1} { // one host in so many; 0 for none
+			t := capacity.NewTable()
+			later := 0
+			for i := range hosts {
+				s := capacity.Spec{
+					ID: api.HostID(fmt.Sprintf("%08x-host", uint32(i)*2654435761)), Name: fmt.Sprint("host-", i), Up: true, Enabled: true,
+					Pool: api.PoolShared, Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 64}},
+				}
+				t.Put(s)
+				w := api.Window{End: api.Forever}
+				if part > 0 && i%part == 0 {
+					w.Start = api.Instant((day + time.Duration(later)*time.Minute).Milliseconds())
+					later++
+				}
+				if _, err := t.Place(s.ID, api.Claim{Resources: size, Class: api.Firm, Window: w}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			v, fs := t.View(), filters.Default()
+			b.Run(fmt.Sprintf("promised_%d/%d", later, hosts), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					req := request(api.Firm, api.Forever, size)
+					req.Groups[0].Count = max(1, later/2)
+					l := filters.NewLook(v, nil, req, 0)
+					_, why := filters.Run(fs, l)
+					filters.DatePromised(fs, l, &why)
+					advice := filters.Advise(fs, l)
+					if got := slices.ContainsFunc(advice, func(a api.Advice) bool { return a.Change == api.AdviceLifetime }); got != (later > 0) {
+						b.Fatalf("a lifetime is advised: %t", got)
+					}
+				}
+			})
+		}
 	}
 }
