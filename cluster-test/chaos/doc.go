@@ -7,6 +7,7 @@
 //	go test -tags chaos ./cluster-test/chaos -v               # about eight minutes
 //	go test -tags chaos ./cluster-test/chaos -v -scale 7      # an hour
 //	go test -tags chaos ./cluster-test/chaos -v -run Power    # one campaign
+//	go test -tags chaos ./cluster-test/chaos -v -run Federation -kinds "wrong clock,slow disk"
 //	BERTH_SEED=7 go test -tags chaos ./cluster-test/chaos -v  # the same draws again
 //	go test -tags chaos ./cluster-test/chaos -v -run Preemptibles -preempt 10m
 //

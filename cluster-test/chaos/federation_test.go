@@ -62,7 +62,7 @@ func (n *nemesis) handedOver(e lab.Exit) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return e.How == "exit status 9" && strings.Contains(e.Last, "handing over its lead") && slices.ContainsFunc(n.hits, func(h *hit) bool {
-		over := h.kind == "transfer leadership" || h.kind == "stop and start"
+		over := h.kind == "transfer leadership" || h.kind == "stop and start" || h.kind == "wrong clock"
 		return over && strings.HasPrefix(e.Service, h.zone()+"-") && !e.At.Before(h.from) && e.At.Sub(h.until) <= handoverMax
 	})
 }

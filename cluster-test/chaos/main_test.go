@@ -21,6 +21,7 @@ import (
 
 var (
 	scaleFlag  = flag.Float64("scale", 1, "how much of everything: 1 is make chaos, 7 is make soak")
+	kindsFlag  = flag.String("kinds", "", "kinds of fault to draw alone, divided by commas; all by default")
 	gatesFlag  = flag.String("gates", "", "file to which the gates of a whole run are added, a line for each")
 	ledgerFlag = flag.String("ledger", "", "file to which a line with what was done is added")
 )
@@ -123,6 +124,9 @@ func gates(s *totals) []gate {
 		{"chaos: fault events while another fault was there", s.Overlapping, scaled(20), false},
 		{"chaos: stalls and vanished machines of 20 s and more", len(s.Lasting), scaled(3), false},
 		{"chaos: machines that lost their power", s.Hit["power cut"], scaled(50), true},
+		{"chaos: restores under load", s.Faults["snapshot restore"], scaled(5), false},
+		{"chaos: nodes with a wrong clock", s.Faults["wrong clock"], scaled(1), false},
+		{"chaos: wires that send packets twice", s.Faults["doubled packets"], scaled(1), true},
 		{"chaos: damaged files", s.Faults["damaged file"], scaled(50), true},
 		{"chaos: MB that left gateways", int(s.GatewayBytes >> 20), gatewayMBMin, false},
 		{"chaos: hung disks that were timed", len(s.HungDisk), 1, true},

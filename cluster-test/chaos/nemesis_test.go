@@ -9,12 +9,14 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"berth/api"
 	"berth/api/client"
 	"berth/api/rest"
+	"berth/cluster-test/check"
 	"berth/cluster-test/lab"
 	"berth/internal/await"
 )
@@ -25,6 +27,8 @@ type nemesis struct {
 	*fleet
 	agent *lab.AgentProc // of real processes
 	until time.Time      // when the last of the faults that last is to end
+
+	history *check.Recorder // of backups and restores; nil for a campaign without them
 
 	mu   sync.Mutex // guards what follows
 	dice *rand.Rand
@@ -81,6 +85,8 @@ var faults = []fault{
 	{"cut off agent", false, (*nemesis).cutAgent},
 	{"slow wire", true, (*nemesis).slow},
 	{"lossy wire", true, (*nemesis).losePackets},
+	{"doubled packets", true, (*nemesis).doublePackets},
+	{"wrong clock", false, (*nemesis).misset},
 	{"slow disk", true, (*nemesis).slowDisk},
 	{"starved leader", false, (*nemesis).starveLeader},
 	{"full disk", true, (*nemesis).fillDisk},
@@ -110,7 +116,7 @@ func (n *nemesis) draw(until time.Time) iter.Seq[fault] {
 			n.mu.Unlock()
 			for _, i := range order {
 				switch {
-				case faults[i].disk && !hasDisks:
+				case faults[i].disk && !hasDisks, !isWanted(faults[i].kind):
 				case !first && !time.Now().Before(until):
 					return
 				case !yield(faults[i]):
@@ -119,6 +125,11 @@ func (n *nemesis) draw(until time.Time) iter.Seq[fault] {
 			}
 		}
 	}
+}
+
+// isWanted reports whether this run draws a kind of fault.
+func isWanted(kind string) bool {
+	return *kindsFlag == "" || slices.Contains(strings.Split(*kindsFlag, ","), kind)
 }
 
 // inject injects one fault and notes it.
@@ -485,6 +496,58 @@ func (n *nemesis) losePackets(ctx context.Context, h *hit) error {
 		err = errors.New("the lossy wire lost nothing")
 	}
 	return errors.Join(err, n.Lose(m, 0))
+}
+
+// doublePackets has the leader of a zone send many of its packets twice.
+func (n *nemesis) doublePackets(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, theLeader); err != nil {
+		return err
+	}
+	h.slow = true // it leads still
+	m := h.nodes[0].Machine
+	if err := n.Double(m, 20+n.intn(60)); err != nil {
+		return err
+	}
+	before, err := n.Doubled(m)
+	n.hold(ctx, time.Second, 4*time.Second)
+	after, bad := n.Doubled(m)
+	if err = errors.Join(err, bad); err == nil && after == before {
+		err = errors.New("nothing was sent twice")
+	}
+	return errors.Join(err, n.Double(m, 0))
+}
+
+// wrongMost is by how much a clock is wrong at most. Tokens, certificates, and the time that agents are given to be
+// heard of are for longer; plans are not, and boots are planned again.
+const wrongMost = 8 * time.Second
+
+// misset starts a node with a wrong clock, and makes it lead if it can be, and starts it with the right one after
+// a while. The time of its zone may stand still then, until other clocks have caught up with what it was.
+func (n *nemesis) misset(ctx context.Context, h *hit) error {
+	if _, err := n.take(ctx, h, n.anyNode); err != nil {
+		return err
+	}
+	h.slow = true // the lead may move three times
+	o := h.nodes[0]
+	off := time.Second + time.Duration(n.intn(int(wrongMost-time.Second)))
+	if n.intn(2) == 0 {
+		off = -off
+	}
+	if err := o.Stop(); err != nil {
+		return err
+	}
+	o.SetClock(off)
+	defer o.SetClock(0) // whatever ends here
+	if err := errors.Join(o.Up(ctx), n.ready(ctx, h.nodes)); err != nil {
+		return err
+	}
+	_ = o.Zone.Do(ctx, o.Zone.Token, func(ctx context.Context, c *client.Client) error { return c.Transfer(ctx, o.ID) }) // what else breaks may keep it from that
+	n.hold(ctx, time.Second, 4*time.Second)
+	if err := o.Stop(); err != nil {
+		return err
+	}
+	o.SetClock(0)
+	return o.Up(ctx)
 }
 
 // starveLeader gives the leader of a zone little more than a tenth of its time.

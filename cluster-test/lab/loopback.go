@@ -115,6 +115,10 @@ func (l *loopback) deafen(to *Machine, from []*Machine) error {
 
 func (*loopback) lose(*Machine, int) error { return ErrNoWire }
 
+func (*loopback) double(*Machine, int) error { return ErrNoWire }
+
+func (*loopback) doubled(*Machine) (uint64, error) { return 0, ErrNoWire }
+
 func (l *loopback) slow(m *Machine, bytesPerSecond int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

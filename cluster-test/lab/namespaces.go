@@ -156,6 +156,25 @@ func (n *namespaces) lose(m *Machine, percent int) error {
 	return runTool(m.ns, script, "nft", "-f", "-")
 }
 
+// doubling has the rule of one machine that sends packets twice: the second time to where the first goes.
+const doubling = `add table ip berth
+add counter ip berth doubled
+add chain ip berth leaving { type filter hook output priority 1; }
+flush chain ip berth leaving
+`
+
+func (n *namespaces) double(m *Machine, percent int) error {
+	script := doubling
+	if percent > 0 {
+		script += fmt.Sprintf("add rule ip berth leaving oifname eth0 numgen random mod 100 < %d counter name doubled dup to ip daddr device eth0\n", percent)
+	}
+	return runTool(m.ns, script, "nft", "-f", "-")
+}
+
+func (n *namespaces) doubled(m *Machine) (uint64, error) {
+	return countWith(m, packets, "nft", "list", "counter", "ip", "berth", "doubled")
+}
+
 func (n *namespaces) slow(m *Machine, bytesPerSecond int) error {
 	if bytesPerSecond == 0 {
 		return runTool(m.ns, "", "tc", "qdisc", "del", "dev", "eth0", "root")

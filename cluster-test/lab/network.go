@@ -21,6 +21,10 @@ type network interface {
 	slow(m *Machine, bytesPerSecond int) error
 	// lose drops at random so many of 100 packets that m receives from others; 0 is none.
 	lose(m *Machine, percent int) error
+	// double sends so many of 100 packets of m, fewer than all, twice; 0 is none.
+	double(m *Machine, percent int) error
+	// doubled returns how many packets of m were sent twice.
+	doubled(m *Machine) (uint64, error)
 	// delayed returns how often m had to wait for its limit.
 	delayed(m *Machine) (uint64, error)
 	// dropped returns how often something sent to m was held back.
@@ -63,6 +67,8 @@ func (plain) plug(m *Machine) error {
 func (plain) deafen(*Machine, []*Machine) error { return ErrNoWire }
 func (plain) slow(*Machine, int) error          { return ErrNoWire }
 func (plain) lose(*Machine, int) error          { return ErrNoWire }
+func (plain) double(*Machine, int) error        { return ErrNoWire }
+func (plain) doubled(*Machine) (uint64, error)  { return 0, ErrNoWire }
 func (plain) dropped(*Machine) (uint64, error)  { return 0, ErrNoWire }
 func (plain) delayed(*Machine) (uint64, error)  { return 0, ErrNoWire }
 func (plain) close() error                      { return nil }
@@ -75,6 +81,7 @@ type wires struct {
 	gone map[*Machine]bool             // those that have vanished
 	slow map[*Machine]bool
 	bad  map[*Machine]bool // those that lose packets
+	echo map[*Machine]bool // those that send packets twice
 }
 
 // CutOneWay silently drops everything that from sends to to, even on existing connections.
@@ -231,7 +238,29 @@ func (w *World) Lose(m *Machine, percent int) error {
 	return nil
 }
 
-// Heal undoes all cuts, limits and losses, and returns all vanished machines to the network.
+// Double sends at random so many of 100 packets that a machine sends to others twice, until it is called with 0. All
+// that zones say to each other is in TCP streams, which count their bytes: what comes twice, or in another order, costs
+// them time and no more, and shows that the kernel's TCP is between them and the wire. As Lose, it needs packets.
+func (w *World) Double(m *Machine, percent int) error {
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	if err := w.wires.net.double(m, percent); err != nil {
+		return fmt.Errorf("doubling packets of %s: %w", m.Name, err)
+	}
+	if w.wires.echo[m] = true; percent == 0 {
+		delete(w.wires.echo, m)
+	}
+	return nil
+}
+
+// Doubled returns how many packets of m were sent twice.
+func (w *World) Doubled(m *Machine) (uint64, error) {
+	w.wires.mu.Lock()
+	defer w.wires.mu.Unlock()
+	return w.wires.net.doubled(m)
+}
+
+// Heal undoes all cuts, limits, losses and doublings, and returns all vanished machines to the network.
 func (w *World) Heal() error {
 	w.wires.mu.Lock()
 	defer w.wires.mu.Unlock()
@@ -252,6 +281,10 @@ func (w *World) Heal() error {
 	for m := range w.wires.bad {
 		delete(w.wires.bad, m)
 		errs = append(errs, w.wires.net.lose(m, 0))
+	}
+	for m := range w.wires.echo {
+		delete(w.wires.echo, m)
+		errs = append(errs, w.wires.net.double(m, 0))
 	}
 	return errors.Join(errs...)
 }

@@ -295,6 +295,48 @@ func TestLose(t *testing.T) {
 	require.ErrorIs(t, New(t, Options{}).Lose(w.Clients, 1), ErrNoWire)
 }
 
+// TestDouble holds that what a machine sends twice arrives once, and that nothing is sent twice for long.
+func TestDouble(t *testing.T) {
+	t.Parallel()
+	Need(t)
+	w := New(t, Options{Machines: Namespaces})
+	m := machines(t, w, 2)
+	require.NoError(t, w.Double(m[0], 0))
+	doubled := func() uint64 {
+		n, err := w.Doubled(m[0])
+		require.NoError(t, err)
+		return n
+	}
+	send := func() {
+		a, b := connect(t, m[0], m[1])
+		go func() { // the reader sees whether it came
+			_, _ = a.Write(make([]byte, 1<<20))
+			_ = a.Close()
+		}()
+		got, err := io.ReadAll(b)
+		require.NoError(t, err)
+		assert.Len(t, got, 1<<20, "each byte once")
+	}
+	send()
+	require.Zero(t, doubled())
+	for _, end := range []func() error{func() error { return w.Double(m[0], 0) }, w.Heal} {
+		require.NoError(t, w.Double(m[0], 50))
+		before := doubled()
+		await.Until(t, "something is sent twice", func(context.Context) error {
+			send()
+			if doubled() == before {
+				return errors.New("nothing is")
+			}
+			return nil
+		})
+		require.NoError(t, end())
+		before = doubled()
+		send()
+		assert.Equal(t, before, doubled())
+	}
+	require.ErrorIs(t, New(t, Options{}).Double(w.Clients, 1), ErrNoWire)
+}
+
 // TestCutsAreCounted holds that faults which cut the same wire do not mend one
 // another's.
 func TestCutsAreCounted(t *testing.T) {

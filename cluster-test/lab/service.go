@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,10 +31,11 @@ type Service struct {
 
 	w *World
 
-	mu         sync.Mutex // guards what follows
-	proc       *proc      // the newest; nil before the first start
-	args       []string   // of the newest
-	up         bool       // it should run
+	mu         sync.Mutex    // guards what follows
+	proc       *proc         // the newest; nil before the first start
+	args       []string      // of the newest
+	off        time.Duration // by how much the clock of the next is wrong
+	up         bool          // it should run
 	supervised bool
 	pause      time.Duration // before the next start by the supervisor
 }
@@ -61,6 +63,13 @@ func (e Exit) droppedLog() bool {
 	return e.How == "exit status 9" && strings.Contains(e.Last, raftstore.ErrDiverged.Error())
 }
 
+// SetClock has the processes that start from now on take the clock of their machine to be off by so much.
+func (s *Service) SetClock(off time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.off = off
+}
+
 // launchProcess starts the service's process.
 func (s *Service) launchProcess(args ...string) error {
 	s.mu.Lock()
@@ -74,7 +83,11 @@ func (s *Service) launchProcess(args ...string) error {
 
 // beginProcess starts a process with the newest arguments; s.mu is held.
 func (s *Service) beginProcess() error {
-	p, err := s.w.startProcess(s.Machine, s.Name, s.Env, s.args...)
+	env := s.Env
+	if s.off != 0 {
+		env = append(slices.Clone(env), "BERTH_CLOCK="+s.off.String())
+	}
+	p, err := s.w.startProcess(s.Machine, s.Name, env, s.args...)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func New(t *testing.T, o Options) *World {
 	t.Cleanup(w.takeDown)
 	w.net, w.Clients, err = newNetwork(w)
 	require.NoError(t, err)
-	w.wires = wires{net: w.net, deaf: map[*Machine]map[*Machine]int{}, gone: map[*Machine]bool{}, slow: map[*Machine]bool{}, bad: map[*Machine]bool{}}
+	w.wires = wires{net: w.net, deaf: map[*Machine]map[*Machine]int{}, gone: map[*Machine]bool{}, slow: map[*Machine]bool{}, bad: map[*Machine]bool{}, echo: map[*Machine]bool{}}
 	return w
 }
 
