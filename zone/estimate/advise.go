@@ -181,7 +181,7 @@ func (a *advising) tryAdvice(g int, idea api.Advice) bool {
 		return false
 	}
 	req, ok := applyAdvice(a.req, g, idea)
-	if !ok || req.Validate() != nil {
+	if !ok || checkPart(req) != nil {
 		return false
 	}
 	a.plans++
@@ -196,6 +196,13 @@ func (a *advising) tryAdvice(g int, idea api.Advice) bool {
 		}
 	}
 	return p.unmet == ""
+}
+
+// checkPart checks what is left of a request: its rule for zones is about what the rest has, too.
+func checkPart(req *api.Request) error {
+	part := *req
+	part.Zones.MinZones = min(part.Zones.MinZones, part.Count())
+	return part.Validate()
 }
 
 // applyAdvice returns a request with one change to a group, or to the whole.

@@ -127,7 +127,7 @@ func (p *Plan) Room() Room {
 func (e *Estimator) RoomWithPreempt(v *state.State, req *api.Request, p *Plan) (Room, bool) {
 	may := *req
 	may.Preempt = true
-	if req.Preempt || req.Zones.Pack || req.Zones.MaxSkew > 0 || may.Validate() != nil {
+	if req.Preempt || req.Zones.Pack || req.Zones.MaxSkew > 0 || checkPart(&may) != nil {
 		return Room{}, false
 	}
 	own, r, more := e.planOwn(v, &may, nil, &p.bounds), p.Room(), false

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
 	"berth/internal/await"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
 	"berth/zone/zonetest"
 )
 
@@ -110,4 +112,36 @@ func TestUnconfirmedEndsKeepNoBootBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLateHoldIsLeftBesideWhatABootHas: what is booted again of a boot in two zones goes on elsewhere when a child is late
+// to hold, as any boot does: what was not preempted counts for its rule for zones, so that no second one in its zone is in the way.
+func TestLateHoldIsLeftBesideWhatABootHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		west, east := w.Zone("west", root, 4), w.Zone("east", root, 2)
+		soft := softOrder("soft", 2, 2)
+		soft.Request.Zones.MinZones = 2
+		require.Equal(t, api.BootActive, root.Run(soft).State())
+		require.Len(t, west.Instances("soft"), 1)
+		slow, other := w.Zone("slow", root, 2), w.Zone("other", root, 2)
+		for name, cheap := range map[string]int64{"slow": -1 << 40, "west": -1 << 39} { // in any order
+			l, _ := root.View().LinkByName(name)
+			root.Do(command.LinkSet{ID: l.ID, Offset: &cheap})
+		}
+		w.Settle()
+		delayHolds(w, "slow", time.Hour)
+		firm := zonetest.Order("firm", 2, 2)
+		firm.Request.Preempt = true
+		east.Run(firm)
+		root.Until("it waits", func(v *state.State) bool { return v.CountRequeued() == 1 })
+		began := time.Now()
+		untilAgain(root, "soft", func(b *state.Boot) bool { return b.State() == api.BootActive })
+		assert.Less(t, time.Since(began), 3*time.Second, "as long as a pause before it is looked for room, and a moment")
+		assert.Len(t, other.Instances("soft"), 1)
+		w.Delay(nil)
+		w.Settle()
+		assert.Zero(t, slow.Used())
+	})
 }
