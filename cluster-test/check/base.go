@@ -69,6 +69,23 @@ func (r *replay) keepPart(index uint64, c command.Restore, kek []byte, due uint6
 		return
 	}
 	r.m, r.based, r.backup = modelOf(r.s, slices.Collect(maps.Keys(r.owns))), true, nil
+	r.recount()
+}
+
+// recount begins to count anew what has happened to leases, with what has in the life that a backup has brought back. What
+// happened since the backup happens again, at its time.
+func (r *replay) recount() {
+	r.happened, r.lastFact = map[api.LeaseID]happened{}, 0
+	for _, l := range r.s.Leases("") {
+		var has happened
+		if e := l.Event(api.EventStartLease); e != nil && e.Status == api.EventDone {
+			has.started = 1
+		}
+		if e := l.Event(api.EventEndLease); e != nil && e.Status == api.EventDone {
+			has.ended = 1
+		}
+		r.happened[l.Terms.ID] = has
+	}
 }
 
 // modelOf returns the model of a state. Boots are found by their projects: those

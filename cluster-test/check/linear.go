@@ -113,8 +113,14 @@ type portion struct {
 func (m *linear) partition(ops []Op) []portion {
 	byKey := map[string]*portion{}
 	var keys []string
+	open := map[attempt]int{}
 	for _, op := range ops {
 		key, mine := m.key(op)
+		if op.Outcome == Unknown && (op.Kind == LeaseUpdate || op.Kind == LeaseDelete) {
+			of := attempt{op.Zone, op.Kind, op.In}
+			open[of]++
+			mine = mine && open[of] <= attemptsMax
+		}
 		if !mine || op.Local || op.Outcome == Unknown && op.Kind.isRead() || op.isUndone() {
 			continue
 		}
@@ -134,6 +140,17 @@ func (m *linear) partition(ops []Op) []portion {
 		out[i] = *byKey[k]
 	}
 	return out
+}
+
+// attemptsMax is how many attempts of unknown outcome at the same thing are looked at, the first ones: whenever a later one may have
+// its effect, these may. A search takes longer with each.
+const attemptsMax = 3
+
+// attempt is what attempts have in common that may each have the same effect.
+type attempt struct {
+	zone string
+	kind Kind
+	in   Input
 }
 
 func (p *portion) add(op Op) {

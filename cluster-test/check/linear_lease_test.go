@@ -119,6 +119,23 @@ func TestLeaseHistories(t *testing.T) {
 	}
 }
 
+// TestManyAttempts holds that a call which was made again and again without an answer keeps no search from its end, and that one
+// whose effect is seen is still one of them.
+func TestManyAttempts(t *testing.T) {
+	ops := []Op{onLease(1, 2, LeaseCreate, Input{Amount: 4, End: noon}, OK, Output{Lease: "l"})}
+	for n := range int64(60) {
+		ops = append(ops, onLease(3+n, 0, LeaseUpdate, Input{Amount: 5 + n%2}, Unknown, Output{}))
+	}
+	see := func(call, amount int64) Op {
+		return onLease(call, call+1, LeaseRead, Input{}, OK, Output{Lease: "l", Status: api.LeasePending, Amount: amount, End: noon})
+	}
+	ops = append(ops, see(100, 4), see(102, 5), see(104, 6), see(106, 5))
+	_, bad := History(ops, HistoryOptions{Limit: time.Hour})
+	assert.Empty(t, bad)
+	_, bad = History(append(ops, see(108, 7)), HistoryOptions{Limit: time.Hour})
+	assert.Equal(t, []promise.Name{promise.Read}, rules(bad))
+}
+
 // leaseStore is a zone as those see it who lease, with everything at once. Its leases move on by themselves.
 type leaseStore struct {
 	dice *rand.Rand

@@ -162,6 +162,47 @@ func TestRestoredLogs(t *testing.T) {
 	require.Greater(t, claims, few(200))
 }
 
+// TestRestoredLeases replays a log in which a lease starts again, because a backup from before its start was taken up, and one
+// in which it has started in the backup and ends again.
+func TestRestoredLeases(t *testing.T) {
+	w := newWorld(1)
+	pass := func(by api.Instant) {
+		w.now += by
+		w.must(t, command.Tick{Stamp: w.stamp()})
+	}
+	restore := func(backup []byte) {
+		t.Helper()
+		sum := sha256.Sum256(backup)
+		w.must(t, command.Restore{Stamp: w.stamp(), Sum: sum[:], Size: int64(len(backup)), Data: backup})
+	}
+	w.must(t, bare(w, "l"))
+	early := saved(w.s)
+	other := bare(w, "other") // what happens to it is forgotten
+	other.Terms.Window.Start += 60_000
+	other.Events[0].Time += 60_000
+	w.must(t, other)
+	pass(180_000)
+	restore(early)
+	pass(1) // it starts at its time, which is before that of the other one
+	late := saved(w.s)
+	pass(3_600_000)
+	restore(late)
+	pass(1)
+	sum, bad := Log(w.log())
+	require.Empty(t, bad)
+	require.Equal(t, 2, sum.Outcomes["Restore ok"])
+	l, there := w.s.Lease("l")
+	require.True(t, there)
+	require.Equal(t, api.LeaseTerminated, l.Status)
+
+	r := newReplay(&list{})
+	r.s = w.s
+	r.recount()
+	require.Equal(t, map[api.LeaseID]happened{"l": {1, 1}}, r.happened)
+	r.countFact(1, &state.Event{Kind: state.EventLeaseEnded, Lease: "l"})
+	require.Equal(t, []promise.Name{promise.Lease}, rules(r.all), "what the backup has does not happen again")
+}
+
 // TestBackupThatIsNotTakenUp plants states that take up no backup, or another one.
 func TestBackupThatIsNotTakenUp(t *testing.T) {
 	w := newWorld(1)

@@ -31,7 +31,9 @@ func TestRestoredHistories(t *testing.T) {
 	see := func(call, amount int64) Op {
 		return lease(call, call+1, LeaseRead, Input{}, Output{Lease: "l", Status: api.LeasePending, Amount: amount, End: noon})
 	}
-	miss := func(call int64) Op { return onLease(call, call+1, LeaseRead, Input{}, Refused, Output{Code: api.CodeNotFound}) }
+	miss := func(call int64) Op {
+		return onLease(call, call+1, LeaseRead, Input{}, Refused, Output{Code: api.CodeNotFound})
+	}
 	ask := func(call int64, digest string) Op {
 		return op(call, BootAsk, Input{Digest: digest}, OK, Output{Reservation: "r"})
 	}
