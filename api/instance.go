@@ -206,9 +206,12 @@ type InstanceChange struct {
 }
 
 // Changes is the answer to GET /zones/changes: the changes after an index, in order. Next
-// is the index to continue at; More is set if there are further changes.
+// is the index to continue at; More is set if there are further changes. A zone with another Restored than before may have
+// forgotten instances, and have some again that had ended.
 type Changes struct {
 	Items []InstanceChange `cbor:"1,keyasint"`
 	Next  uint64           `cbor:"2,keyasint"`
 	More  bool             `cbor:"3,keyasint,omitempty"`
+
+	Restored uint64 `cbor:"4,keyasint,omitempty" form:"5"` // log index at which a backup last replaced the zone's state; 0 for never
 }

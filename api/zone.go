@@ -48,6 +48,8 @@ type Link struct {
 
 	Incarnation Incarnation `cbor:"19,keyasint,omitempty" form:"5"` // of the other zone, as this zone's operator has confirmed it
 	Reconcile   Instant     `cbor:"20,keyasint,omitempty" form:"5"` // since when this zone has to compare with a child what both have; 0 for not
+	Restored    uint64      `cbor:"21,keyasint,omitempty" form:"5"` // of a child: see Changes.Restored, the newest that this zone has noted
+	Forgot      Instant     `cbor:"22,keyasint,omitempty" form:"5"` // when this zone last began to compare with a child: one of the two may have forgotten what they agreed on until then
 
 	Health string  `cbor:"-"` // "up", "down", "unknown"; filled on read
 	Digest *Digest `cbor:"-"` // last digest received; filled on read

@@ -25,6 +25,7 @@ func TestWhatIsAudited(t *testing.T) {
 		{c: command.HostWriteOff{}, admin: true, agent: true, link: true, alone: true},
 		{c: command.LinkRelink{}, admin: true, agent: true, link: true, alone: true},
 		{c: command.LinkReconciled{}},
+		{c: command.LinkRestored{}},
 		{c: command.CAAdd{}, admin: true, agent: true, link: true, alone: true},
 		{c: command.CAUse{}, admin: true, agent: true, link: true, alone: true},
 		{c: command.CADrop{}, admin: true, agent: true, link: true, alone: true},

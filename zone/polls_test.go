@@ -96,7 +96,7 @@ func TestPollsWakeByWhatConcernsThem(t *testing.T) {
 		return fmt.Sprint("hosts ", len(w.Hosts))
 	}
 	changes := func(ctx context.Context, z *zonetest.Conduct) string {
-		return fmt.Sprint("items ", len(z.Changes(ctx, &api.Link{ID: "up"}, z.View().Index(), time.Minute).Items))
+		return fmt.Sprint("items ", len(z.Changes(ctx, &api.Link{ID: "up"}, z.View().Index(), z.View().Restored(), time.Minute).Items))
 	}
 	boot := func(ctx context.Context, z *zonetest.Conduct) string {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -112,7 +112,7 @@ func TestWhatIsSent(t *testing.T) {
 		{calls["above"], "POST /zones/above", api.AboveQuestion{Zone: "z"}},
 		{calls["below"], "GET /zones/below", nil},
 		{calls["confirmed changes"], "GET /zones/changes?after=1&wait=1s&confirmed=true", nil},
-		{calls["changes"], "GET /zones/changes?after=1&wait=3s", nil},
+		{calls["changes"], "GET /zones/changes?after=1&restored=0&wait=3s", nil},
 	} {
 		to := &child{nodes: map[string]gatewayNode{"a": well}}
 		p, l := peersTo(to, "a")

@@ -171,9 +171,9 @@ func (p *Peers) Decision(ctx context.Context, l *api.Link, id api.HoldID) (api.D
 }
 
 // Changes asks a child for the changes of this zone's instances after an index, and waits
-// up to wait for one.
+// up to wait for one, or until it has gone back to a backup that is not noted in l.
 func (p *Peers) Changes(ctx context.Context, l *api.Link, after uint64, wait time.Duration) (*api.Changes, error) {
-	path := fmt.Sprintf("/zones/changes?after=%d&wait=%s", after, wait)
+	path := fmt.Sprintf("/zones/changes?after=%d&restored=%d&wait=%s", after, l.Restored, wait)
 	return peerCall[api.Changes](ctx, p, l, question{method: http.MethodGet, path: path, wait: wait}, nil)
 }
 

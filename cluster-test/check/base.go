@@ -102,6 +102,7 @@ func modelOf(s *state.State, projects []api.ProjectID) *model.Model {
 		m.Links[l.ID] = &model.Link{
 			Role: l.Role, Next: l.ChangesNext, Paused: l.State == api.LinkPaused, Silent: l.SilentSince,
 			Held: l.Share.Held, Committed: l.Share.Committed, Incarnation: l.Incarnation, Reconcile: l.Reconcile,
+			Restored: l.Restored, Forgot: l.Forgot,
 		}
 	}
 	for _, raw := range s.AllHosts() {
@@ -230,7 +231,7 @@ func addQueued(m *model.Model, s *state.State, id model.BootID) {
 // forgotten after its hold, so all of them are found here.
 func addHold(m *model.Model, s *state.State, from *state.Hold) {
 	h := &model.Hold{
-		ID: model.HoldID{Origin: from.Origin, ID: from.ID}, Plan: from.Plan, Refused: len(from.Refused), AtOnce: from.Commit, Decision: from.Decision, Made: from.Firm,
+		ID: model.HoldID{Origin: from.Origin, ID: from.ID}, Plan: from.Plan, Created: from.Created, Refused: len(from.Refused), AtOnce: from.Commit, Decision: from.Decision, Made: from.Firm,
 		Request: from.Request, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{}, Start: from.Window.Start, End: from.Window.End, Grace: from.Grace, Choices: from.Choices,
 	}
 	if len(from.Request.Groups) == 0 {

@@ -142,6 +142,7 @@ var notDrawn = map[command.Kind]string{
 	command.KindLinkWriteOff:   "raftstore/state: TestWriteOffTried",
 	command.KindLinkRelink:     "raftstore/state: TestRelink",
 	command.KindLinkReconciled: "as LinkRelink",
+	command.KindLinkRestored:   "zone/saga: TestAParentHearsOfARestore",
 	command.KindFormRaise:      "raftstore/state: TestFormRaise; cluster-test/sim: TestUpgradeNodeByNode",
 	command.KindRestored:       "TestRestoredLogs: the model begins anew",
 	command.KindRestore:        "TestRestoredLogs",

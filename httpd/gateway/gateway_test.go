@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"net/http"
 	"slices"
 	"strconv"
@@ -306,6 +307,25 @@ func TestAnOlderParentFollowsEvictions(t *testing.T) {
 	}
 }
 
+// TestAParentHearsOfRestores: where a backup last replaced the state is told to those that read it, and at once to those that do not know
+// of it. An older one, which does not say what it knows, waits for changes as before.
+func TestAParentHearsOfRestores(t *testing.T) {
+	w := newWorld(t)
+	var backup bytes.Buffer
+	require.NoError(t, w.store.View().Save(&backup))
+	sum := sha256.Sum256(backup.Bytes())
+	w.store.Must(t, command.Restore{Sum: sum[:], Size: int64(backup.Len()), Data: backup.Bytes()})
+	at := w.store.View().Restored()
+	require.Positive(t, at)
+	for form, told := range map[api.Form]uint64{api.FormFourth: 0, api.FormFifth: at} {
+		for _, q := range []string{"&restored=0&wait=5m", "&confirmed=true", "&wait=1ms"} {
+			var ch api.Changes
+			w.answered(t, call{method: "GET", target: "/zones/changes?after=0" + q, peer: "zone-up", head: map[string]string{api.HeaderForm: form.String()}}, 200, &ch)
+			assert.Equal(t, told, ch.Restored, "form %s %s", form, q)
+		}
+	}
+}
+
 // TestAnOlderParentHearsOfSilence: that it may end soon is told to those that read it.
 func TestAnOlderParentHearsOfSilence(t *testing.T) {
 	w := newWorld(t)
@@ -447,7 +467,7 @@ func TestHoldsThatAreRefused(t *testing.T) {
 	long := strings.Repeat("x", api.NameMaxBytes+1)
 	w.refused(t, call{method: "POST", target: "/zones/holds/" + long + "/commit", peer: "zone-up"}, api.CodeInvalid)
 	w.refused(t, call{method: "DELETE", target: "/zones/holds/" + long, peer: "zone-up"}, api.CodeInvalid)
-	for _, q := range []string{"", "?after=", "?after=-1", "?after=x", "?after=0&wait=5m1s", "?after=0&wait=x", "?after=0&confirmed=yes"} {
+	for _, q := range []string{"", "?after=", "?after=-1", "?after=x", "?after=0&wait=5m1s", "?after=0&wait=x", "?after=0&confirmed=yes", "?after=0&restored=-1"} {
 		w.refused(t, call{method: "GET", target: "/zones/changes" + q, peer: "zone-up"}, api.CodeInvalid)
 	}
 	two := request(2)

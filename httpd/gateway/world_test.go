@@ -142,7 +142,7 @@ func newWorld(tb testing.TB) *world {
 
 func newWorldAt(tb testing.TB, now func() time.Time) *world {
 	tb.Helper()
-	w := &world{store: memstore.New(), below: &below{}, now: now}
+	w := &world{store: memstore.NewOfForm(api.FormNewest), below: &below{}, now: now}
 	w.log = slog.New(requestid.NewHandler(slog.NewJSONHandler(&w.lines, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	w.zone = zone.New(zone.Config{Store: w.store, Now: now, Log: w.log})
 	c := w.config(w.zone)
@@ -212,7 +212,7 @@ func (w *world) furnish(tb testing.TB) {
 	w.store.Must(
 		tb,
 		command.Init{Stamp: at, Zone: "zone-mid", Name: "mid", Admin: api.Token{ID: canary + "-token"}},
-		command.NodePut{Stamp: at, Node: api.Node{ID: canary + "-node", NodeAddr: addr, APIAddr: addr, GatewayAddr: addr, AgentAddr: addr}},
+		command.NodePut{Stamp: at, Node: api.Node{ID: canary + "-node", NodeAddr: addr, APIAddr: addr, GatewayAddr: addr, AgentAddr: addr, Form: api.FormNewest}},
 		hosts, link("up", api.LinkParent), link("east", api.LinkChild),
 	)
 }

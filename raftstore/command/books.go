@@ -180,6 +180,7 @@ func (LinkDelete) forSeveral()     {}
 func (LinkWriteOff) forSeveral()   {}
 func (LinkRelink) forSeveral()     {}
 func (LinkReconciled) forSeveral() {}
+func (LinkRestored) forSeveral()   {}
 func (ProviderSet) forSeveral()    {}
 func (ConsumersPut) forSeveral()   {}
 func (ConsumerDelete) forSeveral() {}

@@ -105,6 +105,7 @@ const (
 	KindLinkReconciled  Kind = 83
 	KindFormRaise       Kind = 84
 	KindInstancePower   Kind = 85
+	KindLinkRestored    Kind = 86
 )
 
 // since has the form that introduced a kind, except for kinds of api.FormFirst.
@@ -145,6 +146,7 @@ var since = map[Kind]api.Form{
 	KindHostWriteOff:   api.FormFifth,
 	KindLinkRelink:     api.FormFifth,
 	KindLinkReconciled: api.FormFifth,
+	KindLinkRestored:   api.FormFifth,
 	KindFormRaise:      api.FormFifth,
 	KindInstancePower:  api.FormFifth,
 }
@@ -339,6 +341,7 @@ var readers = map[Kind]func(b []byte, form api.Form, after Command) (Command, er
 	KindLinkWriteOff:    reader[LinkWriteOff],
 	KindLinkRelink:      reader[LinkRelink],
 	KindLinkReconciled:  reader[LinkReconciled],
+	KindLinkRestored:    reader[LinkRestored],
 	KindFormRaise:       reader[FormRaise],
 	KindInstancePower:   reader[InstancePower],
 	KindAgentRenew:      reader[AgentRenew],

@@ -107,10 +107,11 @@ var kinds = []command.Command{
 	command.LinkReconciled{},
 	command.FormRaise{},
 	command.InstancePower{},
+	command.LinkRestored{},
 }
 
 // kindMax is the highest kind of the log.
-const kindMax = int(command.KindInstancePower)
+const kindMax = int(command.KindLinkRestored)
 
 // filled returns a command of c's type in which every field that is encoded has
 // a value of its own, so that no field can change its key, or be left out,

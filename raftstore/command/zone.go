@@ -206,6 +206,13 @@ type LinkRelink struct {
 	Endpoints   []string        `cbor:"4,keyasint,omitempty"` // of the zone now; none leaves them as they are
 }
 
+// LinkRestored notes that a child went back to a backup in its own life. What both have is compared from then on; see LinkReconciled.
+type LinkRestored struct {
+	Stamp
+	ID       api.LinkID `cbor:"2,keyasint"`
+	Restored uint64     `cbor:"3,keyasint"` // see api.Changes; refused unless it is above that of the link
+}
+
 // ReconcileGoneMax is how many instances one LinkReconciled has.
 const ReconcileGoneMax = 1000
 
@@ -382,6 +389,9 @@ func (LinkRelink) Kind() Kind { return KindLinkRelink }
 
 // Kind implements Command.
 func (LinkReconciled) Kind() Kind { return KindLinkReconciled }
+
+// Kind implements Command.
+func (LinkRestored) Kind() Kind { return KindLinkRestored }
 
 // Kind implements Command.
 func (LinkWriteOff) Kind() Kind { return KindLinkWriteOff }

@@ -14,6 +14,8 @@ import (
 type eventHistory struct {
 	Name  string      `cbor:"1,keyasint,omitempty"` // "" until the first backup
 	Whole api.EventID `cbor:"2,keyasint,omitzero"`  // all events after it are kept
+
+	Since uint64 `cbor:"3,keyasint,omitempty" form:"5"` // index of the entry with which it began; 0 for the first one
 }
 
 // historyNameBytes is the part of a checksum that names a history.
@@ -49,7 +51,18 @@ func (s *eventsBook) BeginNewHistory(sum []byte) {
 	h.Write(sum) // a hash never fails
 	h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.index), sortableInstant(s.now)))
 	s.history = &eventHistory{Name: hex.EncodeToString(h.Sum(nil)[:historyNameBytes])}
+	if s.form >= api.FormFifth {
+		s.history.Since = s.index
+	}
 	s.events.Init()
+}
+
+// Restored returns the log index at which a backup last replaced the state, in any incarnation of the zone; 0 for never. It only grows.
+func (s *eventsBook) Restored() uint64 {
+	if s.history == nil {
+		return 0
+	}
+	return s.history.Since
 }
 
 // historyName returns the name of the present history.

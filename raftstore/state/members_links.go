@@ -125,9 +125,19 @@ func (s *membersBook) deleteLink(id api.LinkID) { s.links.Delete(string(id)) }
 func (s *membersBook) acceptIncarnation(old *api.Link, c command.LinkRelink) {
 	l := *old
 	l.Incarnation, l.Updated = c.Incarnation, s.now
+	if begin, _ := c.Incarnation.Begin(); l.Role == api.LinkChild {
+		l.Restored = max(l.Restored, begin) // what is compared because of this is not compared again when the child tells of it
+	}
 	if len(c.Endpoints) > 0 {
 		l.Endpoints = c.Endpoints
 	}
+	s.links.Set(string(l.ID), &l)
+}
+
+// noteRestored records where a child says that it went back to a backup.
+func (s *membersBook) noteRestored(old *api.Link, index uint64) {
+	l := *old
+	l.Restored = index
 	s.links.Set(string(l.ID), &l)
 }
 
@@ -135,7 +145,7 @@ func (s *membersBook) acceptIncarnation(old *api.Link, c command.LinkRelink) {
 func (s *membersBook) noteReconciling(id api.LinkID, since api.Instant) {
 	old, _ := s.links.Get(string(id))
 	l := *old
-	l.Reconcile, l.ChangesNext = since, 0
+	l.Reconcile, l.Forgot, l.ChangesNext = since, since, 0
 	s.links.Set(string(id), &l)
 }
 

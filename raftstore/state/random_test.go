@@ -347,8 +347,11 @@ func (d dice) moving() (*api.Instance, bool) {
 	return one(d, all), true
 }
 
-// linkSet draws a pause of a link, its end, or that a child is silent or heard again.
-func (d dice) linkSet(at command.Stamp) command.LinkSet {
+// linkSet draws a pause of a link, its end, that a child is silent or heard again, or that it went back to a backup or was compared.
+func (d dice) linkSet(at command.Stamp) command.Command {
+	if d.chance(8) {
+		return d.compared(at)
+	}
 	c := command.LinkSet{Stamp: at, ID: api.LinkID(one(d, append(someChildren, "up")))}
 	if d.chance(2) {
 		c.State = new(one(d, []api.LinkState{api.LinkActive, api.LinkActive, api.LinkPaused}))
@@ -356,6 +359,16 @@ func (d dice) linkSet(at command.Stamp) command.LinkSet {
 		c.ID, c.Silent = api.LinkID(one(d, someChildren)), new(one(d, []api.Instant{0, at.At - 5, at.At}))
 	}
 	return c
+}
+
+// compared draws that a child went back to a backup, or is compared because of it.
+func (d dice) compared(at command.Stamp) command.Command {
+	id := api.LinkID(one(d, someChildren))
+	l, ok := d.w.s.Link(id)
+	if !ok || l.Reconcile == 0 || d.chance(4) {
+		return command.LinkRestored{Stamp: at, ID: id, Restored: uint64(d.n(4)) + d.w.s.Index()/4}
+	}
+	return command.LinkReconciled{Stamp: at, ID: id, Since: l.Reconcile, Gone: d.instances(2), Done: d.chance(2)}
 }
 
 // unlink draws that a link is paused and written off, and made again.

@@ -5,7 +5,7 @@ import (
 	"berth/raftstore/command"
 )
 
-// A zone that was brought back from a backup has forgotten what happened since, and the zones that it is linked with have
+// A zone that went back to a backup has forgotten what happened since, and the zones that it is linked with have
 // not. The parent of a link puts that right, whichever of the two was brought back: it tells the child its decisions again, and then
 // compares the instances that both have. What the parent does not know ends in the child, and what the child does not know is
 // gone.
@@ -47,6 +47,23 @@ func (s *State) beginReconciles() {
 	for _, l := range s.Children() {
 		s.beginReconcile(l.ID)
 	}
+}
+
+// linkRestored notes that a child went back to a backup, and has forgotten what was agreed with it since.
+func (s *State) linkRestored(c command.LinkRestored) Result {
+	old, ok := s.links.Get(string(c.ID))
+	switch {
+	case !ok:
+		return refuseWith(api.CodeNotFound, "no such zone")
+	case old.Role != api.LinkChild:
+		return refuseWith(api.CodeInvalid, "a parent is not compared")
+	case c.Restored <= old.Restored:
+		return refuseWith(api.CodeConflict, "it is noted already that zone %q went back to a backup", old.Name)
+	}
+	s.noteRestored(old, c.Restored)
+	s.beginReconcile(old.ID)
+	l, _ := s.Link(c.ID)
+	return Result{Link: l}
 }
 
 // linkReconciled ends instances that a child has forgotten.

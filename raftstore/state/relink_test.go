@@ -67,6 +67,50 @@ func TestRelink(t *testing.T) {
 	w.refused(api.CodeConflict, command.LinkReconciled{Stamp: w.stamp(), ID: "c1", Since: l.Reconcile, Done: true})
 }
 
+// TestLinkRestored: that a child went back to a backup is noted once for each backup, and then it is compared as one that was brought
+// back. A return that was confirmed is none more.
+func TestLinkRestored(t *testing.T) {
+	w := relinked(t)
+	w.link("up", api.LinkParent)
+	w.refused(api.CodeNotFound, command.LinkRestored{Stamp: w.stamp(), ID: "c9", Restored: 5})
+	w.refused(api.CodeInvalid, command.LinkRestored{Stamp: w.stamp(), ID: "up", Restored: 5})
+	w.refused(api.CodeConflict, command.LinkRestored{Stamp: w.stamp(), ID: "c1"})
+	w.ok(command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: 5})
+	w.refused(api.CodeConflict, command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: 5})
+	l, _ := w.s.Link("c1")
+	assert.Equal(t, uint64(5), l.Restored)
+	assert.Zero(t, l.ChangesNext, "it is followed anew")
+	assert.True(t, w.s.OwesDecisions(l), "it is told again")
+	w.ok(command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: 6})
+	w.refused(api.CodeConflict, command.LinkReconciled{Stamp: w.stamp(), ID: "c1", Since: l.Reconcile, Done: true})
+	w.relink(7)
+	begin, _ := api.Incarnation(7).Begin()
+	w.refused(api.CodeConflict, command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: begin})
+	w.ok(command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: begin + 1})
+}
+
+// TestForgottenLater: a hold that a child forgot before it was compared, and that is decided after it, takes its instances with it, and
+// one that was made since and that the child gave up is an error.
+func TestForgottenLater(t *testing.T) {
+	w := relinked(t)
+	w.ok(create(w.stamp(), "r2", 1, 1))
+	w.ok(hold(w.stamp(), "k2", "r2", nil, part("c1", "i3")))
+	w.ok(command.HoldParts{Stamp: w.stamp(), ID: "k2", Answers: []command.PartAnswer{answer("c1", "i3")}})
+	w.ok(command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: 5})
+	w.ok(command.PartAck{Stamp: w.stamp(), ID: "k1", Link: "c1", Decision: api.DecisionCommit})
+	l, _ := w.s.Link("c1")
+	w.ok(command.LinkReconciled{Stamp: w.stamp(), ID: "c1", Since: l.Reconcile, Done: true})
+	w.ok(create(w.stamp(), "r3", 1, 1))
+	w.ok(hold(w.stamp(), "k3", "r3", nil, part("c1", "i4")))
+	w.ok(command.HoldParts{Stamp: w.stamp(), ID: "k3", Answers: []command.PartAnswer{answer("c1", "i4")}})
+	for n, want := range []api.Status{api.StatusDeleted, api.StatusError} {
+		w.ok(bootDecide(w.stamp(), fmt.Sprint("r", n+2), api.DecisionCommit))
+		w.ok(command.PartAck{Stamp: w.stamp(), ID: api.HoldID(fmt.Sprint("k", n+2)), Link: "c1", Decision: api.DecisionCommit, Lost: true})
+		i, _ := w.s.Instance(api.InstanceID(fmt.Sprint("i", n+3)))
+		assert.Equal(t, want, i.Status)
+	}
+}
+
 // TestForgottenHold: a hold that the child has forgotten altogether takes its instances with it.
 func TestForgottenHold(t *testing.T) {
 	w := relinked(t)

@@ -147,10 +147,10 @@ func (s *sagaBook) partAck(c command.PartAck) Result {
 
 // losePart marks the instances that a child gave up although it held them: its operator had
 // released the hold by force. Instances that should end are gone, and so are those that it has forgotten
-// because it was brought back from a backup.
+// because it went back to a backup since they were held.
 func (s *sagaBook) losePart(h *Hold, p *Part) {
 	l, ok := s.links.Get(string(p.Link))
-	forgotten := ok && l.Reconcile > 0
+	forgotten := ok && l.Forgot > 0 && h.Created <= l.Forgot
 	for _, pi := range p.Instances {
 		switch i := s.madeBy(h, pi.Spec.ID); {
 		case i == nil || !i.Live():

@@ -7,7 +7,7 @@ import (
 )
 
 // forgottenBelow is the fault of an instance that the zone which had it does not know any more.
-const forgottenBelow = "its zone was brought back from a backup, and has forgotten it"
+const forgottenBelow = "its zone went back to a backup, and has forgotten it"
 
 // tellAllAgain makes each decision due again that a child has confirmed and that may still be of use.
 func (s *sagaBook) tellAllAgain(link api.LinkID) {

@@ -190,6 +190,8 @@ func (s *State) apply(c command.ForSeveral) Result {
 		return s.linkRelink(c)
 	case command.LinkReconciled:
 		return s.linkReconciled(c)
+	case command.LinkRestored:
+		return s.linkRestored(c)
 	case command.ProviderSet:
 		return s.providerSet(c)
 	case command.ConsumersPut:

@@ -33,6 +33,9 @@ const (
 	followNoteEvery = 10 * time.Second
 	// followIndexMax bounds the log indices of a child.
 	followIndexMax = 1 << 62
+	// followRestoresApart is the time between two restores of a child that are noted: for each this zone tells
+	// it all decisions again, and reads all that it has.
+	followRestoresApart = 30 * time.Second
 )
 
 // follower follows the changes of one child. It is for one goroutine.
@@ -69,6 +72,12 @@ func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 		if err != nil {
 			return err
 		}
+		if s.isNewlyRestored(l, ch) {
+			if err := s.noteRestored(ctx, l, ch.Restored); err != nil {
+				return err
+			}
+			continue
+		}
 		news, err := f.takeChanges(ctx, ch)
 		if err != nil {
 			return err
@@ -85,6 +94,23 @@ func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 			backoff.Sleep(ctx, wait)
 		}
 	}
+	return nil
+}
+
+// isNewlyRestored reports whether a child's answer says that it went back to a backup, and that is to be noted now.
+func (s *Saga) isNewlyRestored(l *api.Link, ch *api.Changes) bool {
+	return ch.Restored > l.Restored && ch.Restored <= followIndexMax && s.zone.Store().Form() >= api.FormFifth &&
+		(l.Restored == 0 || s.zone.Instant() >= l.Forgot.Add(followRestoresApart))
+}
+
+// noteRestored logs that a child went back to a backup. Since then it has forgotten what was agreed with it after that backup, and
+// has again what had ended: both are compared, and its changes are followed from their beginning.
+func (s *Saga) noteRestored(ctx context.Context, l *api.Link, at uint64) error {
+	_, err := s.zone.Propose(ctx, command.LinkRestored{Stamp: s.zone.Stamp(), ID: l.ID, Restored: at})
+	if err != nil && api.CodeOf(err) != api.CodeConflict { // noted before, and this node was behind
+		return err
+	}
+	s.zone.Log().WarnContext(ctx, "a child went back to a backup, and is compared", "link", l.Name, "at", at)
 	return nil
 }
 
@@ -165,6 +191,9 @@ func followCost(ch *api.Changes) time.Duration {
 // takeChanges logs the news in an answer, and reports whether there was any.
 func (f *follower) takeChanges(ctx context.Context, ch *api.Changes) (bool, error) {
 	s := f.s
+	if l, ok := s.zone.View().Link(f.id); ok && ch.Restored < l.Restored {
+		return false, nil // the node that answers is behind, and knows what its zone has forgotten
+	}
 	if endsBefore(ch, f.next) {
 		f.next, f.undecided = 0, ""
 		return false, nil
@@ -249,21 +278,28 @@ func (f *follower) siftChanges(v *state.State, ch *api.Changes) (news []api.Inst
 }
 
 // Changes answers a parent's long poll with the changes, after a log index of this
-// zone, of the instances made for it. If the log has never been so long, it returns the zero Changes at once, by
-// which the parent knows this.
-func (s *Saga) Changes(ctx context.Context, parent *api.Link, after uint64, wait time.Duration) api.Changes {
+// zone, of the instances made for it. If the log has never been so long, it returns no changes at once, by
+// which the parent knows this; and at once what there is if a backup has replaced the state since restored, which the parent knows of.
+func (s *Saga) Changes(ctx context.Context, parent *api.Link, after, restored uint64, wait time.Duration) api.Changes {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if after > s.zone.View().Index() {
 		if v, err := s.zone.Latest(ctx); err == nil && after > v.Index() { // else this node is behind, or cannot know
-			return api.Changes{}
+			return api.Changes{Restored: v.Restored()}
 		}
 	}
 	c := api.Changes{Next: after}
 	_, _ = s.zone.Store().WaitFor(ctx, state.ChangesTopic(parent.ID), func(v *state.State) bool { // without news, the answer is an empty list
-		c = v.Changes(parent.ID, after, api.ChangesMax)
-		return len(c.Items) > 0
+		c = changesIn(v, parent, after)
+		return len(c.Items) > 0 || c.Restored > restored
 	})
+	return c
+}
+
+// changesIn returns the changes in one state after an index.
+func changesIn(v *state.State, parent *api.Link, after uint64) api.Changes {
+	c := v.Changes(parent.ID, after, api.ChangesMax)
+	c.Restored = v.Restored()
 	return c
 }
 
@@ -274,5 +310,5 @@ func (s *Saga) ConfirmedChanges(ctx context.Context, parent *api.Link, after uin
 	if err != nil {
 		return api.Changes{}, err
 	}
-	return v.Changes(parent.ID, after, api.ChangesMax), nil
+	return changesIn(v, parent, after), nil
 }

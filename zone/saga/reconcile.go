@@ -12,7 +12,7 @@ import (
 
 const reconcileNamed = 20 // instances that the log names of each kind
 
-// dueReconciles returns the jobs that compare with children what both have, after either was brought back from a backup.
+// dueReconciles returns the jobs that compare with children what both have, after either went back to a backup.
 func (s *Saga) dueReconciles(v *state.State) []zone.Job {
 	var out []zone.Job
 	for _, l := range v.Reconciling() {
@@ -70,6 +70,9 @@ func (s *Saga) readAll(ctx context.Context, l *api.Link) (map[api.InstanceID]api
 		cancel()
 		if err != nil {
 			return nil, err
+		}
+		if ch.Restored != l.Restored {
+			return nil, api.Errorf(api.CodeUnavailable, "zone %q went back to a backup again", l.Name)
 		}
 		if !soundChanges(ch, after) {
 			return nil, api.Errorf(api.CodeInternal, "the child gave an unusable list of changes")

@@ -213,8 +213,10 @@ func TestReconcileWithAChildThatLies(t *testing.T) {
 				await.Sleep(time.Minute)
 				back, _ := kid.View().Link(kidLink)
 				w.Lie(kidLink, func(after uint64) *api.Changes {
-					now := kid.Lead().Changes(w.Ctx, back, after, 0)
-					return c.lie(&now, after)
+					now := kid.Lead().Changes(w.Ctx, back, after, 0, 0)
+					lie := c.lie(&now, after)
+					lie.Restored = kid.View().Restored()
+					return lie
 				})
 				kid.BringBack(kid.Saved(), root, kidLink)
 				await.Sleep(10 * time.Minute)

@@ -124,7 +124,7 @@ func (p peers) Changes(ctx context.Context, l *api.Link, after uint64, wait time
 		if lie := p.from.World.lieOf(back.ID); lie != nil {
 			return lie(*after), nil
 		}
-		c := z.Changes(ctx, back, *after, wait)
+		c := z.Changes(ctx, back, *after, l.Restored, wait)
 		return &c, nil
 	})
 }

@@ -113,6 +113,8 @@ type Link struct {
 
 	Incarnation api.Incarnation // of the other zone, as it was accepted
 	Reconcile   api.Instant     // since when what both have is compared; 0 for not
+	Restored    uint64          // where the child last went back to a backup, as far as it is noted
+	Forgot      api.Instant     // until when one of the two may have forgotten what was held
 
 	Held, Committed *int // percent of each class that a parent may have; nil for lentPercent
 }
@@ -421,6 +423,8 @@ func (m *Model) applySeveral(c command.ForSeveral) *Refusal {
 		return m.linkRelink(c)
 	case command.LinkReconciled:
 		return m.linkReconciled(c)
+	case command.LinkRestored:
+		return m.linkRestored(c)
 	case command.LinkDelete, command.Restore, command.KEKUse, command.CAUse, command.CADrop:
 	}
 	return nil

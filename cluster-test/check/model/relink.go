@@ -18,13 +18,35 @@ func (m *Model) linkRelink(c command.LinkRelink) *Refusal {
 		return &Refusal{promise.Model, "that incarnation was accepted already"}
 	}
 	l.Incarnation = c.Incarnation
-	if l.Role != api.LinkChild {
-		return nil
+	if l.Role == api.LinkChild {
+		begin, _ := c.Incarnation.Begin()
+		l.Restored = max(l.Restored, begin)
+		m.compare(c.ID)
 	}
-	l.Reconcile, l.Next = max(m.Now, 1), 0
+	return nil
+}
+
+// linkRestored notes that a child went back to a backup.
+func (m *Model) linkRestored(c command.LinkRestored) *Refusal {
+	l := m.Links[c.ID]
+	switch {
+	case l == nil || l.Role != api.LinkChild:
+		return &Refusal{promise.Model, string(c.ID) + " is no child"}
+	case c.Restored <= l.Restored:
+		return &Refusal{promise.Model, "that restore was noted already"}
+	}
+	l.Restored = c.Restored
+	m.compare(c.ID)
+	return nil
+}
+
+// compare makes due again what a child has confirmed of what lives there.
+func (m *Model) compare(child api.LinkID) {
+	l := m.Links[child]
+	l.Reconcile, l.Forgot, l.Next = max(m.Now, 1), max(m.Now, 1), 0
 	for _, h := range m.Holds {
 		for _, p := range h.Parts {
-			if h.Decision == api.DecisionCommit && p.Link == c.ID && p.Acked && slices.ContainsFunc(p.IDs, func(id api.InstanceID) bool {
+			if h.Decision == api.DecisionCommit && p.Link == child && p.Acked && slices.ContainsFunc(p.IDs, func(id api.InstanceID) bool {
 				i := m.MadeBy(h, id)
 				return i != nil && i.Live()
 			}) {
@@ -32,7 +54,6 @@ func (m *Model) linkRelink(c command.LinkRelink) *Refusal {
 			}
 		}
 	}
-	return nil
 }
 
 // linkReconciled takes as gone what a child has forgotten.

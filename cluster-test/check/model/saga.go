@@ -42,6 +42,7 @@ type Hold struct {
 	Parts    []*Part
 	Refused  int
 	AtOnce   bool // it decides for itself once it is complete
+	Created  api.Instant
 	Decision api.Decision
 	Made     bool        // it was decided commit, whatever came later
 	Dead     api.Instant // when it was aborted, if it never came
@@ -88,7 +89,7 @@ func (m *Model) makeHold(c command.Hold) *Refusal {
 		return not
 	}
 	h := &Hold{
-		ID: id, Boot: b, Plan: c.Plan, AtOnce: c.Commit, Decision: api.DecisionPending,
+		ID: id, Boot: b, Plan: c.Plan, AtOnce: c.Commit, Decision: api.DecisionPending, Created: m.Now,
 		Request: c.Request, Attempt: c.Attempt, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{}, Choices: c.Choices,
 	}
 	for _, sl := range c.Slots {
@@ -541,7 +542,7 @@ func (m *Model) loseInstances(h *Hold, p *Part) {
 		case i == nil || !i.Live():
 		case i.Status == api.StatusDeleting:
 			m.setStatus(id, api.StatusDeleted)
-		case m.Links[p.Link] != nil && m.Links[p.Link].Reconcile > 0:
+		case m.Links[p.Link] != nil && m.Links[p.Link].Forgot > 0 && h.Created <= m.Links[p.Link].Forgot:
 			m.stayEnded(id)
 			m.setStatus(id, api.StatusDeleted)
 		default:
