@@ -24,9 +24,18 @@ func (d *dialect) readOrder(r *http.Request) (*intake.BootOrder, *rest.ServerCre
 	if err := wire.ReadJSON(r, wire.LimitOf(r), &body); err != nil {
 		return nil, nil, err
 	}
-	from := intake.Source{Caller: door.Caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Call: requestid.Of(r.Context())}
-	o, err := intake.Order(d.Zone, d.Digests, from, &body)
+	o, err := intake.Order(d.Zone, d.Digests, d.sourceOf(r), &body)
 	return o, &body.Server, err
+}
+
+// sourceOf returns who calls for instances or volumes.
+func (d *dialect) sourceOf(r *http.Request) intake.Source {
+	ask := func(req *api.Request) bool {
+		ctx, cancel := context.WithTimeout(r.Context(), api.SelectTimeout)
+		defer cancel()
+		return d.Estimator.HasPlace(ctx, req)
+	}
+	return intake.Source{Caller: door.Caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Call: requestid.Of(r.Context()), Ask: ask}
 }
 
 func (d *dialect) selectPlan(w http.ResponseWriter, r *http.Request) error {

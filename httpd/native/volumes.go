@@ -13,7 +13,6 @@ import (
 	"berth/api/rest"
 	"berth/httpd/door"
 	"berth/httpd/wire"
-	"berth/internal/requestid"
 	"berth/raftstore/state"
 	"berth/zone/intake"
 )
@@ -40,8 +39,7 @@ func (d *dialect) createVolume(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.ReadJSON(r, wire.LimitOf(r), &body); err != nil {
 		return err
 	}
-	from := intake.Source{Caller: door.Caller(r), Key: r.Header.Get(api.HeaderIdempotencyKey), Call: requestid.Of(r.Context())}
-	o, err := intake.Order(d.Zone, d.Digests, from, intake.VolumeBody(&body.Volume))
+	o, err := intake.Order(d.Zone, d.Digests, d.sourceOf(r), intake.VolumeBody(&body.Volume))
 	if err != nil {
 		return err
 	}

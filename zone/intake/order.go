@@ -39,6 +39,8 @@ type reading struct {
 	// returned only for a new call: a repeat gets its original answer even if, say,
 	// the flavor has since been deleted.
 	gone error
+
+	unheard error // for the first availability zone or tag that is known neither here nor of any child; as gone, unless a child knows it by now
 }
 
 // Source is the caller of a boot and the call that carries it.
@@ -46,6 +48,10 @@ type Source struct {
 	Caller api.Caller
 	Key    string        // the caller's idempotency key; "" for none
 	Call   api.RequestID // "" for none
+
+	// Ask reports whether the zones below, asked anew, have a place for an order although no digest has one of the names in it. Nil asks
+	// nobody: what no digest has is not there.
+	Ask func(*api.Request) bool
 }
 
 // Order reads and checks a boot body, and looks up the names in it. References to
@@ -86,6 +92,9 @@ func (rd *reading) resolve(from Source) (*BootOrder, error) {
 	err := rd.gone
 	if err == nil {
 		err = o.Request.Validate()
+	}
+	if err == nil && rd.unheard != nil && !o.isRepeat(rd.v) && (from.Ask == nil || !from.Ask(&o.Request)) {
+		err = rd.unheard
 	}
 	if err != nil && !o.isRepeat(rd.v) {
 		return nil, err

@@ -81,6 +81,14 @@ func (rd *reading) heardOf(id api.ZoneID) (api.Digest, time.Duration, bool) {
 	return rd.digests.Digest(id)
 }
 
+// noteUnheard records a name that nobody has told of, unless there was another before. A digest is some seconds old, so it refuses nothing
+// before the children are asked.
+func (rd *reading) noteUnheard(format string, args ...any) {
+	if rd.unheard == nil {
+		rd.unheard = api.Errorf(api.CodeInvalid, format, args...)
+	}
+}
+
 // checkAZ refuses an availability zone that is neither here nor in any child.
 func (rd *reading) checkAZ(part, az string) {
 	if az == "" || slices.Contains(rd.v.AZs(), az) {
@@ -88,7 +96,7 @@ func (rd *reading) checkAZ(part, az string) {
 	}
 	t := rd.seeThere()
 	if _, ok := t.azs[az]; t.all && !ok {
-		rd.noteMissing("%savailability_zone: %s", part, notThere("availability zone", az, t.azs))
+		rd.noteUnheard("%savailability_zone: %s", part, notThere("availability zone", az, t.azs))
 	}
 }
 
@@ -103,7 +111,7 @@ func (rd *reading) checkTags(tags []string) {
 	}
 	for _, tag := range tags {
 		if _, ok := t.tags[tag]; !ok {
-			rd.noteMissing("zones.allowed_tags: %s", notThere("zone with the tag", tag, t.tags))
+			rd.noteUnheard("zones.allowed_tags: %s", notThere("zone with the tag", tag, t.tags))
 		}
 	}
 }

@@ -88,6 +88,34 @@ func TestWhatIsNowhereIsRefused(t *testing.T) {
 	assert.Equal(t, before, w.index(), "nothing is recorded")
 }
 
+// TestWhatNoDigestHasIsAskedFor: an availability zone or a tag that nobody has told of is refused only if the zones below, asked anew, have
+// no place for the order. Whatever else is wrong is refused without asking them, and a repeat is answered without it.
+func TestWhatNoDigestHasIsAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	all := bothSaid(func(*api.Digest, *time.Duration) {})
+	asked := 0
+	order := func(found bool, edit func(s *rest.ServerCreate)) error {
+		from := Source{Caller: member, Ask: func(req *api.Request) bool {
+			asked++
+			assert.Len(t, req.Groups, 1)
+			return found
+		}}
+		_, err := Order(w.zone, all, from, &rest.BootBody{Server: *web(edit)})
+		return err
+	}
+	az := func(s *rest.ServerCreate) { s.AvailabilityZone = "az-new" }
+	tag := func(s *rest.ServerCreate) { s.Zones = &rest.ZoneRule{AllowedTags: []string{"new"}} }
+	require.NoError(t, order(true, az))
+	require.NoError(t, order(true, tag))
+	refused(t, order(false, az), api.CodeInvalid, "there is no availability zone")
+	refused(t, order(false, tag), api.CodeInvalid, "there is no zone with the tag")
+	assert.Equal(t, 4, asked)
+	refused(t, order(true, func(s *rest.ServerCreate) { az(s); s.FlavorRef = "none" }), api.CodeInvalid, "there is no flavor")
+	require.NoError(t, order(false, func(s *rest.ServerCreate) { s.AvailabilityZone = "az-east" }))
+	assert.Equal(t, 4, asked)
+}
+
 // TestNamesThatAreAlike are found by at most two changes, of at most half of the characters.
 func TestNamesThatAreAlike(t *testing.T) {
 	t.Parallel()
