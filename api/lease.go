@@ -9,7 +9,7 @@ const (
 	LeaseNameMax        = 80        // characters of a lease's name
 	SharedProjectsMax   = 64        // projects that a lease is shared with
 	LeaseDurationMax    = WindowMax // of one lease
-	LeaseLeadMax        = WindowMax // from now to the start of a lease
+	LeaseLeadMax        = 10 * WindowMax // from now to the start of a lease; before FormFifth a parent may ask for WindowMax
 	CleaningMax         = 24 * time.Hour
 	PropertiesMaxBytes  = QueryMaxBytes // of a condition on hosts, as text
 	ReservedPerLinkMax  = 100_000       // slots of leases that one parent may have here

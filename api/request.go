@@ -255,11 +255,11 @@ func (r *Request) validateLease() error {
 }
 
 // ValidateAbroad returns an invalid-input error for a request that no zone serves for
-// another: room for later, or beyond WindowMax. now is the time of the answering zone.
-func (r *Request) ValidateAbroad(now Instant) error {
+// another: room for later, or beyond WindowMax. now is the time of the answering zone, and lead how far ahead a lease may start there.
+func (r *Request) ValidateAbroad(now Instant, lead time.Duration) error {
 	switch w := r.Window; {
-	case r.Reserves && (w.Start > now.Add(LeaseLeadMax) || w.End > now.Add(LeaseLeadMax+LeaseDurationMax)):
-		return Errorf(CodeInvalid, "a lease must start within %d days", LeaseLeadMax/(24*time.Hour))
+	case r.Reserves && (w.Start > now.Add(lead) || w.End > now.Add(lead+LeaseDurationMax)):
+		return Errorf(CodeInvalid, "a lease must start within %d days", lead/(24*time.Hour))
 	case r.Reserves:
 		return nil
 	case w.Start < 0 || w.Start > now:

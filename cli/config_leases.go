@@ -31,7 +31,7 @@ func (r *leaseRuleFlags) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.DurationVar(&r.longest, flagLeaseLongest, 0, "how long a lease may be; exactly as long is allowed, 0 for no limit")
 	f.DurationVar(&r.extension, flagLeaseExtension, 0, "how long before its end a lease may be extended beyond that, 0 for never")
-	f.DurationVar(&r.lead, flagLeaseLead, 0, "how far ahead a lease may start, 0 for ten years")
+	f.DurationVar(&r.lead, flagLeaseLead, 0, "how far ahead a lease may start, 0 for a hundred years")
 	f.DurationVar(&r.beforeEnd, flagLeaseBeforeEnd, 0, "how long before its end those who follow a lease are told, unless it says itself; 0 for not at all")
 	f.DurationVar(&r.cleaning, flagLeaseCleaning, 0, "how long a host of leases stays free after each lease, 0 for not at all; a host takes a change when nothing is claimed of it")
 	f.StringArrayVar(&r.exempt, flagLeaseExempt, nil, "`PROJECT` whose leases may be of any length, replaces the present ones; may be repeated")

@@ -125,7 +125,7 @@ func TestLimitsOfAZoneStayWithinThoseOfAll(t *testing.T) {
 		terms.Window.End++
 		checkRefusal(t, lease.CheckTerms(&terms, now, limits), api.CodeInvalid, "at most 3650 days")
 		terms.Window.Start++
-		checkRefusal(t, lease.CheckTerms(&terms, now, limits), api.CodeInvalid, "within 3650 days")
+		checkRefusal(t, lease.CheckTerms(&terms, now, limits), api.CodeInvalid, "within 36500 days")
 	}
 }
 

@@ -300,7 +300,7 @@ type LeaseRule struct {
 	Longest   Duration        `json:"max_duration,omitempty"`     // of one lease, in whole minutes; exactly as long is allowed (default: no limit)
 	Extension Duration        `json:"extension_window,omitempty"` // how long before its end a lease may be extended beyond max_duration (default: never)
 	Exempt    []api.ProjectID `json:"exempt_projects,omitempty"`  // projects that max_duration does not hold for
-	Lead      Duration        `json:"max_lead,omitempty"`         // from now to the start of a lease (default: ten years)
+	Lead      Duration        `json:"max_lead,omitempty"`         // from now to the start of a lease (default: a hundred years)
 	BeforeEnd *Duration       `json:"before_end,omitempty"`       // default distance of before_end_lease to the end, 0s for no such event (default: 1h)
 	Cleaning  Duration        `json:"cleaning_time,omitempty"`    // how long a host of leases stays free after each window, in whole minutes (default: not at all)
 	Check     *LeaseCheck     `json:"check,omitempty"`            // asked before a lease is made or changed (default: nobody)

@@ -75,7 +75,7 @@ func (c clock) days() int {
 func dateOf(day int) time.Time { return time.Unix(int64(day)*24*60*60, 0).UTC() }
 
 // Expand returns the windows of all occurrences of a lease that repeats, in order, the first
-// of them as given. No start is later than horizon, nor than api.LeaseLeadMax after the
+// of them as given. No start is later than horizon, nor than api.WindowMax after the
 // first: a rule that goes on after that is refused, as is one whose occurrences overlap or are more than api.OccurrencesMax.
 func (r *Rule) Expand(first api.Window, loc *time.Location, horizon api.Instant) ([]api.Window, error) {
 	if !first.Valid() || first.End == api.Forever {
@@ -86,7 +86,7 @@ func (r *Rule) Expand(first api.Window, loc *time.Location, horizon api.Instant)
 	if length <= 0 {
 		return nil, api.Errorf(api.CodeInvalid, "a lease that repeats must end later than it starts, by the clock of %s", loc)
 	}
-	horizon = min(horizon, first.Start.Add(api.LeaseLeadMax))
+	horizon = min(horizon, first.Start.Add(api.WindowMax))
 	x := expansion{rule: r, loc: loc, horizon: horizon, length: length, out: []api.Window{first}}
 	if x.last = r.lastStart(loc); x.last < first.Start {
 		return nil, api.Errorf(api.CodeInvalid, "recurrence rule: UNTIL is before the first lease")

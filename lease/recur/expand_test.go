@@ -346,7 +346,7 @@ func walk(r *Rule, first api.Window, loc *time.Location) (out []api.Window, comp
 	if !start.Before(end) {
 		return nil, "by the clock of"
 	}
-	horizon := first.Start.Add(api.LeaseLeadMax)
+	horizon := first.Start.Add(api.WindowMax)
 	begin := start.Truncate(24 * time.Hour)
 	weeks, months := 0, 0
 	for days, day := 0, begin; len(out) < r.Count; days, day = days+1, day.AddDate(0, 0, 1) {

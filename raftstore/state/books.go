@@ -1,6 +1,10 @@
 package state
 
-import "berth/api"
+import (
+	"time"
+
+	"berth/api"
+)
 
 // The state is a tower of books, each on top of the one that it embeds:
 //
@@ -41,6 +45,9 @@ func (s *entry) Now() api.Instant { return s.now }
 // Form returns the newest form of all entries so far. A node that does not read it cannot
 // be in the zone.
 func (s *entry) Form() api.Form { return s.form }
+
+// LeaseLead returns how far ahead a lease of a parent may start.
+func (s *entry) LeaseLead() time.Duration { return limitsAt(s.form).leaseLead }
 
 // addFact leaves a fact for the books above.
 func (s *entry) addFact(f fact) { s.facts = append(s.facts, f) }

@@ -26,6 +26,8 @@ type limits struct {
 
 	bindings, bindingsProject, bindingsPast int // active ones of the zone and of one project; past ones that are kept of one project
 
+	leaseLead time.Duration // how far ahead a lease of a parent may start
+
 	quotas, quotaItems int           // projects with limits of their own, and limits of each
 	quotaAhead         time.Duration // how far ahead a refusal looks for room
 	// quotaDefaults are the limits of projects for which the zone has none. Without them what is
@@ -67,7 +69,7 @@ var limitsFirst = limits{
 	providerAggs: 1_000, providerName: 200, providers: 100_000, serverGroups: 10_000, shares: 256, tokens: 10_000, tokenUses: 1_000,
 	tombstonesPerLink: 10_000, tree: 4_096, treeDepth: 32,
 	bindings: 100_000, bindingsProject: 100, bindingsPast: 1_000,
-	quotas: 10_000, quotaItems: 64, quotaAhead: 10 * 365 * 24 * time.Hour,
+	quotas: 10_000, quotaItems: 64, quotaAhead: 10 * 365 * 24 * time.Hour, leaseLead: 10 * 365 * 24 * time.Hour,
 	webhooks: 1_000, webhooksProject: 10, webhookFailing: 24 * time.Hour,
 	incarnation: 1 << 34, lostHosts: 1_000,
 }
@@ -109,6 +111,7 @@ func (l limits) withBudgets() limits {
 	l.agentHosts, l.agentClasses, l.agentTraits = 10_000, 100, 1_000
 	l.shareHeld, l.shareCommitted = 100, 100
 	l.agents, l.agentAge = 10_000, 400*24*time.Hour
+	l.leaseLead = 100 * 365 * 24 * time.Hour
 	l.roles, l.unlinked, l.endFirst = 100, true, true
 	l.choicesHeld, l.tagTexts, l.detachedMove = true, true, true
 	l.authorities, l.authorityBytes, l.vouchBytes, l.pinPause = 2, 8<<10, 128, 10*time.Second

@@ -22,7 +22,7 @@ import (
 func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 	assert.Equal(t, limits{
 		bindings: api.BindingsActiveMax, bindingsProject: api.BindingsProjectMax, bindingsPast: api.BindingsPastMax,
-		quotas: api.QuotasMax, quotaItems: quota.ItemsMax, quotaAhead: api.LeaseLeadMax, quotaDefaults: quota.Defaults(),
+		quotas: api.QuotasMax, quotaItems: quota.ItemsMax, quotaAhead: api.WindowMax, leaseLead: api.LeaseLeadMax, quotaDefaults: quota.Defaults(),
 		shareHeld: api.ShareHeldDefault, shareCommitted: api.ShareCommittedDefault,
 		agentHosts: api.HostsPerAgentMax, agentClasses: api.AgentClassesMax, agentTraits: api.AgentTraitsMax, roles: api.RolesMax, unlinked: true, endFirst: true, choicesHeld: true, tagTexts: true, detachedMove: true, agents: api.AgentsMax, agentAge: 400 * 24 * time.Hour,
 		authorities: api.AuthoritiesMax, authorityBytes: api.AuthorityMaxBytes, vouchBytes: api.VouchMaxBytes, pinPause: api.PinPause,

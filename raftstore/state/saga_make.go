@@ -83,7 +83,7 @@ func (s *sagaBook) checkAbroad(c command.Hold) Result {
 	if c.Request.Preempt && s.Config.Preemptibles.Closed {
 		return refuseWith(api.CodeForbidden, "this zone ends no preemptible instances for other zones")
 	}
-	if err := c.Request.ValidateAbroad(s.now); err != nil {
+	if err := c.Request.ValidateAbroad(s.now, s.limits.leaseLead); err != nil {
 		return Result{Err: err}
 	}
 	if n := s.heldFor(c.Origin); n+c.Count() > s.limits.holdsPerLink {

@@ -855,6 +855,29 @@ func TestPruneIsBounded(t *testing.T) {
 	}
 }
 
+// TestLeasesOfAParentBeginInTime: a lease of a parent begins at most a hundred years ahead; before the fifth form, ten.
+func TestLeasesOfAParentBeginInTime(t *testing.T) {
+	for form, lead := range map[api.Form]time.Duration{api.FormFourth: api.WindowMax, api.FormFifth: api.LeaseLeadMax} {
+		w := newWorld(t)
+		w.form = form
+		w.link("up", api.LinkParent)
+		w.host("h1", 100)
+		now := w.stamp().At
+		for n, late := range []api.Instant{0, 1} {
+			h := asked(command.Stamp{At: now}, fmt.Sprint("k", n), slots("h1", fmt.Sprint("i", n)))
+			h.Request.Reserves, h.Request.Groups[0].Name = true, "r1"
+			h.Request.Window.Start = now.Add(lead) + late
+			h.Request.Window.End = h.Request.Window.Start.Add(time.Hour)
+			if late == 0 {
+				w.ok(h)
+			} else {
+				w.refused(api.CodeInvalid, h)
+			}
+			assert.Equal(t, lead, w.s.LeaseLead())
+		}
+	}
+}
+
 // TestHoldsForAnotherZoneAreForNow: whatever a parent writes into a hold, it gets no
 // room for later, or beyond the longest window.
 func TestHoldsForAnotherZoneAreForNow(t *testing.T) {

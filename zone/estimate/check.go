@@ -41,5 +41,5 @@ func (e *Estimator) CheckForeign(r *api.Request) error {
 	if r.Preempt && e.zone.View().Config.Preemptibles.Closed {
 		return api.Errorf(api.CodeForbidden, "this zone ends no preemptible instances for other zones")
 	}
-	return r.ValidateAbroad(e.zone.Instant())
+	return r.ValidateAbroad(e.zone.Instant(), e.zone.View().LeaseLead())
 }
