@@ -127,8 +127,10 @@ func (r *Request) validateVolumes() error {
 		return nil
 	case r.Class != Firm:
 		return Errorf(CodeInvalid, "volumes are of class %q; boot preemptible instances by themselves", Firm)
-	case r.Reserves || r.Within != "":
-		return Errorf(CodeInvalid, "volumes cannot be reserved, and are in no reservation")
+	case r.Reserves:
+		return Errorf(CodeInvalid, "volumes cannot be reserved")
+	case r.Within != "":
+		return Errorf(CodeInvalid, "volumes are in no reservation: boot the servers into it alone, then make a volume for each with the hint same_host, and attach it")
 	case len(r.Groups) > 1 && !r.Zones.Pack:
 		return Errorf(CodeInvalid, "volumes and what is booted with them must be in one zone: set zones.pack")
 	}
