@@ -579,10 +579,12 @@ type Decisions struct {
 	Holds []HoldDecision `cbor:"1,keyasint" form:"5"` // 1 to DecisionsMax
 }
 
-// HoldDecision is the decision on one hold: to commit it, or to abort it.
+// HoldDecision is the decision on one hold: to commit it, or to abort it. Lifted are at most RulesMax
+// server groups that were deleted: their rules bind what the hold has made no more.
 type HoldDecision struct {
-	ID       HoldID   `cbor:"1,keyasint"`
-	Decision Decision `cbor:"2,keyasint"`
+	ID       HoldID          `cbor:"1,keyasint"`
+	Decision Decision        `cbor:"2,keyasint"`
+	Lifted   []ServerGroupID `cbor:"3,keyasint,omitempty" form:"5"`
 }
 
 // DecisionsAnswer answers Decisions: for each, in order, "" if it is in the log of the

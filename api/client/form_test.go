@@ -152,6 +152,39 @@ func TestDecisionsShareACallIfTheZoneReadsIt(t *testing.T) {
 	assert.Equal(t, api.CodeInternal, api.CodeOf(err))
 }
 
+// TestOlderZonesAreNotToldOfDeletedGroups: the decision stays due until the zone can read what goes with it; the
+// others are told.
+func TestOlderZonesAreNotToldOfDeletedGroups(t *testing.T) {
+	ds := []api.HoldDecision{{ID: "a", Decision: api.DecisionAbort}, {ID: "c", Decision: api.DecisionCommit, Lifted: []api.ServerGroupID{"g"}}}
+	to := &decidedZone{form: api.FormFourth, answers: []api.Code{"", ""}}
+	p := NewPeers(PeerConfig{
+		Transport: func(*api.Link) http.RoundTripper { return to },
+		Depth:     func(context.Context) int { return 0 }, Request: func(context.Context) api.RequestID { return "" }, Now: time.Now,
+	})
+	l := &api.Link{ID: "l", Name: "east", Endpoints: []string{"a"}}
+	refused := []string{"DELETE /zones/holds/a", "GET /zones/info"}
+	for _, step := range []struct {
+		form  api.Form
+		paths []string
+		code  api.Code
+	}{
+		{api.FormFourth, refused, api.CodeUnavailable},
+		{api.FormFifth, refused, api.CodeUnavailable}, // nobody had heard that it reads more
+		{api.FormFifth, []string{"POST /zones/decisions"}, ""},
+	} {
+		to.form, to.paths = step.form, nil
+		refusals, err := p.DecideAll(t.Context(), l, ds)
+		require.NoError(t, err)
+		require.NoError(t, refusals[0])
+		if step.code != "" {
+			assert.Equal(t, step.code, api.CodeOf(refusals[1]))
+		} else {
+			require.NoError(t, refusals[1])
+		}
+		assert.ElementsMatch(t, step.paths, to.paths)
+	}
+}
+
 // TestHoldsShareACallIfTheZoneReadsIt: not before it has answered anything. An answer of another length
 // is none.
 func TestHoldsShareACallIfTheZoneReadsIt(t *testing.T) {

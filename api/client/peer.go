@@ -133,6 +133,10 @@ func (p *Peers) DecideAll(ctx context.Context, l *api.Link, ds []api.HoldDecisio
 		var wg sync.WaitGroup
 		room := make(chan struct{}, decidesAtOnce)
 		for i, d := range ds {
+			if len(d.Lifted) > 0 {
+				refusals[i] = p.refuseLifted(ctx, l)
+				continue
+			}
 			room <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-room }()
@@ -155,6 +159,19 @@ func (p *Peers) DecideAll(ctx context.Context, l *api.Link, ds []api.HoldDecisio
 		}
 	}
 	return refusals, nil
+}
+
+// refuseLifted returns why a zone that is not known to read api.FormFifth is not told yet of server groups that
+// were deleted. It asks the zone what it reads, so that the next try need not.
+func (p *Peers) refuseLifted(ctx context.Context, l *api.Link) error {
+	form, err := p.ReadsForm(ctx, l)
+	switch {
+	case err != nil:
+		return err
+	case form < api.FormFifth:
+		return api.Errorf(api.CodeUnavailable, "zone %q is of an earlier release, and cannot be told that a server group is deleted", l.Name)
+	}
+	return api.Errorf(api.CodeUnavailable, "zone %q is told at the next try that a server group is deleted", l.Name)
 }
 
 // decidesAtOnce is how many decisions are sent at the same time to a child that takes one

@@ -232,7 +232,7 @@ func addQueued(m *model.Model, s *state.State, id model.BootID) {
 func addHold(m *model.Model, s *state.State, from *state.Hold) {
 	h := &model.Hold{
 		ID: model.HoldID{Origin: from.Origin, ID: from.ID}, Plan: from.Plan, Created: from.Created, Refused: len(from.Refused), AtOnce: from.Commit, Decision: from.Decision, Made: from.Firm,
-		Request: from.Request, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{}, Start: from.Window.Start, End: from.Window.End, Grace: from.Grace, Choices: from.Choices,
+		Request: from.Request, Groups: map[api.InstanceID]int{}, Names: map[api.InstanceID]string{}, Start: from.Window.Start, End: from.Window.End, Grace: from.Grace, Choices: from.Choices, Lifted: from.Lifted,
 	}
 	if len(from.Request.Groups) == 0 {
 		h.Dead = from.Updated

@@ -354,6 +354,8 @@ func (r *replay) compareHold(index uint64, want *model.Hold) {
 		r.describeMisplaced(index, want, got)
 	case !slices.Equal(got.Held(), want.HeldIDs()):
 		r.describeMisplaced(index, want, got)
+	case !slices.Equal(got.Lifted, want.Lifted):
+		r.addViolation(promise.Model, index, "hold %s has the rules of %v lifted, not of %v", want.ID.ID, got.Lifted, want.Lifted)
 	case !slices.EqualFunc(got.Parts, want.Parts, samePart):
 		r.addViolation(promise.Saga, index, "hold %s has the parts %+v", want.ID.ID, got.Parts)
 	default:

@@ -280,7 +280,13 @@ func (w *world) draw() command.Command {
 		return w.parts()
 	case 11:
 		h := w.someHold()
-		return command.HoldDecide{Stamp: w.stamp(), ID: h.ID, Origin: h.Origin, Decision: w.decision(), Forced: w.roll(4) == 0}
+		c := command.HoldDecide{Stamp: w.stamp(), ID: h.ID, Origin: h.Origin, Decision: w.decision(), Forced: w.roll(4) == 0}
+		if len(w.entries)%2 == 0 {
+			for _, rule := range h.Request.Rules {
+				c.Lifted = append(c.Lifted, rule.ID)
+			}
+		}
+		return c
 	case 12, 13:
 		c := command.BootDecide{Stamp: w.stamp(), Project: "p", Reservation: w.boot(), Decision: w.decision()}
 		if c.Decision == api.DecisionAbort {
@@ -291,7 +297,10 @@ func (w *world) draw() command.Command {
 		return command.BootRelease{Stamp: w.stamp(), Project: "p", Reservation: w.boot()}
 	case 15:
 		h := w.someHold()
-		c := command.PartAck{Stamp: w.stamp(), ID: h.ID, Origin: h.Origin, Link: pick[api.LinkID](w, "c1", "c2"), Decision: h.Decision, Lost: w.roll(4) == 0}
+		c := command.PartAck{Stamp: w.stamp(), ID: h.ID, Origin: h.Origin, Link: pick[api.LinkID](w, "c1", "c2"), Decision: h.Decision, Lost: w.roll(4) == 0, Lifted: len(h.Lifted)}
+		if len(w.entries)%5 == 0 {
+			c.Lifted = 0
+		}
 		return c
 	case 16:
 		return command.InstanceDelete{Stamp: w.stamp(), ID: w.instance()}

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -540,6 +541,9 @@ func (d *peerDoor) postDecisions(w http.ResponseWriter, r *http.Request, l *api.
 	for _, h := range q.Holds {
 		if !api.ValidName(string(h.ID)) || h.Decision != api.DecisionCommit && h.Decision != api.DecisionAbort {
 			return api.Errorf(api.CodeInvalid, "a decision is %s or %s, and a hold id 1 to %d characters", api.DecisionCommit, api.DecisionAbort, api.NameMaxBytes)
+		}
+		if len(h.Lifted) > api.RulesMax || slices.ContainsFunc(h.Lifted, func(id api.ServerGroupID) bool { return !api.ValidName(string(id)) }) {
+			return api.Errorf(api.CodeInvalid, "a decision names at most %d deleted server groups, each by its id", api.RulesMax)
 		}
 	}
 	a, err := d.Saga.DecideAll(r.Context(), l, q.Holds)

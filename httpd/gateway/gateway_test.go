@@ -602,6 +602,15 @@ func TestDecisionsAreSoMany(t *testing.T) {
 	w.refused(t, ask(api.Decisions{}), api.CodeInvalid)
 	w.refused(t, ask(decisions("", api.DecisionAbort)), api.CodeInvalid)
 	w.refused(t, ask(decisions("h", api.DecisionPending)), api.CodeInvalid)
+	q = decisions("h", api.DecisionAbort)
+	for n := range api.RulesMax {
+		q.Holds[0].Lifted = append(q.Holds[0].Lifted, api.ServerGroupID(strconv.Itoa(n)))
+	}
+	w.answered(t, ask(q), http.StatusOK, &a)
+	q.Holds[0].Lifted = append(q.Holds[0].Lifted, "more")
+	w.refused(t, ask(q), api.CodeInvalid)
+	q.Holds[0].Lifted = []api.ServerGroupID{""}
+	w.refused(t, ask(q), api.CodeInvalid)
 }
 
 // TestHoldsOfOneCall: those that this zone can answer alone are answered, in one entry; the others take a

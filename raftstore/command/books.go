@@ -138,7 +138,6 @@ func (BindingSet) forBindings() {}
 func (BindingEnd) forBindings() {}
 
 func (GroupPut) forWork()       {}
-func (GroupDelete) forWork()    {}
 func (InstanceReport) forWork() {}
 func (InstanceTold) forWork()   {}
 func (HostsSilent) forWork()    {}
@@ -147,6 +146,7 @@ func (VolumeAttach) forWork()   {}
 func (VolumeDetach) forWork()   {}
 func (InstancePower) forWork()  {}
 
+func (GroupDelete) forSaga()     {}
 func (HoldParts) forSaga()       {}
 func (HoldDecide) forSaga()      {}
 func (PartAck) forSaga()         {}

@@ -93,6 +93,9 @@ type HoldDecide struct {
 	Origin   api.LinkID   `cbor:"3,keyasint,omitempty"`
 	Decision api.Decision `cbor:"4,keyasint"`
 	Forced   bool         `cbor:"5,keyasint,omitempty"` // by an operator of this zone
+
+	// Lifted are server groups that a parent has deleted: of a commit, see api.HoldDecision.
+	Lifted []api.ServerGroupID `cbor:"6,keyasint,omitempty" form:"5"`
 }
 
 // BootDecide decides a boot of this zone, and with it all of its holds.
@@ -133,6 +136,8 @@ type PartAck struct {
 	Link     api.LinkID   `cbor:"4,keyasint"`
 	Decision api.Decision `cbor:"5,keyasint"`
 	Lost     bool         `cbor:"6,keyasint,omitempty"` // the child had released what was committed
+
+	Lifted int `cbor:"7,keyasint,omitempty" form:"5"` // how many deleted server groups it was told of with it
 }
 
 // InstanceDelete requests the end of one instance.

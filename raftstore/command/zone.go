@@ -252,8 +252,8 @@ type GroupPut struct {
 }
 
 // GroupDelete deletes a server group. No instance can join it; its members stay where they
-// are, and the rule still binds them when they are moved, because zones below cannot know of
-// the deletion.
+// are, and its rule binds them no more. Zones below are told of it with the decisions on their
+// holds.
 type GroupDelete struct {
 	Stamp
 	Project api.ProjectID     `cbor:"2,keyasint"`

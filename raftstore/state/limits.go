@@ -39,6 +39,7 @@ type limits struct {
 	agentHosts, agentClasses, agentTraits int // hosts of one agent, and custom names of these; 0 for no limit
 
 	unlinked     bool          // a zone that is linked no more confirms nothing, and what is undecided there keeps its link
+	rulesLifted  bool          // zones below learn that a server group is deleted
 	detachedMove bool          // what was booted with volumes may leave them once they are detached
 	tagTexts     bool          // values of affinity tags need not be names
 	choicesHeld  bool          // a hold that has nothing of the child that it has chosen keeps no other from another one
@@ -113,7 +114,7 @@ func (l limits) withBudgets() limits {
 	l.agents, l.agentAge = 10_000, 400*24*time.Hour
 	l.leaseLead = 100 * 365 * 24 * time.Hour
 	l.roles, l.unlinked, l.endFirst = 100, true, true
-	l.choicesHeld, l.tagTexts, l.detachedMove = true, true, true
+	l.choicesHeld, l.tagTexts, l.detachedMove, l.rulesLifted = true, true, true, true
 	l.authorities, l.authorityBytes, l.vouchBytes, l.pinPause = 2, 8<<10, 128, 10*time.Second
 	return l
 }

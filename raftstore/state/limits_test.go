@@ -24,7 +24,7 @@ func TestLimitsAreThoseOfTheAPI(t *testing.T) {
 		bindings: api.BindingsActiveMax, bindingsProject: api.BindingsProjectMax, bindingsPast: api.BindingsPastMax,
 		quotas: api.QuotasMax, quotaItems: quota.ItemsMax, quotaAhead: api.WindowMax, leaseLead: api.LeaseLeadMax, quotaDefaults: quota.Defaults(),
 		shareHeld: api.ShareHeldDefault, shareCommitted: api.ShareCommittedDefault,
-		agentHosts: api.HostsPerAgentMax, agentClasses: api.AgentClassesMax, agentTraits: api.AgentTraitsMax, roles: api.RolesMax, unlinked: true, endFirst: true, choicesHeld: true, tagTexts: true, detachedMove: true, agents: api.AgentsMax, agentAge: 400 * 24 * time.Hour,
+		agentHosts: api.HostsPerAgentMax, agentClasses: api.AgentClassesMax, agentTraits: api.AgentTraitsMax, roles: api.RolesMax, unlinked: true, endFirst: true, choicesHeld: true, tagTexts: true, detachedMove: true, rulesLifted: true, agents: api.AgentsMax, agentAge: 400 * 24 * time.Hour,
 		authorities: api.AuthoritiesMax, authorityBytes: api.AuthorityMaxBytes, vouchBytes: api.VouchMaxBytes, pinPause: api.PinPause,
 		leases: api.LeasesMax, series: api.SeriesMax, reserved: api.ReservedPerLinkMax, leaseEnds: api.LeaseEndsMax, leaseEndsTold: api.LeaseEndsToldMax, requeued: api.RequeuedMax, requeuePause: api.RequeuePauseMax, events: 20_000, audit: 10_000, auditParty: api.AuditPartyMax, eventAge: 24 * time.Hour,
 		webhooks: api.WebhooksMax, webhooksProject: api.WebhooksProjectMax, webhookFailing: api.WebhookFailingMax,

@@ -131,7 +131,13 @@ func (d dice) command() command.Command {
 		return command.HoldParts{Stamp: at, ID: h.ID, Origin: h.Origin, Answers: []command.PartAnswer{a}}
 	case 10:
 		h, _ := d.part(func(h *Hold) bool { return h.Origin != "" && h.Decision != api.DecisionAbort })
-		return command.HoldDecide{Stamp: at, ID: h.ID, Origin: h.Origin, Decision: one(d, someDecisions), Forced: d.chance(4)}
+		c := command.HoldDecide{Stamp: at, ID: h.ID, Origin: h.Origin, Decision: one(d, someDecisions), Forced: d.chance(4)}
+		if d.w.index%2 == 0 {
+			for _, rule := range h.Request.Rules {
+				c.Lifted = append(c.Lifted, rule.ID)
+			}
+		}
+		return c
 	case 11:
 		return bootDecide(at, one(d, someBoots), one(d, someDecisions))
 	case 12:
@@ -331,7 +337,10 @@ func (d dice) ack(at command.Stamp, decided api.Decision) command.PartAck {
 	h, p := d.part(func(h *Hold) bool {
 		return h.Decision == decided && slices.ContainsFunc(h.Parts, func(p Part) bool { return !p.Acked })
 	})
-	c := command.PartAck{Stamp: at, ID: h.ID, Origin: h.Origin, Link: p.Link, Decision: h.Decision, Lost: d.chance(3)}
+	c := command.PartAck{Stamp: at, ID: h.ID, Origin: h.Origin, Link: p.Link, Decision: h.Decision, Lost: d.chance(3), Lifted: len(h.Lifted)}
+	if d.w.index%5 == 0 {
+		c.Lifted = 0 // it was on its way
+	}
 	if d.chance(4) {
 		c.Decision = one(d, someDecisions)
 	}

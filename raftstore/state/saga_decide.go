@@ -25,7 +25,10 @@ func (s *sagaBook) holdDecide(c command.HoldDecide) Result {
 		return refuseWith(api.CodeConflict, "an update that takes over its slots is not decided")
 	}
 	s.decideHold(h, c.Decision, c.Forced)
-	h, _ = s.holds.Get(k)
+	if h, _ = s.holds.Get(k); c.Decision == api.DecisionCommit && s.limits.rulesLifted {
+		s.liftRules(h, c.Lifted)
+		h, _ = s.holds.Get(k)
+	}
 	return Result{Hold: h}
 }
 
@@ -60,6 +63,7 @@ func (s *sagaBook) decideHold(old *Hold, d api.Decision, forced bool) {
 		s.bindChoices(&h)
 		h.State, h.Firm = api.HoldCommitted, true
 		s.makeInstances(&h)
+		s.carryOutLifts(&h)
 	} else {
 		s.releaseHold(&h, old.Decision == api.DecisionCommit)
 		h.State = api.HoldReleased

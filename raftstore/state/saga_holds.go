@@ -38,6 +38,9 @@ type Hold struct {
 	// Choices are fixed until the hold is decided: its commit makes bindings of them.
 	Choices []api.BindingChoice `cbor:"21,keyasint,omitempty" form:"4"`
 	Refill  int                 `cbor:"22,keyasint,omitempty" form:"5"` // of a boot of this zone, see command.BootTerms
+	// Lifted are server groups of its rules that were deleted since, in that order: they bind nothing
+	// that it has made, and its children learn of them with its decision.
+	Lifted []api.ServerGroupID `cbor:"23,keyasint,omitempty" form:"5"`
 }
 
 // Part is what one child holds for a hold.
@@ -89,6 +92,15 @@ func (h *Hold) DecisionFor(p Part) api.Decision {
 		return api.DecisionAbort
 	}
 	return h.Decision
+}
+
+// DecisionAt returns what a child is told of the hold.
+func (h *Hold) DecisionAt(p Part) api.HoldDecision {
+	d := api.HoldDecision{ID: h.ID, Decision: h.DecisionFor(p)}
+	if d.Decision == api.DecisionCommit {
+		d.Lifted = h.Lifted
+	}
+	return d
 }
 
 // PartAcked reports whether a child has carried out the decision.

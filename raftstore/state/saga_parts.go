@@ -119,8 +119,8 @@ func (s *sagaBook) takeParts(h *Hold, c command.Hold) {
 
 func (s *sagaBook) partAck(c command.PartAck) Result {
 	old, ok := s.holds.Get(joinKey(c.Origin, c.ID))
-	if !ok || old.Decision != c.Decision || c.Decision == api.DecisionPending {
-		return Result{} // decided again meanwhile, or forgotten
+	if !ok || old.Decision != c.Decision || c.Decision == api.DecisionPending || c.Lifted < len(old.Lifted) {
+		return Result{} // decided again meanwhile, or forgotten; or a rule was lifted
 	}
 	h := *old
 	h.Parts = slices.Clone(h.Parts)

@@ -40,6 +40,9 @@ func TestConversations(t *testing.T) {
 func (w *world) play(t *testing.T, c script.Command) (string, error) {
 	t.Helper()
 	switch c.Name {
+	case "form": // of entries from here on
+		w.form = api.Form(c.Int(t, 0)) //nolint:gosec // a digit
+		return "", nil
 	case "wait":
 		w.now += api.Instant(c.Int(t, 0))
 		return "", nil
@@ -93,10 +96,11 @@ func (w *world) parse(t *testing.T, c script.Command) (command.Command, error) {
 	case "decide":
 		return bootDecide(st, id, api.Decision(c.Arg(1))), nil
 	case "told": // of a hold that a parent asked for
-		return command.HoldDecide{Stamp: st, ID: holdID, Origin: origin, Decision: api.Decision(c.Arg(1)), Forced: has("forced")}, nil
+		return command.HoldDecide{Stamp: st, ID: holdID, Origin: origin, Decision: api.Decision(c.Arg(1)), Forced: has("forced"), Lifted: groupsIn(v("lifted"))}, nil
 	case "ack":
 		return command.PartAck{
 			Stamp: st, ID: holdID, Origin: origin, Link: api.LinkID(c.Arg(1)), Decision: api.Decision(c.Arg(2)), Lost: has("lost"),
+			Lifted: len(list(v("lifted"))),
 		}, nil
 	case "release":
 		return command.BootRelease{Stamp: st, Project: "p", Reservation: api.ReservationID(id)}, nil
@@ -221,6 +225,15 @@ func idsIn(s string) []api.InstanceID {
 	return out
 }
 
+// groupsIn is list for server groups.
+func groupsIn(s string) []api.ServerGroupID {
+	var out []api.ServerGroupID
+	for _, id := range list(s) {
+		out = append(out, api.ServerGroupID(id))
+	}
+	return out
+}
+
 func (w *world) show(t *testing.T, c script.Command) (string, error) {
 	t.Helper()
 	id := c.Arg(1)
@@ -258,7 +271,7 @@ func (w *world) show(t *testing.T, c script.Command) (string, error) {
 		require.True(t, ok, c.Pos)
 		return fmt.Sprintf("next %d", l.ChangesNext), nil
 	case "members":
-		hosts, links := w.s.Members(api.Tenant{Project: "p"}, id)
+		hosts, links := w.s.Members(api.Tenant{Origin: api.LinkID(c.Arg(2)), Project: "p"}, id)
 		return fmt.Sprintf("%v %v", hosts, links), nil
 	case "over":
 		return fmt.Sprintf("%v, next in %d ms", idsOf(w.s.Expired(w.now)), w.s.NextExpiry()-w.now), nil
@@ -277,7 +290,11 @@ func (w *world) due() string {
 	for _, h := range w.s.UntoldHolds() {
 		for _, p := range h.Parts {
 			if !h.PartAcked(p.Link) {
-				out = append(out, fmt.Sprintf("tell %s of %s: %s", p.Link, h.ID, h.DecisionFor(p)))
+				line := fmt.Sprintf("tell %s of %s: %s", p.Link, h.ID, h.DecisionFor(p))
+				if lifted := h.DecisionAt(p).Lifted; len(lifted) > 0 {
+					line += fmt.Sprint(", lifted ", lifted)
+				}
+				out = append(out, line)
 			}
 		}
 	}

@@ -60,8 +60,6 @@ func (s *workBook) apply(c command.ForWork) Result {
 	switch c := c.(type) {
 	case command.GroupPut:
 		return s.groupPut(c)
-	case command.GroupDelete:
-		return s.groupDelete(c)
 	case command.InstanceReport:
 		return s.instanceReport(c)
 	case command.InstanceTold:

@@ -50,30 +50,38 @@ func (s *workBook) loadGroup(g *api.ServerGroup) {
 // useOfGroup returns what a server group counts.
 func useOfGroup() quota.Use { return always(quota.Amounts{quota.ServerGroups: 1}) }
 
-func (s *workBook) groupDelete(c command.GroupDelete) Result {
+// removeGroup forgets a server group.
+func (s *workBook) removeGroup(c command.GroupDelete) error {
 	if _, ok := s.groups.Delete(joinKey(c.Project, c.ID)); !ok {
-		return refuseWith(api.CodeNotFound, "no such server group")
+		return api.Errorf(api.CodeNotFound, "no such server group")
 	}
 	s.removeUse(c.Project, useOfGroup())
-	s.letGo(api.Tenant{Project: c.Project}, string(c.ID))
-	return Result{}
+	return nil
 }
 
-// letGo ends that a rule binds the instances of a tenant: they may move, and others may come, as if it had never been.
-func (s *workBook) letGo(t api.Tenant, rule string) {
-	var bound []*api.Instance
+// boundBy returns the live instances of a tenant that a rule binds, by id.
+func (s *workBook) boundBy(t api.Tenant, rule string) (bound []*api.Instance) {
 	s.byTenant.Ascend(tenantKey(t), "", func(id string) bool {
 		if i, ok := s.instances.Get(id); ok && i.Live() && slices.Contains(i.Rules, rule) {
 			bound = append(bound, i)
 		}
 		return true
 	})
+	return bound
+}
+
+// letGo ends that rules bind instances: they may move, and others may come, as if the rules had never been.
+func (s *workBook) letGo(bound []*api.Instance, rules []string) {
+	lifted := func(r string) bool { return slices.Contains(rules, r) }
 	free := map[*api.InstanceTerms]*api.InstanceTerms{} // what many share, they still do
 	for _, old := range bound {
+		if !slices.ContainsFunc(old.Rules, lifted) {
+			continue
+		}
 		i := *old
 		if free[old.InstanceTerms] == nil {
 			i.ChangeTerms(func(x *api.InstanceTerms) {
-				x.Rules = slices.DeleteFunc(slices.Clone(x.Rules), func(r string) bool { return r == rule })
+				x.Rules = slices.DeleteFunc(slices.Clone(x.Rules), lifted)
 			})
 			free[old.InstanceTerms] = i.InstanceTerms
 		}

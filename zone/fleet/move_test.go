@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 	"testing/synctest"
@@ -123,32 +124,45 @@ func TestDrainKeepsRules(t *testing.T) {
 }
 
 // TestDrainAfterItsGroup moves members of a server group that is deleted: its rule keeps them from no host, neither
-// one where another member is, nor out of all others.
+// one where another member is, nor out of all others. The group may be that of a zone above.
 func TestDrainAfterItsGroup(t *testing.T) {
 	for policy, most := range map[api.Policy]int{api.AntiAffinity: 1, api.Affinity: 0} {
-		t.Run(string(policy), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := zonetest.NewWorld(t)
-				m := w.Zone("root", nil, 2, 2)
-				group := api.ServerGroup{ID: "5e5e5e5e-0000-4000-8000-000000000000", Project: "p", Name: "g", Policy: policy, Max: most}
-				m.Do(command.GroupPut{Group: group})
-				o := zonetest.Order("b", 2, 2)
-				o.Request.Rules = []api.Rule{{ID: group.ID, Policy: policy, Max: most, Groups: []int{0}}}
-				require.Equal(t, api.BootActive, m.Run(o).State())
-				from, left := m.Instances("b")[0].Host, 0
-				if policy == api.Affinity { // there is room for one of them
-					left = 1
-					require.Equal(t, api.BootActive, m.Run(zonetest.Order("other", 1, 1)).State())
-				}
-				m.Drain(from, api.DrainMove)
-				await.Sleep(time.Minute)
-				require.Contains(t, m.OnHosts("b"), from, "its rule keeps it here")
-				m.Do(command.GroupDelete{Project: "p", ID: group.ID})
-				m.Until("one has left", func(*state.State) bool { return m.OnHosts("b")[from] == left })
-				w.Settle()
+		for _, levels := range []int{1, 2, 3} {
+			t.Run(fmt.Sprint(policy, " over ", levels), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { drainAfterItsGroup(t, policy, most, levels) })
 			})
-		})
+		}
 	}
+}
+
+func drainAfterItsGroup(t *testing.T, policy api.Policy, most, levels int) {
+	t.Helper()
+	w := zonetest.NewWorld(t)
+	var m *zonetest.Member
+	for n := range levels {
+		var hosts []int64
+		if n == levels-1 {
+			hosts = []int64{2, 2}
+		}
+		m = w.Zone(fmt.Sprint("z", n), m, hosts...)
+	}
+	root := w.Zones[0]
+	group := api.ServerGroup{ID: "5e5e5e5e-0000-4000-8000-000000000000", Project: "p", Name: "g", Policy: policy, Max: most}
+	root.Do(command.GroupPut{Group: group})
+	o := zonetest.Order("b", 2, 2)
+	o.Request.Rules = []api.Rule{{ID: group.ID, Policy: policy, Max: most, Groups: []int{0}}}
+	require.Equal(t, api.BootActive, root.Run(o).State())
+	from, left := m.Instances("b")[0].Host, 0
+	if policy == api.Affinity { // there is room for one of them
+		left = 1
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("other", 1, 1)).State())
+	}
+	m.Drain(from, api.DrainMove)
+	await.Sleep(time.Minute)
+	require.Contains(t, m.OnHosts("b"), from, "its rule keeps it here")
+	root.Do(command.GroupDelete{Project: "p", ID: group.ID})
+	m.Until("one has left", func(*state.State) bool { return m.OnHosts("b")[from] == left })
+	w.Settle()
 }
 
 // TestDrainMovesALoneMember moves the only member of a group that must stay

@@ -447,7 +447,7 @@ func (s *Saga) DecideAll(ctx context.Context, parent *api.Link, ds []api.HoldDec
 		if h, ok := v.Hold(parent.ID, d.ID); ok && d.Decision == api.DecisionAbort && h.Decision == d.Decision {
 			continue
 		}
-		cmds = append(cmds, command.HoldDecide{Stamp: at, ID: d.ID, Origin: parent.ID, Decision: d.Decision})
+		cmds = append(cmds, command.HoldDecide{Stamp: at, ID: d.ID, Origin: parent.ID, Decision: d.Decision, Lifted: d.Lifted})
 		of = append(of, i)
 	}
 	if len(cmds) == 0 {

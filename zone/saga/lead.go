@@ -2,6 +2,7 @@ package saga
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -64,7 +65,7 @@ func (s *Saga) tellsOf(h *state.Hold) []zone.Job {
 	call := callOf(s.zone.View(), h)
 	for _, p := range h.Parts {
 		if !p.Acked {
-			out = append(out, zone.Job{Key: h.Key() + "\x00" + string(p.Link) + string(h.Decision), Call: call, Run: func(ctx context.Context) error { return s.tellDecision(ctx, h, p) }})
+			out = append(out, zone.Job{Key: h.Key() + "\x00" + string(p.Link) + string(h.Decision) + strconv.Itoa(len(h.Lifted)), Call: call, Run: func(ctx context.Context) error { return s.tellDecision(ctx, h, p) }})
 		}
 	}
 	return out
@@ -95,7 +96,8 @@ func (s *Saga) tellDecisions(ctx context.Context, to api.LinkID, ts []*tell) ([]
 	var ds []api.HoldDecision
 	for i, t := range ts {
 		if now, ok := v.Hold(t.hold.Origin, t.hold.ID); ok && now.Decision == t.hold.Decision && !now.PartAcked(to) {
-			due, ds = append(due, i), append(ds, api.HoldDecision{ID: t.hold.ID, Decision: t.hold.DecisionFor(t.part)})
+			t.hold = now // with all that was lifted since
+			due, ds = append(due, i), append(ds, now.DecisionAt(t.part))
 		}
 	}
 	if len(due) == 0 {
@@ -114,7 +116,7 @@ func (s *Saga) tellDecisions(ctx context.Context, to api.LinkID, ts []*tell) ([]
 			continue
 		}
 		h := ts[i].hold
-		acks = append(acks, command.PartAck{Stamp: s.zone.Stamp(), ID: h.ID, Origin: h.Origin, Link: to, Decision: h.Decision, Lost: lost})
+		acks = append(acks, command.PartAck{Stamp: s.zone.Stamp(), ID: h.ID, Origin: h.Origin, Link: to, Decision: h.Decision, Lost: lost, Lifted: len(h.Lifted)})
 		acked = append(acked, i)
 	}
 	if len(acks) == 0 {
@@ -140,7 +142,7 @@ func (s *Saga) sendDecisions(ctx context.Context, link *api.Link, ds []api.HoldD
 	for range ds {
 		s.zone.Reach(crash.DecisionTelling)
 	}
-	if len(ds) == 1 {
+	if len(ds) == 1 && len(ds[0].Lifted) == 0 {
 		_, err = s.peers.Decide(call, link, ds[0].ID, ds[0].Decision)
 		if refusals = []error{err}; err != nil && mayRepeat(err) {
 			return nil, err

@@ -352,8 +352,6 @@ func (m *Model) applyWork(c command.ForWork) *Refusal {
 	switch c := c.(type) {
 	case command.GroupPut:
 		return m.groupPut(c)
-	case command.GroupDelete:
-		return m.groupDelete(c)
 	case command.InstanceReport:
 		m.instanceReport(c)
 	case command.InstanceTold:
@@ -373,6 +371,8 @@ func (m *Model) applyWork(c command.ForWork) *Refusal {
 
 func (m *Model) applySaga(c command.ForSaga) *Refusal {
 	switch c := c.(type) {
+	case command.GroupDelete:
+		return m.groupDelete(c)
 	case command.HoldParts:
 		return m.holdParts(c)
 	case command.HoldDecide:

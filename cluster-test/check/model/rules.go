@@ -432,12 +432,56 @@ func (m *Model) groupDelete(c command.GroupDelete) *Refusal {
 	}
 	delete(m.Groups, id)
 	name := RuleID{api.Tenant{Project: c.Project}, string(c.ID)}
+	for _, h := range m.Holds {
+		if m.form >= api.FormFifth && h.ID.Origin == "" && h.Request.Project == c.Project && (h.Decision == api.DecisionPending || m.livesBelow(h, name)) {
+			m.lift(h, c.ID)
+		}
+	}
 	for i, b := range m.Bonds[name] {
 		if m.MadeBy(b.hold, i) != nil {
 			delete(m.Bonds[name], i)
 		}
 	}
 	return nil
+}
+
+// livesBelow reports whether children have live instances of a hold under a rule.
+func (m *Model) livesBelow(h *Hold, name RuleID) bool {
+	for id, b := range m.Bonds[name] {
+		if i := m.MadeBy(h, id); b.hold == h && b.link != "" && i != nil && i.Live() {
+			return true
+		}
+	}
+	return false
+}
+
+// lift ends that a server group binds what a hold makes.
+func (m *Model) lift(h *Hold, group api.ServerGroupID) {
+	if h.Decision == api.DecisionAbort || slices.Contains(h.Lifted, group) ||
+		!slices.ContainsFunc(h.Request.Rules, func(r api.Rule) bool { return r.ID == group && group != "" }) {
+		return
+	}
+	h.Lifted = append(slices.Clone(h.Lifted), group)
+	m.Moved[h.ID] = true
+	if h.Decision == api.DecisionCommit {
+		m.letGoLifted(h)
+	}
+}
+
+// letGoLifted lets go what a hold has made under rules that are lifted. Children that have some of it must be told.
+func (m *Model) letGoLifted(h *Hold) {
+	for _, group := range h.Lifted {
+		for _, id := range h.IDs() {
+			if m.MadeBy(h, id) != nil {
+				delete(m.Bonds[RuleID{api.Tenant{Origin: h.ID.Origin, Project: h.Request.Project}, string(group)}], id)
+			}
+		}
+		for _, p := range h.Parts {
+			if slices.ContainsFunc(p.IDs, func(id api.InstanceID) bool { i := m.MadeBy(h, id); return i != nil && i.Live() }) {
+				p.Acked = false
+			}
+		}
+	}
 }
 
 // LetGo ends that rules bind an instance, but for those in a list.

@@ -48,6 +48,7 @@ type Hold struct {
 	Dead     api.Instant // when it was aborted, if it never came
 	Grace    time.Duration
 	Choices  []api.BindingChoice
+	Lifted   []api.ServerGroupID // deleted since: their rules bind nothing that it has made
 }
 
 // Part is the part of a hold at one child.
@@ -375,6 +376,11 @@ func (m *Model) holdDecide(c command.HoldDecide) *Refusal {
 		return &Refusal{promise.Lease, "an update takes over its slots"}
 	}
 	m.carryOut(h, c.Decision)
+	for _, group := range c.Lifted {
+		if commit && m.form >= api.FormFifth {
+			m.lift(h, group)
+		}
+	}
 	return nil
 }
 
@@ -486,6 +492,9 @@ func (m *Model) carryOut(h *Hold, d api.Decision) {
 		gone := m.form >= api.FormFifth && m.Links[p.Link] == nil
 		p.Acked = p.Acked && d == api.DecisionCommit || d == api.DecisionAbort && gone // of an abort every child must be told
 	}
+	if d == api.DecisionCommit {
+		m.letGoLifted(h)
+	}
 }
 
 func (m *Model) makeAll(h *Hold) {
@@ -520,7 +529,7 @@ func (m *Model) endAll(h *Hold) {
 
 func (m *Model) partAck(c command.PartAck) {
 	h, ok := m.Holds[HoldID{c.Origin, c.ID}]
-	if !ok || h.Decision != c.Decision || c.Decision == api.DecisionPending {
+	if !ok || h.Decision != c.Decision || c.Decision == api.DecisionPending || c.Lifted < len(h.Lifted) {
 		return
 	}
 	for _, p := range h.Parts {
