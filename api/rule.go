@@ -42,6 +42,9 @@ type Rule struct {
 	Policy Policy        `cbor:"2,keyasint"`
 	Max    int           `cbor:"3,keyasint,omitempty" log:"max_per_host"` // of AntiAffinity, 1 to CountMax; else 0
 	Groups []int         `cbor:"4,keyasint"`                              // indices, ascending
+	// Pairs has the slots of the groups share hosts one by one: on each host there are as many of one group as of
+	// the other. Of Affinity and without a server group, for volumes and the instances that get them.
+	Pairs bool `cbor:"5,keyasint,omitempty" form:"5"`
 }
 
 // RuleKey returns the name under which a zone counts the members of Rules[n]
@@ -64,9 +67,14 @@ func (r *Request) RulesOf(group int) []int {
 	return out
 }
 
-// Together reports whether a rule of affinity keeps a group on one host.
+// Together reports whether a rule of affinity keeps all of a group on one host.
 func (r *Request) Together(group int) bool {
-	return slices.ContainsFunc(r.RulesOf(group), func(n int) bool { return r.Rules[n].Policy == Affinity })
+	return slices.ContainsFunc(r.RulesOf(group), func(n int) bool { return r.Rules[n].Policy == Affinity && !r.Rules[n].Pairs })
+}
+
+// HasPairs reports whether some groups share hosts pair by pair.
+func (r *Request) HasPairs() bool {
+	return slices.ContainsFunc(r.Rules, func(rule Rule) bool { return rule.Pairs })
 }
 
 func (r *Request) validateRules() error {
@@ -74,7 +82,7 @@ func (r *Request) validateRules() error {
 		return Errorf(CodeInvalid, "a request may have at most %d rules, got %d", RulesMax, len(r.Rules))
 	}
 	seen := map[ServerGroupID]bool{}
-	for _, rule := range r.Rules {
+	for n, rule := range r.Rules {
 		if err := rule.Policy.Validate(rule.Max); err != nil {
 			return err
 		}
@@ -91,6 +99,9 @@ func (r *Request) validateRules() error {
 			if g < 0 || g >= len(r.Groups) || i > 0 && g <= rule.Groups[i-1] {
 				return Errorf(CodeInvalid, "a rule names groups 0 to %d in ascending order", len(r.Groups)-1)
 			}
+		}
+		if rule.Pairs && !r.Attaches(n) {
+			return Errorf(CodeInvalid, "only volumes and the instances that they are attached to are kept together in pairs")
 		}
 	}
 	return nil

@@ -145,11 +145,11 @@ func (r *Request) validateVolumes() error {
 	return nil
 }
 
-// Attaches reports whether Rules[n] only keeps volumes on the host of the instances of the same request to which they
+// Attaches reports whether Rules[n] only keeps volumes on the hosts of the instances of the same request to which they
 // are attached. It binds where they are made. From then on attachments do: what is detached may move.
 func (r *Request) Attaches(n int) bool {
 	rule := &r.Rules[n]
-	if rule.ID != "" || rule.Policy != Affinity || len(rule.Groups) != 2 {
+	if rule.ID != "" || rule.Policy != Affinity || len(rule.Groups) != 2 || r.HasPairs() && !rule.Pairs { // this one is the owner's
 		return false
 	}
 	a, b := &r.Groups[rule.Groups[0]], &r.Groups[rule.Groups[1]]

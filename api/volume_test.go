@@ -82,11 +82,23 @@ func TestRequestsWithVolumes(t *testing.T) {
 		"needs a name":             func(r *Request) { r.Groups[1].Name = "" },
 		`groups "web" and "data"`:  func(r *Request) { r.Rules = nil },
 		`of policy "affinity" mus`: func(r *Request) { r.Rules[0].Policy = SoftAffinity },
+		"kept together in pairs":   func(r *Request) { r.Rules[0].Pairs, r.Groups[1].AttachTo = true, "" },
+		"are kept together in":     func(r *Request) { r.Rules[0].Pairs, r.Rules[0].ID = true, "g" },
 	} {
 		r = good()
 		change(&r)
 		require.ErrorContains(t, r.Validate(), want)
 	}
+	r = good()
+	require.True(t, r.Attaches(0))
+	require.True(t, r.Together(0))
+	r.Rules = append(r.Rules, Rule{Policy: Affinity, Groups: []int{0, 1}, Pairs: true})
+	require.NoError(t, r.Validate())
+	require.True(t, r.Attaches(1))
+	require.False(t, r.Attaches(0), "its owner wants that all are on one host")
+	require.True(t, r.Together(0))
+	r.Rules = r.Rules[1:]
+	require.False(t, r.Together(0), "pairs may be on many hosts")
 	r = good()
 	r.Groups, r.Rules, r.Zones = r.Groups[1:], nil, ZoneRule{}
 	r.Groups[0].AttachTo = ""

@@ -48,6 +48,9 @@ func newPlanner(s *Inputs, req *api.Request) *planner {
 		p.hasRoom = p.hasRoom || f.Name == filters.NameCapacity
 	}
 	for g, k := range s.kept {
+		if s.pairing {
+			break // a bundle may have several hosts, one for each pair
+		}
 		if b := p.bundles[g]; b != none && len(k.slots) > 0 {
 			p.chosen[b], _ = p.view.Row(k.slots[0].Host)
 		}
@@ -114,7 +117,7 @@ func (p *planner) placedMembers(row, rule int) int {
 	if p.which != nil && p.which[row] > 0 {
 		n = p.earlier[p.which[row]-1].Under(p.req, rule)
 	}
-	if rule >= 0 && p.inputs.kept != nil { // with a rule below 0 the view counts them
+	if rule >= 0 && p.inputs.kept != nil && !p.req.Rules[rule].Pairs { // with a rule below 0 the view counts them
 		for _, g := range p.req.Rules[rule].Groups {
 			n += p.inputs.kept[g].on[row]
 		}

@@ -66,7 +66,8 @@ type Inputs struct {
 	// which a plan is to keep them; nil for none.
 	Keep [][]Keep
 
-	kept []slotsKept // by group, of a planner; nil for none
+	kept    []slotsKept // by group, of a planner; nil for none
+	pairing bool        // kept are slots of this plan: see selectPairs
 }
 
 // groupOrder returns the groups in the order in which they are planned, and in which their
@@ -105,10 +106,14 @@ func groupOrder(req *api.Request) []int {
 // It costs a scan of the columns for each group, as far as bounds do not decide, and a step of a
 // heap for each slot.
 //
-// Slots of an earlier request are kept before anything is placed; see Keep.
+// Slots of an earlier request are kept before anything is placed; see Keep. Groups that share hosts
+// pair by pair are placed so; see selectPairs.
 func Select(s *Inputs, req *api.Request) Plan {
 	if len(s.Keep) > 0 {
 		return selectKeeping(s, req)
+	}
+	if req.HasPairs() {
+		return selectPairs(s, req)
 	}
 	return selectPlaced(s, req)
 }

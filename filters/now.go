@@ -17,7 +17,8 @@ type members struct {
 	rule      int // of the request
 	most      int // on one host; 0 for affinity
 	here      map[int]int
-	lost      int // on hosts of this zone that the view does not have
+	lost      int  // on hosts of this zone that the view does not have
+	pairs     bool // each pair may have a host of its own: what is here counts for no other
 	elsewhere int
 }
 
@@ -33,7 +34,7 @@ func (l *Look) hardRules() []members {
 		if rule.Policy != api.Affinity && rule.Policy != api.AntiAffinity {
 			continue
 		}
-		m := members{rule: n, most: rule.Max, here: map[int]int{}}
+		m := members{rule: n, most: rule.Max, pairs: rule.Pairs, here: map[int]int{}}
 		if c := l.World.Census; c != nil {
 			m.countFrom(l, c)
 		}
@@ -45,6 +46,9 @@ func (l *Look) hardRules() []members {
 // countFrom fills m from a census.
 func (m *members) countFrom(l *Look, c Census) {
 	here, elsewhere := c.Members(l.Req.Tenant(), l.Req.RuleKey(m.rule))
+	if m.pairs {
+		here = nil
+	}
 	for id, n := range here { // in any order: sums
 		if row, ok := l.View.Row(id); ok {
 			m.here[row] += n

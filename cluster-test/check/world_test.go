@@ -175,6 +175,9 @@ func (w *world) request(r api.ReservationID) api.Request {
 		w.volumes(&req)
 	}
 	w.rule(&req)
+	if len(req.Groups) > 1 && req.Groups[1].AttachTo != "" && len(w.entries)%3 > 0 {
+		req.Rules, req.Zones.Pack = append(req.Rules, api.Rule{Policy: api.Affinity, Groups: []int{0, 1}, Pairs: true}), true
+	}
 	return req
 }
 

@@ -149,7 +149,7 @@ func TestWhatMakesAVolume(t *testing.T) {
 	b, ok := w.store.View().Boot("p1", made.Reservation)
 	require.True(t, ok)
 	assert.True(t, b.Request.Zones.Pack)
-	assert.Equal(t, []api.Rule{{Policy: api.Affinity, Groups: []int{0, 1}}}, b.Request.Rules)
+	assert.Equal(t, []api.Rule{{Policy: api.Affinity, Groups: []int{0, 1}, Pairs: true}}, b.Request.Rules)
 	data := b.Request.Groups[1]
 	assert.Equal(t, []any{"standard", "web", api.Resources{api.DiskGB: 3}, []string{api.TraitVolumes}}, []any{data.Volume, data.AttachTo, data.Resources, data.Traits.Required})
 }

@@ -183,9 +183,10 @@ func (s *sagaBook) takeSlots(h *Hold, c command.Hold) {
 		s.countSlot(h, sl, +1)
 		s.bumpDrawn(sl.Host, shares)
 	}
+	unpaired := s.dropUnpaired(h)
 	s.countLentBy(h, true)
 	switch {
-	case full:
+	case full, unpaired && !lends.hasRefused():
 		h.noteCause(s.whyFull(h))
 	case len(h.Refused) > 0:
 		h.noteCause(s.whyOver(h, lends.may))

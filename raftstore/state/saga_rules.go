@@ -23,11 +23,13 @@ func (s *sagaBook) ruleAllows(h *Hold, n int, at, leaves place, leaving, coming 
 	rule, name, ok := &h.Request.Rules[n], h.Request.RuleKey(n), true
 	switch rule.Policy {
 	case api.Affinity:
+		_, own := at.host()
 		s.eachPlace(h.Tenant(), name, func(other place, members int) {
 			if other == leaves {
 				members -= leaving
 			}
-			ok = ok && (other == at || members == 0)
+			_, here := other.host()
+			ok = ok && (other == at || members == 0 || rule.Pairs && own && here) // of pairs see dropUnpaired
 		})
 	case api.AntiAffinity:
 		members, _ := s.members.Get(memberKey(h.Tenant(), name, at))

@@ -45,6 +45,9 @@ func (d dice) volumeRequest(res string) api.Request {
 	if r.Reservation == "r2" {
 		r.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0, 1}}}
 	}
+	if r.Groups[1].AttachTo != "" && d.w.index%3 > 0 {
+		r.Rules = append(r.Rules, api.Rule{Policy: api.Affinity, Groups: []int{0, 1}, Pairs: true})
+	}
 	r.Zones.Pack = true
 	return r
 }

@@ -167,10 +167,27 @@ func (s *workBook) attachBooted(t api.Tenant, r *api.Request) {
 		}
 		volumes = slices.DeleteFunc(volumes, func(i *api.Instance) bool { return i.Attached != "" })
 		servers = slices.DeleteFunc(servers, func(i *api.Instance) bool { return served[i.ID] })
+		if r.HasPairs() {
+			s.attachPairs(volumes, servers)
+			continue
+		}
 		for n := range min(len(volumes), len(servers)) {
 			to, _ := s.instances.Get(string(servers[n].ID))
 			s.attachVolume(volumes[n], to) // a rule of affinity keeps them on one host
 		}
+	}
+}
+
+// attachPairs attaches each volume to the first instance on its host that has none of them.
+func (s *workBook) attachPairs(volumes, servers []*api.Instance) {
+	for _, vol := range volumes {
+		n := slices.IndexFunc(servers, func(i *api.Instance) bool { return i.Host == vol.Host })
+		if n < 0 {
+			continue // it has left since
+		}
+		to, _ := s.instances.Get(string(servers[n].ID))
+		s.attachVolume(vol, to)
+		servers = slices.Delete(servers, n, n+1)
 	}
 }
 

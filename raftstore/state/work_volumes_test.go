@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -175,6 +176,41 @@ func TestNumberOfAttachedVolumes(t *testing.T) {
 			require.ErrorContains(t, r.Err, "has 32 volumes; the limit is 32")
 		}
 	}
+}
+
+// Pairs may be on several hosts. What is without the other one of its pair there is refused, the latest first, and its
+// room is free.
+func TestBootedInPairs(t *testing.T) {
+	w := storage(t)
+	b := create(w.stamp(), "r1", 8, 6)
+	groups := []api.Group{web, data}
+	groups[0].Count, groups[1].Count, groups[1].AttachTo = 4, 4, "web"
+	b.Request.Groups, b.Instances = groups, nil
+	b.Request.Rules, b.Request.Zones.Pack = []api.Rule{{Policy: api.Affinity, Groups: []int{0, 1}, Pairs: true}}, true
+	w.ok(b)
+	c := hold(w.stamp(), "k1", "r1", slices.Concat(slots("h3", "s1", "s3"), slots("h1", "s2"), slots("h1", "v2", "v3"), slots("h3", "v1")))
+	c.Request = b.Request
+	for n := range c.Slots {
+		if c.Slots[n].Instance.ID[0] == 'v' {
+			c.Slots[n].Group = 1
+		}
+	}
+	h := w.ok(c).Hold
+	assert.Equal(t, []api.InstanceID{"s1", "s2", "v2", "v1"}, h.Held())
+	assert.ElementsMatch(t, []api.InstanceID{"s3", "v3"}, h.Refused)
+	again := hold(w.stamp(), "k2", "r1", slices.Concat(slots("h1", "s4"), slots("h1", "v4")))
+	again.Attempt, again.Request = 2, b.Request
+	again.Slots[1].Group = 1
+	assert.Empty(t, w.ok(again).Hold.Refused, "pairs of before bind no others")
+	away := hold(w.stamp(), "k3", "r1", nil, part("c1", "s5"))
+	away.Attempt, away.Request = 3, b.Request
+	w.link("c1", api.LinkChild)
+	assert.Equal(t, []api.InstanceID{"s5"}, w.ok(away).Hold.Refused, "all are in one zone")
+	w.ok(bootDecide(w.stamp(), "r1", api.DecisionCommit))
+	for vol, to := range map[string]string{"v1": "s1", "v2": "s2", "v4": "s4"} {
+		assert.Equal(t, to, w.attached(vol), vol)
+	}
+	checkIndexes(t, w.s)
 }
 
 // A boot of instances and volumes attaches these to each other as it is decided.

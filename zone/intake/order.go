@@ -32,6 +32,7 @@ type reading struct {
 	groups  []api.Group // those of the order, with what their flavors ask for
 	joined  []api.Rule  // of the server groups that the groups join
 	kinds   []kind      // whether each group is preemptible
+	pairs   bool        // all nodes of the zone know of pairs
 
 	reservation api.ReservationID // that a group has for a flavor; "" for none
 
@@ -65,7 +66,7 @@ func Order(z *zone.Zone, digests zone.Digests, from Source, body *rest.BootBody)
 		}
 		s.Hints = body.Hints
 	}
-	rd := &reading{v: z.View(), digests: digests, caller: from.Caller, order: &BootOrder{Blob: s.Blob, BootTerms: command.BootTerms{
+	rd := &reading{v: z.View(), digests: digests, caller: from.Caller, pairs: z.Form() >= api.FormFifth, order: &BootOrder{Blob: s.Blob, BootTerms: command.BootTerms{
 		Name: s.Name, Metadata: s.Metadata, Request: api.Request{
 			Reservation: api.ReservationID(s.Reservation), Project: from.Caller.Project, Class: api.Firm,
 			OnPreempt: s.OnPreempt, Preempt: s.Preempt,

@@ -47,7 +47,7 @@ func (rd *reading) readVolume(part string, g *rest.GroupCreate, out api.Group, j
 }
 
 // keepTogether has volumes and what is booted with them in one zone, and those that are attached
-// on the host of their instances.
+// each on the host of its instance.
 func (rd *reading) keepTogether() error {
 	req := &rd.order.Request
 	if !req.HasVolumes() {
@@ -66,7 +66,7 @@ func (rd *reading) keepTogether() error {
 		if o := &rd.groups[to]; g.Count != o.Count || g.Min != o.Min {
 			return api.Errorf(api.CodeInvalid, "groups[%d].volume.attach_to: each instance gets one volume, so %q and %q need the same counts", n, g.AttachTo, g.Name)
 		}
-		req.Rules = append(req.Rules, api.Rule{Policy: api.Affinity, Groups: []int{min(n, to), max(n, to)}})
+		req.Rules = append(req.Rules, api.Rule{Policy: api.Affinity, Groups: []int{min(n, to), max(n, to)}, Pairs: rd.pairs})
 	}
 	return nil
 }

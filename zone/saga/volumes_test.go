@@ -97,6 +97,39 @@ func TestAParentIsToldNoZone(t *testing.T) {
 	})
 }
 
+// TestBootedInPairs: of instances with a volume each, every pair has a host of its own choice, as costs have it, in one
+// zone; more than fit on one host are had.
+func TestBootedInPairs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 4, 4)
+		kid := w.Zone("kid", root, 4, 4, 4)
+		root.GiveDisks(100)
+		kid.GiveDisks(100)
+		pairs := func(res string, n int, gb int64) *intake.BootOrder {
+			o := zonetest.Volumes(res, n, gb)
+			o.Request.Groups = append([]api.Group{zonetest.Group("web", n, n)}, o.Request.Groups...)
+			o.Request.Groups[1].AttachTo = "web"
+			o.Request.Rules, o.Request.Zones.Pack = []api.Rule{{Policy: api.Affinity, Groups: []int{0, 1}, Pairs: true}}, true
+			return o
+		}
+		require.Equal(t, api.BootActive, root.Run(pairs("wide", 10, 10)).State())
+		at := map[api.InstanceID]api.HostID{}
+		for _, i := range kid.Instances("wide") {
+			at[i.ID] = i.Host
+			assert.Len(t, i.Volumes, 1)
+		}
+		require.Len(t, at, 10, "no other zone has room for all")
+		for _, i := range kid.VolumesOf("wide") {
+			assert.Equal(t, at[i.Attached], i.Host)
+		}
+		require.Equal(t, api.BootActive, root.Run(pairs("thick", 2, 60)).State(), "a host has room for one such volume")
+		require.Equal(t, api.BootFailed, root.Run(pairs("more", 3, 60)).State())
+		w.Settle()
+		w.Check()
+	})
+}
+
 // TestBootedWithVolumes: instances and volumes of one boot are in one zone, on one host, attached;
 // if that has no room for all, nothing is.
 func TestBootedWithVolumes(t *testing.T) {

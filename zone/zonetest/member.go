@@ -338,9 +338,18 @@ func (m *Member) Configure(edit func(*api.ZoneConfig)) {
 }
 
 // GiveDisk gives the first host of a zone a disk.
-func (m *Member) GiveDisk(gb int64) {
+func (m *Member) GiveDisk(gb int64) { m.giveDisk(m.Name+"-host-1", gb) }
+
+// GiveDisks gives every host of a zone a disk.
+func (m *Member) GiveDisks(gb int64) {
+	for _, h := range m.View().AllHosts() {
+		m.giveDisk(h.Name, gb)
+	}
+}
+
+func (m *Member) giveDisk(host string, gb int64) {
 	m.Propose(func(at command.Stamp) command.Command {
-		h, _ := m.View().HostByName(m.Name + "-host-1")
+		h, _ := m.View().HostByName(host)
 		inventory := maps.Clone(h.Inventory)
 		inventory[api.DiskGB] = api.Inventory{Total: gb}
 		return command.ProviderSet{Stamp: at, ID: h.ID, Inventory: &inventory}

@@ -105,6 +105,9 @@ func (m *Model) Obeys(h *Hold, group int, at Spot, moving []api.InstanceID) bool
 		}
 		here := all[at] + max(coming, 1)
 		delete(all, at)
+		if rule.Pairs && at.Host != "" { // pairs may be on any hosts of one zone
+			maps.DeleteFunc(all, func(s Spot, _ int) bool { return s.Host != "" })
+		}
 		if rule.Policy == api.Affinity && len(all) > 0 || rule.Policy == api.AntiAffinity && at.Host != "" && here > rule.Max {
 			return false
 		}
@@ -123,6 +126,12 @@ func (m *Model) Broken() string {
 					return fmt.Sprintf("rule %s has %d members on host %s", name.Name, n, at.Host)
 				}
 			}
+			if b.rule.Pairs {
+				if zones := zonesOf(all); zones > 1 {
+					return fmt.Sprintf("pairs under rule %s are in %d zones", name.Name, zones)
+				}
+				continue
+			}
 			if b.rule.Policy == api.Affinity && len(all) > 1 && !m.onlyMoves(name) && !m.leftVolumes(name) {
 				return fmt.Sprintf("rule %s has members in %d places", name.Name, len(all))
 			}
@@ -131,10 +140,70 @@ func (m *Model) Broken() string {
 	return ""
 }
 
+// zonesOf counts the zones that places are in: this one, and those behind links.
+func zonesOf(all map[Spot]int) int {
+	zones := map[api.LinkID]bool{}
+	for at := range all {
+		zones[at.Link] = true
+	}
+	return len(zones)
+}
+
+// dropUnpaired gives back the slots of a new hold that have no other one of their pair on the same host: each host keeps
+// as many of each group as it has of the one with the fewest.
+func (m *Model) dropUnpaired(h *Hold) {
+	for again := true; again; {
+		again = false
+		for _, rule := range h.Request.Rules {
+			if !rule.Pairs {
+				continue
+			}
+			left := map[api.HostID]map[int]int{}
+			for _, c := range h.Slots {
+				if left[c.Host] == nil {
+					left[c.Host] = map[int]int{}
+				}
+				left[c.Host][h.Groups[c.Consumer]]++
+			}
+			for host, n := range left {
+				least := min(n[rule.Groups[0]], n[rule.Groups[1]])
+				left[host] = map[int]int{rule.Groups[0]: least, rule.Groups[1]: least}
+			}
+			var keep []*Claim
+			for _, c := range h.Slots {
+				g := h.Groups[c.Consumer]
+				if slices.Contains(rule.Groups, g) {
+					if left[c.Host][g] == 0 {
+						m.refuseSlot(h, c)
+						again = true
+						continue
+					}
+					left[c.Host][g]--
+				}
+				keep = append(keep, c)
+			}
+			h.Slots = keep
+		}
+	}
+}
+
+// refuseSlot gives back a slot that was just taken.
+func (m *Model) refuseSlot(h *Hold, c *Claim) {
+	for name := range rulesFor(h, h.Groups[c.Consumer]) {
+		delete(m.Bonds[name], c.Consumer)
+	}
+	delete(m.Held, c.Consumer)
+	m.endInstance(c.Consumer)
+	h.Refused++
+}
+
 // attaches reports whether a rule keeps volumes beside the instances of a boot that get them.
 func attaches(h *Hold, rule api.Rule) bool {
 	if rule.ID != "" || rule.Policy != api.Affinity || len(rule.Groups) != 2 {
 		return false
+	}
+	if !rule.Pairs && slices.ContainsFunc(h.Request.Rules, func(r api.Rule) bool { return r.Pairs }) {
+		return false // its owner wants it
 	}
 	one, two := h.Request.Groups[rule.Groups[0]], h.Request.Groups[rule.Groups[1]]
 	return one.Volume != "" && one.AttachTo == two.Name || two.Volume != "" && two.AttachTo == one.Name
@@ -276,7 +345,7 @@ func (m *Model) survivorsOf(b *Boot) []map[api.LinkID]int {
 // onOneHost reports whether a rule of affinity binds a group: it cannot be spread.
 func (b *Boot) onOneHost(group int) bool {
 	for _, r := range b.Request.Rules {
-		if r.Policy == api.Affinity && slices.Contains(r.Groups, group) {
+		if r.Policy == api.Affinity && !r.Pairs && slices.Contains(r.Groups, group) {
 			return true
 		}
 	}

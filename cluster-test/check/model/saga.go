@@ -115,6 +115,7 @@ func (m *Model) makeHold(c command.Hold) *Refusal {
 			}
 		}
 	}
+	m.dropUnpaired(h)
 	for _, p := range c.Parts {
 		m.askPart(h, p)
 	}

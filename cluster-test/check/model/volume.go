@@ -135,9 +135,28 @@ func (m *Model) attachBooted(h *Hold) {
 		}
 		volumes = slices.DeleteFunc(volumes, func(id api.InstanceID) bool { return m.Instances[id].Attached != "" })
 		to = slices.DeleteFunc(to, func(id api.InstanceID) bool { return has[id] })
+		if slices.ContainsFunc(h.Request.Rules, func(r api.Rule) bool { return r.Pairs }) {
+			m.attachPairs(volumes, to)
+			continue
+		}
 		for n := range min(len(volumes), len(to)) {
 			if m.mayAttach(volumes[n], to[n]) {
 				m.attach(volumes[n], to[n])
+			}
+		}
+	}
+}
+
+// attachPairs attaches each volume, by names, to the first on its host that gets none of them.
+func (m *Model) attachPairs(volumes, to []api.InstanceID) {
+	has := map[api.InstanceID]bool{}
+	for _, vol := range volumes {
+		for _, id := range to {
+			if m.Instances[id].Host == m.Instances[vol].Host && !has[id] {
+				if has[id] = true; m.mayAttach(vol, id) {
+					m.attach(vol, id)
+				}
+				break
 			}
 		}
 	}
