@@ -80,7 +80,7 @@ func ChangeLink(ctx context.Context, z *zone.Zone, ref string, c rest.ZoneSpec) 
 	if c.HasShare() && l.Role != api.LinkParent {
 		return nil, api.Errorf(api.CodeInvalid, "zone %q is a child: share_held and share_committed are of the parent", l.Name)
 	}
-	res, err := z.Propose(ctx, set)
+	res, err := z.Change(ctx, set, func(v *state.State) error { return checkTags(v, l.ID, set.Tags) })
 	return res.Link, err
 }
 

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"slices"
+	"strings"
 
 	"berth/api"
 	"berth/filters/query"
@@ -21,6 +22,31 @@ func checkAZs(v *state.State, next func(id api.HostID) string) error {
 			if i.Live() && i.Status != api.StatusDeleting && namesAZ(v, i, was) {
 				return api.Errorf(api.CodeInUse, "host %q must stay in availability zone %q: %s names it in its conditions; end or move that first", h.Name, was, describeStanding(i))
 			}
+		}
+	}
+	return nil
+}
+
+// checkTags refuses to take affinity tags from a child, nil for no change, to which a binding is for work that asks for them, if
+// no child would have them then: the work would go nowhere, or be taken for such that asks for none. If another one has
+// them, the binding moves there. The error is CodeInUse, with the binding.
+func checkTags(v *state.State, id api.LinkID, tags []string) error {
+	if tags == nil {
+		return nil
+	}
+	lacks := func(has []string, k api.BindingKey) bool {
+		return slices.ContainsFunc(k.Tags, func(t string) bool { return !slices.Contains(has, t) })
+	}
+	for _, b := range v.BindingsTo(id) {
+		served := slices.ContainsFunc(v.Children(), func(l *api.Link) bool {
+			if l.ID == id {
+				return !lacks(tags, b.Key)
+			}
+			return !lacks(l.Terms.Tags, b.Key)
+		})
+		if l, ok := v.Link(id); ok && !served && !lacks(l.Terms.Tags, b.Key) {
+			return api.Errorf(api.CodeInUse, "zone %q must keep the affinity tags %s: binding %s of project %q is for work that asks for them, and no other zone has them; end it first, or give them to another zone",
+				l.Name, strings.Join(b.Key.Tags, ", "), string(b.ID), string(b.Project))
 		}
 	}
 	return nil

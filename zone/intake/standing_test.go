@@ -61,3 +61,31 @@ func TestAvailabilityZonesInUseStay(t *testing.T) {
 	require.NoError(t, setDefault("other"))
 	require.NoError(t, DeleteAggregate(t.Context(), w.zone, "rack1"))
 }
+
+// TestTagsInUseStay: the last child with the affinity tags of a binding keeps them as long as the binding is there. One
+// of several may lose them: the binding moves.
+func TestTagsInUseStay(t *testing.T) {
+	w := newWorld(t)
+	tag := func(zone string, tags ...string) error {
+		_, err := ChangeLink(t.Context(), w.zone, zone, rest.ZoneSpec{Tags: &tags})
+		return err
+	}
+	require.NoError(t, tag("east", "gpu=cad", "site=a"))
+	key := api.BindingKey{Tags: []string{"gpu=cad"}}
+	set := command.BindingSet{Stamp: w.zone.Stamp(), ID: "b1", Project: "p1", Key: key, Link: "link-east"}
+	w.store.Must(t, set)
+	before := w.index()
+	for name, tags := range map[string][]string{"none are left": {}, "it is renamed": {"gpu=CAD", "site=a"}} {
+		err := tag("east", tags...)
+		require.Equal(t, api.CodeInUse, api.CodeOf(err), "%s: %v", name, err)
+		assert.ErrorContains(t, err, `binding b1 of project "p1"`, name)
+	}
+	assert.Equal(t, before, w.index(), "a refusal writes nothing")
+	require.NoError(t, tag("east", "gpu=cad"), "the other one is in no binding")
+	offset := int64(1)
+	_, err := ChangeLink(t.Context(), w.zone, "east", rest.ZoneSpec{Offset: &offset})
+	require.NoError(t, err, "of tags nothing was said")
+	require.NoError(t, tag("west", "gpu=cad"))
+	require.NoError(t, tag("east"), "another one has it")
+	require.NoError(t, tag("west", "site=b"), "no binding is to it")
+}
