@@ -188,7 +188,7 @@ func TestBootedInPairs(t *testing.T) {
 	b.Request.Groups, b.Instances = groups, nil
 	b.Request.Rules, b.Request.Zones.Pack = []api.Rule{{Policy: api.Affinity, Groups: []int{0, 1}, Pairs: true}}, true
 	w.ok(b)
-	c := hold(w.stamp(), "k1", "r1", slices.Concat(slots("h3", "s1", "s3"), slots("h1", "s2"), slots("h1", "v2", "v3"), slots("h3", "v1")))
+	c := hold(w.stamp(), "k1", "r1", slices.Concat(slots("h3", "s1", "s3"), slots("h1", "s2"), slots("h1", "v1", "v3"), slots("h3", "v2")))
 	c.Request = b.Request
 	for n := range c.Slots {
 		if c.Slots[n].Instance.ID[0] == 'v' {
@@ -196,7 +196,7 @@ func TestBootedInPairs(t *testing.T) {
 		}
 	}
 	h := w.ok(c).Hold
-	assert.Equal(t, []api.InstanceID{"s1", "s2", "v2", "v1"}, h.Held())
+	assert.Equal(t, []api.InstanceID{"s1", "s2", "v1", "v2"}, h.Held())
 	assert.ElementsMatch(t, []api.InstanceID{"s3", "v3"}, h.Refused)
 	again := hold(w.stamp(), "k2", "r1", slices.Concat(slots("h1", "s4"), slots("h1", "v4")))
 	again.Attempt, again.Request = 2, b.Request
@@ -207,7 +207,7 @@ func TestBootedInPairs(t *testing.T) {
 	w.link("c1", api.LinkChild)
 	assert.Equal(t, []api.InstanceID{"s5"}, w.ok(away).Hold.Refused, "all are in one zone")
 	w.ok(bootDecide(w.stamp(), "r1", api.DecisionCommit))
-	for vol, to := range map[string]string{"v1": "s1", "v2": "s2", "v4": "s4"} {
+	for vol, to := range map[string]string{"v1": "s2", "v2": "s1", "v4": "s4"} {
 		assert.Equal(t, to, w.attached(vol), vol)
 	}
 	checkIndexes(t, w.s)
