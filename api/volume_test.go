@@ -75,7 +75,7 @@ func TestRequestsWithVolumes(t *testing.T) {
 	require.True(t, r.HasVolumes())
 	for want, change := range map[string]func(r *Request){
 		"volumes are of class":     func(r *Request) { r.Class = Preemptible },
-		"cannot be reserved":       func(r *Request) { r.Within = "r1" },
+		"are in no reservation":    func(r *Request) { r.Within = "r1" },
 		"must be in one zone":      func(r *Request) { r.Zones.Pack = false },
 		`no group "db"`:            func(r *Request) { r.Groups[1].AttachTo = "db" },
 		`no group "data"`:          func(r *Request) { r.Groups[1].AttachTo = "data" },
