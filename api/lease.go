@@ -4,11 +4,11 @@ import "time"
 
 // Limits of leases.
 const (
-	LeasesMax           = 100_000   // leases of one zone
-	ReservationsMax     = GroupsMax // reservations of one lease
-	LeaseNameMax        = 80        // characters of a lease's name
-	SharedProjectsMax   = 64        // projects that a lease is shared with
-	LeaseDurationMax    = WindowMax // of one lease
+	LeasesMax           = 100_000        // leases of one zone
+	ReservationsMax     = GroupsMax      // reservations of one lease
+	LeaseNameMax        = 80             // characters of a lease's name
+	SharedProjectsMax   = 64             // projects that a lease is shared with
+	LeaseDurationMax    = WindowMax      // of one lease
 	LeaseLeadMax        = 10 * WindowMax // from now to the start of a lease; before FormFifth a parent may ask for WindowMax
 	CleaningMax         = 24 * time.Hour
 	PropertiesMaxBytes  = QueryMaxBytes // of a condition on hosts, as text

@@ -375,7 +375,7 @@ func TestConfig(t *testing.T) {
 		c(`"color":"red"`):                                       `unknown field "config.color"`,
 		c(`"leases":{"max_duration":"59s"}`):                     "leases.max_duration must be 1m0s to",
 		c(`"leases":{"max_duration":"90s"}`):                     "in whole minutes",
-		c(`"leases":{"max_lead":"876001h"}`):                      "leases.max_lead must be 1m0s to 876000h0m0s",
+		c(`"leases":{"max_lead":"876001h"}`):                     "leases.max_lead must be 1m0s to 876000h0m0s",
 		c(`"leases":{"cleaning_time":"24h1m"}`):                  "leases.cleaning_time must be 1m0s to 24h0m0s",
 		c(`"leases":{"before_end":"-1m"}`):                       "leases.before_end must not be negative",
 		c(`"leases":{"extension_window":"1h"}`):                  "leases.extension_window needs leases.max_duration",
