@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"slices"
 
 	"berth/api"
@@ -44,9 +45,9 @@ func (m *Model) makeInstance(id api.InstanceID, i *Instance) {
 }
 
 // MadeBy returns an instance if h made it: after an abort another hold may have
-// used the id.
+// used the id, also one that has the id of h, once h is forgotten.
 func (m *Model) MadeBy(h *Hold, id api.InstanceID) *Instance {
-	if i, ok := m.Instances[id]; ok && i.Hold.ID == h.ID {
+	if i, ok := m.Instances[id]; ok && i.Hold == h {
 		return i
 	}
 	return nil
@@ -167,15 +168,18 @@ func (m *Model) instanceTold(c command.InstanceTold) {
 }
 
 // hostsSilent takes what was to end on lost hosts as gone if its agent does not let it outlive
-// the silence of its zone.
+// the silence of its zone: host by host, in the order of ids, in which preempted ones are booted again.
 func (m *Model) hostsSilent(c command.HostsSilent) {
-	for id, i := range m.Instances {
-		h := m.Hosts[i.Host]
-		if h == nil || h.Up || !slices.Contains(c.Hosts, command.SilentHost{ID: h.ID, Since: h.DownSince}) || i.Status != api.StatusDeleting || i.Reserved() {
+	for _, silent := range c.Hosts {
+		h := m.Hosts[silent.ID]
+		if h == nil || h.Up || h.DownSince != silent.Since {
 			continue
 		}
-		if i.Hold.Request.Class == api.Preemptible || i.isMovable() {
-			m.setStatus(id, api.StatusDeleted)
+		for _, id := range slices.Sorted(maps.Keys(m.Instances)) {
+			i := m.Instances[id]
+			if i.Host == h.ID && i.Status == api.StatusDeleting && !i.Reserved() && (i.Hold.Request.Class == api.Preemptible || i.isMovable()) {
+				m.setStatus(id, api.StatusDeleted)
+			}
 		}
 	}
 }
