@@ -15,6 +15,9 @@ import (
 // nobody to leave room for, and its work costs less the more of it is done at once.
 const mixedFor = time.Second
 
+// quickRise is the room that a quick turn makes for others.
+const quickRise = 0.25
+
 // keepBelow is the share below which processors are so short that turns are kept.
 const keepBelow = 0.5
 
@@ -26,14 +29,19 @@ type Queue struct {
 
 // Config is what turns are made of.
 type Config struct {
-	AtOnce int            // turns that are taken at a time, at the most; at least 1
+	AtOnce int            // turns that are taken at a time, while all is well; at least 1
 	Least  int            // of AtOnce that may be taken however small the share is; at least 1 is
 	Lasts  time.Duration  // after which a turn ends though its work goes on; 0 for never
 	Share  func() float64 // of AtOnce that may be taken while several parties have work, from 0 to 1; nil for all
 	// Keep says that no turn ends by itself while the share is below keepBelow: work that goes on for longer than
 	// Lasts then waits for a processor, and the more of it begins, the less of it ends.
 	Keep bool
-	Now  func() time.Time
+	// Most, if it is more than AtOnce, is how many turns are taken at a time when there is much work and a turn of it
+	// ends within Quick: each one that does, while others wait, makes room for a quarter of another, and each that does
+	// not takes the room of one back.
+	Most  int
+	Quick time.Duration
+	Now   func() time.Time
 }
 
 // Turns are the turns of one kind of work. Its methods may be called concurrently.
@@ -42,6 +50,7 @@ type Turns struct {
 
 	mu      sync.Mutex // guards what follows
 	taken   int
+	more    float64                   // turns that may be taken beside conf.AtOnce
 	last    string                    // the party that asked for the newest turn
 	mixed   time.Time                 // when a party asked for a turn after another one
 	next    []Queue                   // those in which work waits, in the order of their turns
@@ -92,6 +101,20 @@ func (t *Turns) endTurn() {
 	t.startNext()
 }
 
+// noteWork follows how long the work of one turn took.
+func (t *Turns) noteWork(took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case len(t.waiting) == 0:
+		t.more = 0
+	case took < t.conf.Quick:
+		t.more = max(0, min(t.more+quickRise, float64(t.conf.Most-t.conf.AtOnce)))
+	default:
+		t.more = max(0, t.more-1)
+	}
+}
+
 // withdraw takes work out that waits. It returns false if it has its turn.
 func (t *Turns) withdraw(q Queue, turn chan struct{}) bool {
 	t.mu.Lock()
@@ -133,7 +156,7 @@ func (t *Turns) keepWaiting(q Queue, turns []chan struct{}) {
 // atOnce returns how many turns may be taken now. The caller holds the lock.
 func (t *Turns) atOnce() int {
 	if t.conf.Share == nil || t.conf.Now().Sub(t.mixed) >= mixedFor {
-		return t.conf.AtOnce
+		return t.conf.AtOnce + int(t.more)
 	}
 	return max(1, t.conf.Least, int(t.conf.Share()*float64(t.conf.AtOnce)))
 }
@@ -180,9 +203,9 @@ func (t *Turn) Again(ctx context.Context) bool {
 func (t *Turns) startTurn() (leave func()) {
 	var over atomic.Bool
 	end := sync.OnceFunc(func() { over.Store(true); t.endTurn() })
-	d := t.conf.Lasts
+	began, d := t.conf.Now(), t.conf.Lasts
 	if d <= 0 {
-		return end
+		return sync.OnceFunc(func() { t.noteWork(t.conf.Now().Sub(began)); end() })
 	}
 	var look func()
 	look = func() {
@@ -193,5 +216,5 @@ func (t *Turns) startTurn() (leave func()) {
 		end()
 	}
 	timer := time.AfterFunc(d, look)
-	return func() { timer.Stop(); end() }
+	return sync.OnceFunc(func() { timer.Stop(); t.noteWork(t.conf.Now().Sub(began)); end() })
 }

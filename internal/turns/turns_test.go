@@ -220,3 +220,47 @@ func TestAShareIsForSeveral(t *testing.T) {
 		assert.Equal(t, []string{"b2"}, later.names())
 	})
 }
+
+// TestQuickTurnsMakeRoom: while work waits, turns that end soon make room for others, up to a limit, and slow ones take it
+// back; when nobody waits there is as much room as at first.
+func TestQuickTurnsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const atOnce, most = 2, 4
+		s := New(Config{AtOnce: atOnce, Most: most, Quick: time.Second, Now: time.Now})
+		end, stop := context.WithCancel(t.Context())
+		var running atomic.Int32
+		var all sync.WaitGroup
+		var lasts atomic.Int64
+		for range 100 * most {
+			all.Go(func() {
+				turn, ok := s.Take(end, Queue{Party: "p"})
+				if !ok {
+					return
+				}
+				running.Add(1)
+				await.Sleep(time.Duration(lasts.Load()))
+				running.Add(-1)
+				turn.Leave()
+			})
+		}
+		lasts.Store(int64(time.Second - 1))
+		look := func(after time.Duration) int {
+			await.Sleep(after)
+			synctest.Wait()
+			return int(running.Load())
+		}
+		assert.Equal(t, atOnce, look(0))
+		assert.Equal(t, atOnce, look(time.Second), "they make room for half a turn")
+		assert.Equal(t, atOnce+1, look(time.Second))
+		assert.Equal(t, most, look(10*time.Second))
+		assert.Equal(t, most, look(10*time.Second), "and no more")
+		lasts.Store(int64(time.Second))
+		assert.Equal(t, atOnce, look(10*time.Second), "slow ones take it back")
+		lasts.Store(int64(time.Second - 1))
+		assert.Equal(t, most, look(10*time.Second))
+		stop()
+		all.Wait()
+		synctest.Wait()
+		assert.InDelta(t, 0, s.more, 0, "nobody waits")
+	})
+}

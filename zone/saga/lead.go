@@ -16,6 +16,8 @@ import (
 // Limits of the leader's loops.
 const (
 	bootsAtOnce     = 64                     // boots that one leader works on
+	bootsMost       = 128                    // the same while they are quick: they share calls and entries
+	bootQuick       = 600 * time.Millisecond // work on one that is quick
 	bootsLeast      = 8                      // of them, however short processors are
 	bootLasts       = 100 * time.Millisecond // after which a boot waits for others, unless processors are short: it takes no room from then on
 	bootsWaiting    = 1024                   // boots that one leader works on, with those that wait for others or for a zone

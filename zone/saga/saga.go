@@ -74,7 +74,9 @@ type Saga struct {
 func New(c Config) *Saga {
 	return &Saga{
 		zone: c.Zone, estimator: c.Estimator, peers: c.Peers, digests: c.Digests,
-		plans:   plans{of: map[string]*estimate.Plan{}},
-		working: turns.New(turns.Config{AtOnce: bootsAtOnce, Least: bootsLeast, Lasts: bootLasts, Keep: true, Share: c.Share, Now: c.Zone.Now}),
+		plans: plans{of: map[string]*estimate.Plan{}},
+		working: turns.New(turns.Config{
+			AtOnce: bootsAtOnce, Least: bootsLeast, Most: bootsMost, Quick: bootQuick, Lasts: bootLasts, Keep: true, Share: c.Share, Now: c.Zone.Now,
+		}),
 	}
 }
