@@ -68,7 +68,7 @@ type InstanceExtras struct {
 	Runs   uint64 `cbor:"45,keyasint,omitempty" form:"5"` // how often its owner has ordered that it runs again
 
 	// Restarts counts how often its agent has started it anew unasked, and Restarted is when it last
-	// did, by the clock of the agent; only in the zone that owns its host.
+	// did, by the clock of the agent: that only in the zone that owns its host.
 	Restarts  uint64  `cbor:"46,keyasint,omitempty" form:"5"`
 	Restarted Instant `cbor:"47,keyasint,omitempty" form:"5"`
 }
@@ -202,7 +202,8 @@ type InstanceChange struct {
 	Replaced    bool      `cbor:"7,keyasint,omitempty" form:"4"` // see Instance.Replaced
 	Eviction    *Eviction `cbor:"8,keyasint,omitempty" form:"4"` // see Instance.Eviction
 
-	Attached InstanceID `cbor:"9,keyasint,omitempty" form:"4"` // see Instance.Attached
+	Attached InstanceID `cbor:"9,keyasint,omitempty" form:"4"`  // see Instance.Attached
+	Restarts uint64     `cbor:"10,keyasint,omitempty" form:"5"` // see Instance.Restarts
 }
 
 // Changes is the answer to GET /zones/changes: the changes after an index, in order. Next

@@ -26,7 +26,7 @@ type Server struct {
 	Zone        string            `json:"zone"`               // direct child that leads to it, or this zone
 	Host        string            `json:"host,omitempty"`     // name of its host; only for admins of the owning zone
 	Origin      string            `json:"origin,omitempty"`   // name of the parent zone that it was created for; absent for this zone's own
-	Restarts    uint64            `json:"restarts,omitempty"` // how often its agent has killed it and started it anew, because the zone was silent or the agent ended; only from the owning zone
+	Restarts    uint64            `json:"restarts,omitempty"` // how often its agent has killed it and started it anew, because the zone was silent or the agent ended
 	Reach
 	Preempted
 }

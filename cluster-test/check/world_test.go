@@ -676,7 +676,7 @@ func (w *world) changes() command.InstanceChanges {
 	for _, i := range w.s.InstancesPage(state.InstanceQuery{Page: state.Page{Limit: 40}}) {
 		if i.Link == c.Link || w.roll(20) == 0 {
 			index++
-			c.Items = append(c.Items, api.InstanceChange{ID: i.ID, Status: w.status(), Index: index, Unreachable: w.since()})
+			c.Items = append(c.Items, api.InstanceChange{ID: i.ID, Status: w.status(), Index: index, Unreachable: w.since(), Restarts: pick[uint64](w, 0, 0, 0, 1, 2)})
 		}
 	}
 	c.Next = index

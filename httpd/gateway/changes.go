@@ -44,6 +44,9 @@ func (d *peerDoor) getChanges(w http.ResponseWriter, r *http.Request, l *api.Lin
 	}
 	if reads < api.FormFifth {
 		ch.Restored = 0
+		for i := range ch.Items {
+			ch.Items[i].Restarts = 0
+		}
 	}
 	wire.CBOR(w, r, http.StatusOK, ch)
 	return nil

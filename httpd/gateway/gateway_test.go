@@ -326,6 +326,27 @@ func TestAParentHearsOfRestores(t *testing.T) {
 	}
 }
 
+// TestAnOlderParentHearsOfNoRestarts: how often an instance was started anew is told to those that read it.
+func TestAnOlderParentHearsOfNoRestarts(t *testing.T) {
+	w := newWorld(t)
+	up, _ := w.store.View().LinkByZone("zone-up")
+	r := request(1)
+	r.Groups = r.Groups[:1]
+	r.Groups[0].Count = 1
+	h := command.Hold{Stamp: w.zone.Stamp(), ID: "h-1", Origin: up.ID, Attempt: 1, Request: r, Expires: api.Forever, Commit: true}
+	h.Slots = []command.Slot{{Instance: api.InstanceSpec{ID: "i-1", Name: "i-1"}, Host: canary + "-id-1"}}
+	host, _ := w.store.View().Host(canary + "-id-1")
+	w.store.Must(t, h, command.InstanceReport{Stamp: w.zone.Stamp(), Agent: host.Agent, Items: []api.InstanceReport{
+		{Host: host.ID, Instance: "i-1", Status: api.StatusActive, Restarted: 5, Reason: api.RestartFenced},
+	}})
+	for form, told := range map[api.Form]uint64{api.FormFourth: 0, api.FormFifth: 1} {
+		var ch api.Changes
+		w.answered(t, call{method: "GET", target: "/zones/changes?after=0", peer: "zone-up", head: map[string]string{api.HeaderForm: form.String()}}, 200, &ch)
+		require.Len(t, ch.Items, 1)
+		assert.Equal(t, told, ch.Items[0].Restarts, "form %s", form)
+	}
+}
+
 // TestAnOlderParentHearsOfSilence: that it may end soon is told to those that read it.
 func TestAnOlderParentHearsOfSilence(t *testing.T) {
 	w := newWorld(t)

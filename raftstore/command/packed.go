@@ -306,7 +306,7 @@ func (p *packedHold) unpackInstances(after Command) ([]api.InstanceSpec, error) 
 	return b.Instances[:n], nil
 }
 
-// packedReport is the body of InstanceReport.
+// packedReport is the body of InstanceReport. The items are packed if none tells of a restart.
 type packedReport struct {
 	reportFields
 	Hosts    hostList     `cbor:"40,keyasint,omitzero"`  // if an item has no stay
@@ -328,7 +328,9 @@ type faultOf struct {
 func (c InstanceReport) pack(Command) any {
 	p := packedReport{reportFields: reportFields(c)}
 	ids, ok := packIDs(c.Items)
-	if !ok || !fitsPacked(len(c.Items)) {
+	if !ok || !fitsPacked(len(c.Items)) || slices.ContainsFunc(c.Items, func(r api.InstanceReport) bool {
+		return r.Restarted != 0 || r.Reason != ""
+	}) {
 		return p
 	}
 	p.IDs, p.Items = ids, nil

@@ -3,6 +3,7 @@ package command_test
 import (
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -240,6 +241,72 @@ func TestPackedLimits(t *testing.T) {
 	}
 }
 
+// TestPackedListsKeepEveryField sets one field after the other in an item of a list that is packed: it is read as it was
+// written. A field that is added later is in none of the packed bodies.
+func TestPackedListsKeepEveryField(t *testing.T) {
+	slot := command.Slot{Instance: api.InstanceSpec{ID: packedBase + "0000", Name: "a-1"}, Host: hostNumbered(1)}
+	report := api.InstanceReport{Host: hostNumbered(1), Instance: packedBase + "0000", Status: api.StatusActive, Stay: 7}
+	part := command.Part{Link: "l", Instances: [][]api.InstanceSpec{{{ID: packedBase + "0000", Name: "a-1"}}}}
+	spec := slot.Instance
+	for name, item := range map[string]struct {
+		of   any
+		list func(v any) command.Command
+	}{
+		"slot": {&slot, func(v any) command.Command { return command.Hold{Slots: []command.Slot{slot, *v.(*command.Slot)}} }},
+		"part": {&part, func(v any) command.Command { return command.Hold{Parts: []command.Part{part, *v.(*command.Part)}} }},
+		"report": {&report, func(v any) command.Command {
+			return command.InstanceReport{Items: []api.InstanceReport{report, *v.(*api.InstanceReport)}}
+		}},
+		"instance": {&spec, func(v any) command.Command {
+			return command.BootCreate{BootTerms: command.BootTerms{Instances: []api.InstanceSpec{spec, *v.(*api.InstanceSpec)}}}
+		}},
+	} {
+		kind := reflect.TypeOf(item.of).Elem()
+		for i := range kind.NumField() {
+			changed := reflect.New(kind)
+			changed.Elem().Set(reflect.ValueOf(item.of).Elem())
+			setSome(t, changed.Elem().Field(i))
+			c := item.list(changed.Interface())
+			got, _ := reread(t, c, api.FormNewest)
+			require.NotEqual(t, item.list(item.of), c, "%s: %s", name, kind.Field(i).Name)
+			sameBody(t, c, withHosts(t, got, c))
+		}
+	}
+}
+
+// setSome sets a field to another value than it has.
+func setSome(t *testing.T, f reflect.Value) {
+	t.Helper()
+	switch f.Kind() {
+	case reflect.String:
+		f.SetString("other")
+	case reflect.Int, reflect.Int64:
+		f.SetInt(f.Int() + 3)
+	case reflect.Uint64:
+		f.SetUint(f.Uint() + 3)
+	case reflect.Bool:
+		f.SetBool(!f.Bool())
+	case reflect.Map:
+		m := reflect.MakeMap(f.Type())
+		key, value := reflect.New(f.Type().Key()).Elem(), reflect.New(f.Type().Elem()).Elem()
+		setSome(t, key)
+		setSome(t, value)
+		m.SetMapIndex(key, value)
+		f.Set(m)
+	case reflect.Slice:
+		one := reflect.New(f.Type().Elem()).Elem()
+		setSome(t, one)
+		f.Set(reflect.Append(reflect.MakeSlice(f.Type(), 0, 1), one))
+	case reflect.Struct:
+		setSome(t, f.Field(0))
+	case reflect.Pointer:
+		f.Set(reflect.New(f.Type().Elem()))
+		setSome(t, f.Elem())
+	default:
+		require.Fail(t, "no other value", "%s", f.Type())
+	}
+}
+
 // TestPackedOracle packs lists of every kind: they are read as they were written.
 func TestPackedOracle(t *testing.T) {
 	names := []string{"", "a", "a-1", "a-2", "a-9", "a-10", "a-01", "7", "8", "a-999999999", "a-1000000000"}
@@ -288,6 +355,7 @@ func TestPackedOracle(t *testing.T) {
 				Host: host(), Instance: rapid.SampledFrom(ids[rapid.IntRange(0, 2).Draw(t, "uuids"):]).Draw(t, "id"),
 				Status: rapid.SampledFrom([]api.Status{"", "ACTIVE", "ERROR"}).Draw(t, "status"),
 				Stay:   rapid.SampledFrom([]uint64{0, 1, 1 << 63}).Draw(t, "stay"), Fault: rapid.SampledFrom([]string{"", "f"}).Draw(t, "fault"),
+				Restarted: rapid.SampledFrom([]api.Instant{0, 0, 0, 5}).Draw(t, "restarted"),
 			})
 		}
 		for _, c := range []command.Command{b, h, r} {

@@ -133,7 +133,7 @@ func (s *eventsBook) note(f fact) {
 		i := f.instance
 		s.keepEvent(Event{
 			Kind: EventInstanceRestarted, Origin: i.Origin, Project: i.Project, Reservation: i.Reservation, Hold: i.Hold,
-			Instance: i.ID, Host: i.Host, Reason: f.reason,
+			Instance: i.ID, Host: i.Host, Link: i.Link, Reason: f.reason,
 		})
 	case bootRequeued:
 		s.keepEvent(Event{Kind: EventBootRequeued, Project: f.queued.Project, Reservation: f.queued.Reservation})

@@ -67,7 +67,7 @@ type (
 	// instanceRestarted: the agent of an instance has started it anew unasked.
 	instanceRestarted struct {
 		instance *api.Instance
-		reason   api.RestartReason
+		reason   api.RestartReason // "" for one that runs below
 	}
 
 	// bootRequeued: instances were ordered for the preempted ones of a boot.

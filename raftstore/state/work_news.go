@@ -18,27 +18,29 @@ type word struct {
 	eviction api.Eviction // why a preemptible instance must leave; the zero one if it need not
 
 	attached api.InstanceID // the instance that a volume is attached to; "" for none
+
+	restarts uint64 // how often its agent has started it anew; never less than it was
 }
 
 // wordOf returns what is kept of an instance after a change that a child reports.
 func (s *workBook) wordOf(i *api.Instance, ch api.InstanceChange) word {
-	eviction := evictionOf(i, ch)
+	eviction, restarts := evictionOf(i, ch), max(i.Restarts, ch.Restarts)
 	switch ch.Status {
 	case api.StatusDeleted:
-		return word{status: ch.Status, replaced: i.Replaced, eviction: eviction}
+		return word{status: ch.Status, replaced: i.Replaced, eviction: eviction, restarts: restarts}
 	case api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting:
 		replaced := i.Replaced || ch.Replaced
 		if i.Status == api.StatusDeleting {
-			return word{i.Status, i.Fault, s.sinceOf(i, ch), replaced, eviction, ""}
+			return word{i.Status, i.Fault, s.sinceOf(i, ch), replaced, eviction, "", restarts}
 		}
-		return word{ch.Status, Clip(ch.Fault), s.sinceOf(i, ch), replaced, eviction, attachedOf(i, ch)}
+		return word{ch.Status, Clip(ch.Fault), s.sinceOf(i, ch), replaced, eviction, attachedOf(i, ch), restarts}
 	}
 	return keptWord(i)
 }
 
 // keptWord returns what is kept of an instance so far.
 func keptWord(i *api.Instance) word {
-	w := word{status: i.Status, fault: i.Fault, since: i.Unreachable, replaced: i.Replaced, attached: i.Attached}
+	w := word{status: i.Status, fault: i.Fault, since: i.Unreachable, replaced: i.Replaced, attached: i.Attached, restarts: i.Restarts}
 	if i.Eviction != nil {
 		w.eviction = *i.Eviction
 	}
@@ -91,6 +93,13 @@ func (s *workBook) setWord(old *api.Instance, w word) {
 		i.ChangeExtras(func(x *api.InstanceExtras) { x.Eviction = &e })
 		s.putInstance(old, &i)
 		s.addFact(instanceEvicted{&i})
+		old = &i
+	}
+	if old.Restarts != w.restarts {
+		i := *old
+		i.ChangeExtras(func(x *api.InstanceExtras) { x.Restarts = w.restarts })
+		s.putInstance(old, &i)
+		s.addFact(instanceRestarted{&i, ""})
 		old = &i
 	}
 	s.setStatus(old, w.status, w.fault)
@@ -184,7 +193,7 @@ func (s *workBook) Changes(origin api.LinkID, after uint64, limit int) api.Chang
 }
 
 func (s *workBook) changeOf(i *api.Instance) api.InstanceChange {
-	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex, Unreachable: s.UnreachableSince(i), Replaced: i.Replaced, Attached: i.Attached}
+	ch := api.InstanceChange{ID: i.ID, Status: i.Status, Updated: i.Updated, Index: i.ModIndex, Unreachable: s.UnreachableSince(i), Replaced: i.Replaced, Attached: i.Attached, Restarts: i.Restarts}
 	if i.Fault != "" {
 		ch.Fault = faultAbroad
 	}

@@ -62,3 +62,29 @@ func TestRestartsAreCounted(t *testing.T) {
 	report(api.StatusActive, 4000)
 	assert.EqualValues(t, 3, w.instance("i").Restarts, "it is to end")
 }
+
+// TestRestartsBelow: what a child tells of restarts is counted, once each, and never taken back.
+func TestRestartsBelow(t *testing.T) {
+	w := relinked(t)
+	w.form = api.FormFifth
+	events := 0
+	for n, x := range []struct{ told, counts uint64 }{{0, 0}, {1, 1}, {1, 1}, {0, 1}, {5, 5}, {4, 5}} {
+		l, _ := w.s.Link("c1")
+		before := w.instance("i1").Restarts
+		w.ok(command.InstanceChanges{Stamp: w.stamp(), Link: "c1", After: l.ChangesNext, Next: l.ChangesNext + 1, Items: []api.InstanceChange{
+			{ID: "i1", Status: api.StatusActive, Index: l.ChangesNext + 1, Restarts: x.told},
+		}})
+		require.Equal(t, x.counts, w.instance("i1").Restarts, n)
+		if x.counts > before {
+			events++
+		}
+		told := 0
+		for _, e := range w.s.events.Values() {
+			if e.Kind == EventInstanceRestarted {
+				assert.EqualValues(t, "c1", e.Link)
+				told++
+			}
+		}
+		require.Equal(t, events, told, n)
+	}
+}

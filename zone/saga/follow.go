@@ -202,6 +202,11 @@ func (f *follower) takeChanges(ctx context.Context, ch *api.Changes) (bool, erro
 		s.estimator.NoteFailure(f.id)
 		return false, api.Errorf(api.CodeInternal, "the child gave an unusable list of changes")
 	}
+	if s.zone.Store().Form() < api.FormFifth {
+		for i := range ch.Items {
+			ch.Items[i].Restarts = 0
+		}
+	}
 	news, next := f.siftChanges(s.zone.View(), ch)
 	if len(news) < len(ch.Items) { // true, or is this node behind?
 		v, err := s.zone.Latest(ctx)

@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/internal/await"
+	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/zonetest"
 )
@@ -211,5 +212,44 @@ func TestManyChangesOfOneMoment(t *testing.T) {
 		})
 		assert.Equal(t, api.ChangesMax, root.Log.MostChanges())
 		w.Lie(l.ID, nil)
+	})
+}
+
+// TestRestartsAreHeardAbove: how often an agent has started an instance anew is known in all zones above it, and each of them
+// has an event of it, once.
+func TestRestartsAreHeardAbove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		mid := w.Zone("mid", root)
+		edge := w.Zone("edge", mid, 4)
+		w.HearAll()
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 1, 1)).State())
+		id := root.Instances("a")[0].ID
+		i, _ := edge.View().Instance(id)
+		h, _ := edge.View().Host(i.Host)
+		events := func(m *zonetest.Member) (n int) {
+			list, _ := m.View().Events(m.View().EventsBegin(), 1000)
+			for _, e := range list {
+				if e.Kind == state.EventInstanceRestarted {
+					assert.Equal(t, id, e.Instance)
+					n++
+				}
+			}
+			return n
+		}
+		for n := uint64(1); n <= 2; n++ {
+			edge.Do(command.InstanceReport{Stamp: edge.Lead().Stamp(), Agent: h.Agent, Items: []api.InstanceReport{
+				{Host: h.ID, Instance: id, Status: api.StatusActive, Restarted: api.Instant(1000 * n), Reason: api.RestartFenced},
+			}})
+			for _, m := range []*zonetest.Member{edge, mid, root} {
+				m.Until("it has heard of it", func(v *state.State) bool {
+					i, ok := v.Instance(id)
+					return ok && i.Restarts == n
+				})
+				assert.EqualValues(t, n, events(m), m.Name)
+			}
+		}
+		w.Settle()
 	})
 }

@@ -250,6 +250,7 @@ func (m *Model) instanceChanges(c command.InstanceChanges) *Refusal {
 			continue
 		}
 		m.noteEvicted(ch, i)
+		m.noteRestarts(ch, i)
 		switch ch.Status {
 		case api.StatusDeleted:
 			m.setStatus(ch.ID, ch.Status)
@@ -268,12 +269,24 @@ func (m *Model) instanceChanges(c command.InstanceChanges) *Refusal {
 	return nil
 }
 
+// noteRestarts records a child's report of how often an instance was started anew, which is never fewer than before.
+func (m *Model) noteRestarts(ch api.InstanceChange, i *Instance) {
+	if isWord(ch.Status) && ch.Restarts > i.Restarts {
+		i.Restarts, m.Hit[ch.ID] = ch.Restarts, true
+	}
+}
+
+// isWord reports whether a status is one that a child may report.
+func isWord(s api.Status) bool {
+	return slices.Contains([]api.Status{api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting, api.StatusDeleted}, s)
+}
+
 // noteEvicted records a child's report that an instance must leave, unless its owner has ended it.
 func (m *Model) noteEvicted(ch api.InstanceChange, i *Instance) {
 	switch {
 	case ch.Eviction == nil || i.Eviction != nil || i.Status == api.StatusDeleting:
 		return
-	case !slices.Contains([]api.Status{api.StatusBuild, api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleting, api.StatusDeleted}, ch.Status):
+	case !isWord(ch.Status):
 		return
 	}
 	e := *ch.Eviction
