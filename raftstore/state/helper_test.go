@@ -313,7 +313,8 @@ func checkBuilt(tb require.TestingT, s *State) {
 		"begins":        {&s.begins, &fresh.begins}, "waiting": {&s.waiting, &fresh.waiting}, "within": {&s.within, &fresh.within},
 		"reserved": {&s.reserved, &fresh.reserved}, "byProject": {&s.byProject, &fresh.byProject}, "sharedWith": {&s.sharedWith, &fresh.sharedWith}, "due": {&s.due, &fresh.due},
 		"endedLeases": {&s.endedLeases, &fresh.endedLeases}, "keeping": {&s.keeping, &fresh.keeping},
-		"bySeries": {&s.bySeries, &fresh.bySeries},
+		"bySeries": {&s.bySeries, &fresh.bySeries}, "closings": {&s.closings, &fresh.closings}, "lending": {&s.lending, &fresh.lending},
+		"past": {&s.past, &fresh.past}, "choosing": {&s.choosing, &fresh.choosing},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 	}
@@ -334,11 +335,14 @@ func checkBuilt(tb require.TestingT, s *State) {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)
 	}
+	require.Equal(tb, fresh.active.Keys(), s.active.Keys(), "active")
+	require.Equal(tb, fresh.active.Values(), s.active.Values(), "active")
 	require.Equal(tb, fresh.byName.Keys(), s.byName.Keys(), "byName")
 	require.Equal(tb, fresh.byName.Values(), s.byName.Values(), "byName")
 	for name, pair := range map[string][2]table.Map[int]{
 		"members": {s.members, fresh.members}, "tenants": {s.tenants, fresh.tenants},
 		"tombstones": {s.tombstones, fresh.tombstones}, "promised": {s.promised, fresh.promised}, "leased": {s.leased, fresh.leased},
+		"lent": {s.lent, fresh.lent},
 	} {
 		require.Equal(tb, pair[1].Keys(), pair[0].Keys(), name)
 		require.Equal(tb, pair[1].Values(), pair[0].Values(), name)

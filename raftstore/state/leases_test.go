@@ -237,6 +237,53 @@ func TestLeaseIsUpdatedInPlace(t *testing.T) {
 	}
 }
 
+// TestAnUpdateTakesWhatIsNotDecidedAlong: holds that have room in a slot have it in the slot that follows it, and what
+// becomes of them is counted there.
+func TestAnUpdateTakesWhatIsNotDecidedAlong(t *testing.T) {
+	for _, d := range []api.Decision{api.DecisionCommit, api.DecisionAbort} {
+		w := leaseWorld(t)
+		window := api.Window{Start: start + 10*minute, End: start + 20*minute}
+		w.lendLease(window, "s1", "s2")
+		w.tick(window.Start)
+		boot := create(w.stamp(), "firm", 1, 1)
+		boot.Request.Within = "l-r"
+		w.ok(boot)
+		firm := hold(w.stamp(), "firm-k", "firm", slots("s1", "i1"))
+		firm.Request = boot.Request
+		require.Len(t, w.ok(firm).Hold.Slots, 1)
+		soft := w.softHold("soft", "s2", "", false, "p1")
+		require.Equal(t, api.InstanceID("s2"), w.ok(soft).Hold.Slots[0].Within)
+
+		update := w.updateLease("l", window, "h1", []string{"s1", "s2"}, "t1", "t2")
+		update.Commit = true
+		w.ok(update)
+		checkIndexes(t, w.s)
+		for id, slot := range map[string]string{"firm-k": "t1", "soft-k": "t2"} {
+			h, _ := w.s.Hold("", api.HoldID(id))
+			assert.Equal(t, api.InstanceID(slot), h.Slots[0].Within)
+			i, _ := w.s.Instance(api.InstanceID(slot))
+			assert.False(t, w.s.IsEmpty(i), slot)
+		}
+		boot = create(w.stamp(), "late", 1, 1)
+		boot.Request.Within = "l-r"
+		w.ok(boot)
+		late := hold(w.stamp(), "late-k", "late", slots("t1", "i2"))
+		late.Request = boot.Request
+		assert.Empty(t, w.ok(late).Hold.Slots, "it is taken")
+
+		w.ok(bootDecide(w.stamp(), "firm", d))
+		w.ok(bootDecide(w.stamp(), "soft", d))
+		checkIndexes(t, w.s)
+		w.tick(window.End)
+		if d == api.DecisionCommit {
+			w.gone("h1", "i1", "p1")
+		}
+		assert.Equal(t, api.StatusDeleted, w.status("t1"))
+		assert.Equal(t, api.StatusDeleted, w.status("t2"))
+		checkIndexes(t, w.s)
+	}
+}
+
 // TestStartedSlotKeepsItsStart: whatever a parent says, a slot that has begun does not begin later.
 func TestStartedSlotKeepsItsStart(t *testing.T) {
 	w := leaseWorld(t)

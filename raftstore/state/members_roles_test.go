@@ -65,6 +65,28 @@ func TestRoleLimit(t *testing.T) {
 	w.ok(set(0, "servers:write"))
 }
 
+// TestTheHighestRoleCounts: in whatever order a token names its built-in roles, and a role of the zone adds to it.
+func TestTheHighestRoleCounts(t *testing.T) {
+	w := newWorld(t)
+	w.ok(inForm(t, command.RoleSet{Stamp: w.stamp(), Role: api.Role{Name: "deployer", Allow: []api.RouteGroup{"boots:write"}}}, api.FormFifth))
+	deploys := api.GroupsOf([]api.RouteGroup{"boots:write"})
+	for _, c := range []struct {
+		roles []api.UserRole
+		want  api.Caller
+	}{
+		{nil, api.Caller{Role: api.RoleReader}},
+		{[]api.UserRole{api.RoleReader}, api.Caller{Role: api.RoleReader}},
+		{[]api.UserRole{api.RoleReader, api.RoleAdmin, api.RoleMember}, api.Caller{Role: api.RoleAdmin}},
+		{[]api.UserRole{api.RoleAdmin, api.RoleMember, api.RoleReader}, api.Caller{Role: api.RoleAdmin}},
+		{[]api.UserRole{api.RoleMember, api.RoleReader}, api.Caller{Role: api.RoleMember}},
+		{[]api.UserRole{api.RoleMember, "deployer", api.RoleReader}, api.Caller{Role: api.RoleMember, Groups: deploys}},
+		{[]api.UserRole{"deployer"}, api.Caller{Groups: deploys}},
+		{[]api.UserRole{"gone"}, api.Caller{}},
+	} {
+		assert.Equal(t, c.want, w.s.CallerOf(&api.Token{Roles: c.roles}), "%v", c.roles)
+	}
+}
+
 // TestTokensOfOldEntriesKeepTheirRoles: before there were roles of a zone, nothing looked at their names.
 func TestTokensOfOldEntriesKeepTheirRoles(t *testing.T) {
 	w := newWorld(t)

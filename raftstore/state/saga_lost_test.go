@@ -128,6 +128,56 @@ func TestWhatIsNotWrittenOff(t *testing.T) {
 	w.same()
 }
 
+// TestWhatOthersHaveOfALostHost: one instance on another host that has a part of it, or one provider below it, keeps it.
+func TestWhatOthersHaveOfALostHost(t *testing.T) {
+	for name, c := range map[string]struct {
+		of   func(w *world) // makes the host h2 of use to others
+		code api.Code
+		says string
+		ends func(w *world)
+	}{
+		"a share of an instance": {
+			func(w *world) {
+				const class api.ResourceClass = "CUSTOM_A"
+				w.ok(command.ClassPut{Stamp: w.stamp(), Name: class})
+				w.ok(w.aggregate(aggregate(uuid(1), "", "h1", "h2"), false))
+				w.ok(w.have("h2", inventory{api.VCPU: {Total: 4}, class: {Total: 3}}))
+				w.ok(w.traits("h2", api.TraitShares))
+				w.ok(w.aggregates("h2", uuid(1)))
+				w.ok(create(w.stamp(), "r1", 1, 1))
+				h := hold(w.stamp(), "k1", "r1", slots("h1", "a"))
+				h.Request.Groups[0].Resources = api.Resources{api.VCPU: 1, class: 2}
+				h.Commit = true
+				w.ok(h)
+			}, api.CodeConflict, `1 instances on other hosts have a part of host "h2"; delete or move them first`,
+			func(w *world) {
+				w.ok(command.InstanceDelete{Stamp: w.stamp(), ID: "a"})
+				w.ok(reports(w.stamp(), "a1", "h1", api.StatusDeleted, "a"))
+			},
+		},
+		"a provider": {
+			func(w *world) { w.provider("card", "h2", inventory{"PGPU": {Total: 2}}) },
+			api.CodeHasChildren, `other providers are part of host "h2"; delete or move them first`,
+			func(w *world) { w.ok(command.ProviderDelete{Stamp: w.stamp(), ID: "card"}) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			joins(w, "a1", nil)
+			w.host("h1", 4)
+			w.host("h2", 4)
+			c.of(w)
+			since := w.down("h2")
+			r := w.do(w.lose("h2", since, ""))
+			require.Equal(t, c.code, api.CodeOf(r.Err))
+			assert.Contains(t, r.Err.Error(), c.says)
+			c.ends(w)
+			w.ok(w.lose("h2", since, ""))
+			checkIndexes(t, w.s)
+		})
+	}
+}
+
 // TestLeasesAndConsumersOfALostHost: slots go after what is within them, and a consumer keeps what it has
 // elsewhere.
 func TestLeasesAndConsumersOfALostHost(t *testing.T) {

@@ -194,6 +194,32 @@ func TestConsumerRefusals(t *testing.T) {
 	assert.Equal(t, 1, w.s.consumers.Len(), "nobody becomes a ghost")
 }
 
+// TestAHostSaysWhyItTakesNothing: each way of not taking work has its own word.
+func TestAHostSaysWhyItTakesNothing(t *testing.T) {
+	set := func(change command.HostSet) func(w *world) {
+		return func(w *world) {
+			change.Stamp, change.ID = w.stamp(), "h1"
+			w.ok(change)
+		}
+	}
+	for why, change := range map[string]func(w *world){
+		"disabled":                set(command.HostSet{Enabled: new(false)}),
+		"in maintenance":          set(command.HostSet{Maintenance: new("disk")}),
+		"down":                    func(w *world) { w.down("h1") },
+		"not served by its agent": func(w *world) { w.ok(command.HostsPut{Stamp: w.stamp(), Agent: "a1", Whole: true}) },
+	} {
+		w := newWorld(t)
+		w.form = api.FormNewest
+		w.host("h1", 4)
+		w.ok(w.consumers(wants("old", "h1", api.VCPU, 1)))
+		change(w)
+		r := w.do(w.consumers(wants("c", "h1", api.VCPU, 1)))
+		require.Equal(t, api.CodeNoCapacity, api.CodeOf(r.Err), why)
+		assert.EqualError(t, r.Err, `host "h1" is `+why+" and takes nothing new")
+		w.ok(w.consumers(wants("old", "h1", api.VCPU, 1)))
+	}
+}
+
 func TestClaimsOfSeveralConsumers(t *testing.T) {
 	w := newWorld(t)
 	w.provider("p", "", inventory{api.VCPU: {Total: 4}})
