@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -83,6 +84,60 @@ func TestGroupsHaveTheirMinima(t *testing.T) {
 					got[slices.IndexFunc(o.Request.Groups, func(g api.Group) bool { return g.Flavor == i.Flavor })]++
 				}
 				assert.Equal(t, c.want, got)
+			})
+		})
+	}
+}
+
+// TestASplitAsksNoMoreThanItMust: what cannot be had even if it comes first is given up after one round of questions, and a
+// round has at most so many for one zone.
+func TestASplitAsksNoMoreThanItMust(t *testing.T) {
+	const asksMax = 16 // of one zone in one round
+	for name, c := range map[string]struct {
+		root  []int64
+		below [][]int64
+		kinds []kind
+		calls int // to the first child, also those of the plan before and after the search; 0 for any number
+	}{
+		"enough at once":          {[]int64{8}, [][]int64{{8}}, []kind{{1, 8, 8}, {8, 1, 1}}, 2},
+		"hopeless, the first":     {[]int64{8}, [][]int64{{8}}, []kind{{1, 17, 17}, {8, 1, 1}}, 5},
+		"hopeless, not the first": {[]int64{8}, [][]int64{{8}}, []kind{{8, 1, 1}, {1, 17, 17}}, 4},
+		"many rests":              {[]int64{7, 9, 11}, [][]int64{{7, 9, 11}, {7, 9, 11}}, []kind{{2, 9, 9}, {3, 9, 9}, {5, 7, 7}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil, c.root...)
+				for i, hosts := range c.below {
+					w.Zone(fmt.Sprint("kid", i), root, hosts...)
+				}
+				for _, m := range w.Zones {
+					spreadEvenly(m)
+				}
+				asked := map[string]map[time.Time]int{} // by child and time, which differs from round to round
+				w.Delay(func(zonetest.Call) time.Duration { return 100 * time.Millisecond })
+				w.When(func(c zonetest.Call) zonetest.Fault {
+					if c.Op == "select" {
+						if asked[c.To] == nil {
+							asked[c.To] = map[time.Time]int{}
+						}
+						asked[c.To][time.Now()]++
+					}
+					return ""
+				})
+				req := kindsOf("b", c.kinds...).Request
+				ctx, cancel := root.Within(api.SelectTimeout)
+				defer cancel()
+				_, err := root.Lead().Select(ctx, "", &req)
+				require.NoError(t, err)
+				if c.calls > 0 {
+					assert.Equal(t, c.calls, w.Made("select", "root", "kid0"))
+				}
+				for to, rounds := range asked {
+					for _, n := range rounds {
+						assert.LessOrEqual(t, n, asksMax, "%s", to)
+					}
+				}
 			})
 		})
 	}
