@@ -15,6 +15,7 @@ import (
 	"berth/internal/dice"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
+	"berth/zone/fleet"
 	"berth/zone/zonetest"
 )
 
@@ -39,16 +40,19 @@ func statusesOf(m *zonetest.Member, res string) map[api.InstanceID]api.Status {
 const kidLink = api.LinkID("link-kid")
 
 // afterABackup is what happened to root and kid between a backup of one of them and its return. Boot a, of
-// before the backup, is to live on in both; boot b, of after it, in neither.
+// before the backup, is to live on in both; boot b, of after it, in neither, and so boot e, which has ended since.
 var afterABackup = []struct {
 	name string
 	b    bool // b was booted
+	e    bool // e was there, and ended
 	back string
 }{
-	{"the child is back, both have the same", false, "kid"},
-	{"the parent is back, both have the same", false, "root"},
-	{"the parent is back, the child has more", true, "root"},
-	{"the child is back, the parent has more", true, "kid"},
+	{"the child is back, both have the same", false, false, "kid"},
+	{"the parent is back, both have the same", false, false, "root"},
+	{"the parent is back, the child has more", true, false, "root"},
+	{"the child is back, the parent has more", true, false, "kid"},
+	{"the child is back, with what has ended", false, true, "kid"},
+	{"the parent is back, with what has ended", false, true, "root"},
 }
 
 // reconciling is what goes wrong once while a parent and a child are compared.
@@ -90,13 +94,15 @@ func TestReconcile(t *testing.T) {
 		before int // in afterABackup
 		wrong  reconciling
 	}
-	var tries []try
+	var calm, tries []try // each case when nothing goes wrong is always tried
 	for i := range afterABackup {
-		for _, wrong := range eachMishapOfReconciling() {
+		all := eachMishapOfReconciling()
+		calm = append(calm, try{i, all[0]})
+		for _, wrong := range all[1:] {
 			tries = append(tries, try{i, wrong})
 		}
 	}
-	for _, now := range dice.Part(t, tries, 12) {
+	for _, now := range append(calm, dice.Part(t, tries, 12)...) {
 		c := afterABackup[now.before]
 		t.Run(c.name+"/"+now.wrong.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -104,9 +110,16 @@ func TestReconcile(t *testing.T) {
 				root := w.Zone("root", nil)
 				kid := w.Zone("kid", root, 6)
 				require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
+				if c.e {
+					require.Equal(t, api.BootActive, root.Run(zonetest.Order("e", 1, 1)).State())
+				}
 				await.Sleep(time.Minute)
 				backup := map[string][]byte{"root": root.Saved(), "kid": kid.Saved()}[c.back]
+				if c.e {
+					root.Release("e")
+				}
 				await.Sleep(time.Minute)
+				require.Empty(t, statusesOf(root, "e"))
 				if c.b {
 					require.Equal(t, api.BootActive, root.Run(zonetest.Order("b", 3, 3)).State())
 				}
@@ -119,16 +132,144 @@ func TestReconcile(t *testing.T) {
 					root.BringBack(backup, kid, kidLink)
 				}
 				untilReconciled(root, kidLink)
-				kid.Until("what the parent does not know has ended", func(*state.State) bool { return len(kid.Instances("b")) == 0 })
+				kid.Until("what the parent does not know has ended", func(*state.State) bool { return len(kid.Instances("b"))+len(kid.Instances("e")) == 0 })
 				await.Sleep(time.Minute)
 				assert.Equal(t, before, statusesOf(root, "a"))
 				assert.Equal(t, before, statusesOf(kid, "a"))
 				assert.Empty(t, statusesOf(root, "b"))
-				require.Equal(t, api.BootActive, root.Run(zonetest.Order("c", 4, 4)).State(), "the room of b is free")
+				assert.Empty(t, statusesOf(root, "e"))
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("c", 4, 4)).State(), "the room of b and e is free")
 				w.Settle()
 			})
 		})
 	}
+}
+
+// TestReconcileGoesOnUntilAllIsDone: a child that does not answer, or refuses to end what it should not have, counts as
+// compared only when it has done both.
+func TestReconcileGoesOnUntilAllIsDone(t *testing.T) {
+	for _, op := range []string{"changes", "end"} {
+		t.Run(op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				kid := w.Zone("kid", root, 6)
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
+				await.Sleep(time.Minute)
+				backup := root.Saved()
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("b", 3, 3)).State())
+				tried := false
+				w.When(func(c zonetest.Call) zonetest.Fault {
+					if c.From != "root" || c.Op != op {
+						return ""
+					}
+					tried = true
+					return zonetest.Refused
+				})
+				root.BringBack(backup, kid, kidLink)
+				await.Sleep(10 * time.Minute)
+				assert.True(t, tried)
+				l, _ := root.View().Link(kidLink)
+				assert.NotZero(t, l.Reconcile, "it is not done")
+				assert.Len(t, kid.Instances("b"), 3)
+				w.When(nil)
+				untilReconciled(root, kidLink)
+				kid.Until("what the parent does not know has ended", func(*state.State) bool { return len(kid.Instances("b")) == 0 })
+				assert.Len(t, kid.Instances("a"), 2)
+				w.Settle()
+			})
+		})
+	}
+}
+
+// TestReconcileLeavesWhatIsNotDecided: what a child has made for a hold whose answer is on its way is no stranger there.
+func TestReconcileLeavesWhatIsNotDecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		kid := w.Zone("kid", root, 6)
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
+		await.Sleep(time.Minute)
+		w.When(func(c zonetest.Call) zonetest.Fault {
+			if c.Op == "hold and commit" && c.N == 2 { // the first was that of a
+				return zonetest.Silenced
+			}
+			return ""
+		})
+		root.Boot(zonetest.Order("b", 3, 3))
+		await.Sleep(time.Second)
+		require.Len(t, kid.Instances("b"), 3)
+		require.Empty(t, root.Instances("b"))
+		kid.BringBack(kid.Saved(), root, kidLink)
+		untilReconciled(root, kidLink)
+		for _, i := range kid.Instances("b") {
+			assert.NotEqual(t, api.StatusDeleting, i.Status)
+		}
+		b, _ := root.View().Boot("p", "b")
+		assert.Equal(t, api.DecisionPending, b.Decision)
+		assert.Equal(t, api.BootActive, root.Outcome("b").State())
+		await.Sleep(time.Minute)
+		assert.Len(t, root.Instances("b"), 3)
+		assert.Equal(t, statusesOf(root, "b"), statusesOf(kid, "b"))
+		w.Settle()
+	})
+}
+
+// TestReconcileEndsWhatIsEnding: what a child had begun to end before it went back to a backup, and its parent counts as
+// ending, ends again.
+func TestReconcileEndsWhatIsEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		kid := w.Zone("kid", root, 6)
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("e", 1, 1)).State())
+		await.Sleep(time.Minute)
+		backup := kid.Saved()
+		kid.Silence(true)                // its agent confirms no end,
+		await.Sleep(2 * fleet.AgentBeat) // once a poll that it may have made has ended
+		root.Release("e")
+		await.Sleep(2 * time.Second)
+		deleting := func(m *zonetest.Member) bool {
+			all := m.Instances("e")
+			return len(all) == 1 && all[0].Status == api.StatusDeleting
+		}
+		require.True(t, deleting(root) && deleting(kid))
+		kid.BringBack(backup, root, kidLink)
+		kid.Silence(false)
+		untilReconciled(root, kidLink)
+		await.Sleep(time.Minute)
+		assert.Empty(t, statusesOf(kid, "e"))
+		assert.Empty(t, statusesOf(root, "e"))
+		w.Settle()
+	})
+}
+
+// TestReconcileWithAChildThatHasAnothers: what this zone has elsewhere is a stranger in a child that says it has it.
+func TestReconcileWithAChildThatHasAnothers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil, 1)
+		kid := w.Zone("kid", root, 6)
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("own", 1, 1)).State())
+		own := root.Instances("own")
+		require.Len(t, own, 1)
+		require.NotEmpty(t, own[0].Host)
+		back, _ := kid.View().Link(kidLink)
+		w.Lie(kidLink, func(after uint64) *api.Changes {
+			now := kid.Lead().Changes(w.Ctx, back, after, 0, 0)
+			if after == 0 {
+				now.Items = slices.Insert(now.Items, 0, api.InstanceChange{ID: own[0].ID, Status: api.StatusActive, Index: 1})
+			}
+			now.Next, now.Restored = max(now.Next, 1), kid.View().Restored()
+			return &now
+		})
+		kid.BringBack(kid.Saved(), root, kidLink)
+		untilReconciled(root, kidLink)
+		assert.Equal(t, 1, w.Made("end", "root", "kid"), "it is to end it")
+		w.Lie(kidLink, nil)
+		assert.Equal(t, own, root.Instances("own"))
+		w.Settle()
+	})
 }
 
 // TestARestoredZoneReconciles: a zone whose state was restored compares with its children by itself. What they were given since
