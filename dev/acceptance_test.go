@@ -85,7 +85,7 @@ func (r *running) case56(t *world) {
 	door := gateway.New(gateway.Config{
 		Zone: n.Zone(), Estimator: estimate.New(estimate.Config{Zone: n.Zone(), Keys: oneKey{}}),
 		Peer:   func(*http.Request) (api.ZoneID, bool) { return west.Nodes[0].Node.Store().View().Zone, true },
-		Leader: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
+		Leader: func() bool { return true }, Led: func() bool { return true }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	req := api.Request{
 		Reservation: "r", Project: "p", Window: api.Window{End: api.Forever}, Class: api.Firm,

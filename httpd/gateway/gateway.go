@@ -50,12 +50,12 @@ type Config struct {
 	Above   func(ctx context.Context, id api.ZoneID) (*api.AboveAnswer, error)
 	Below   func(ctx context.Context) int // number of levels of zones below this one
 	Leader  func() bool
-	Led     func() bool  // whether this node knows of a leader; nil for yes
+	Led     func() bool  // whether this node knows of a leader
 	Forward http.Handler // passes a request on to the leader
 	Log     *slog.Logger
 	Version string
 
-	// Returned is called when a linked zone names an incarnation that is not confirmed here; nil for nothing.
+	// Returned is called when a linked zone names an incarnation that is not confirmed here.
 	Returned func(l *api.Link, n api.Incarnation)
 
 	// Rates limits how often zones may call; nil for no limit. Address returns where a request
@@ -115,13 +115,11 @@ func (r *route) class() rates.Class {
 // pace refuses calls of a zone that are made too often, before their body is read.
 func (d *peerDoor) pace(class rates.Class, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if peer, ok := d.Peer(r); ok && d.Rates != nil {
+		if peer, ok := d.Peer(r); ok {
 			if over := d.Rates.Take(d.Now(), class, rates.Party{Kind: rates.Link, ID: string(peer)}); over != nil {
 				wire.Refuse(w, r, door.TooOften(w, over))
 				return
 			}
-		}
-		if peer, ok := d.Peer(r); ok {
 			if err := door.HoldFor(r, budget.Party{Scope: budget.Link, ID: string(peer)}); err != nil {
 				wire.Refuse(w, r, err)
 				return
@@ -187,8 +185,8 @@ func Enrol(c Config) http.Handler {
 	r := chi.NewRouter()
 	r.Use(wire.WithRequestID, wire.Recover(c.Log), wire.WithForm(c.Zone.Form), wire.WithTime(c.Zone.Now), withIncarnation(c.Zone))
 	r.Post(enrolPath, func(w http.ResponseWriter, r *http.Request) {
-		if c.Rates != nil && c.Address(r) != "" {
-			if over := c.Rates.Take(c.Now(), rates.Joins, rates.Party{Kind: rates.Address, ID: c.Address(r)}); over != nil {
+		if from := c.Address(r); from != "" {
+			if over := c.Rates.Take(c.Now(), rates.Joins, rates.Party{Kind: rates.Address, ID: from}); over != nil {
 				wire.Refuse(w, r, door.TooOften(w, over))
 				return
 			}
@@ -271,7 +269,7 @@ func (d *peerDoor) linkOf(r *http.Request) (*api.Link, error) {
 	if peer, ok := d.Peer(r); ok {
 		v := d.Zone.View()
 		if l, ok := v.LinkByZone(peer); ok {
-			if n := api.ParseIncarnation(r.Header.Get(api.HeaderIncarnation)); n > l.Incarnation && d.Returned != nil {
+			if n := api.ParseIncarnation(r.Header.Get(api.HeaderIncarnation)); n > l.Incarnation {
 				d.Returned(l, n)
 			}
 			return l, checkIncarnations(r.Header, v.Incarnation, l.Incarnation)
@@ -413,7 +411,7 @@ func (d *peerDoor) mayOffer(r *http.Request, l *api.Link) (context.Context, erro
 	if err := requireParent(l); err != nil {
 		return nil, err
 	}
-	if d.Led != nil && !d.Led() { // without a leader, no offer could be held
+	if !d.Led() { // without a leader, no offer could be held
 		return nil, api.Errorf(api.CodeUnavailable, "no leader just now")
 	}
 	if l.State == api.LinkPaused {

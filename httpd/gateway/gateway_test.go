@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 
 	"berth/api"
 	"berth/httpd/door"
+	"berth/internal/actor"
 	"berth/internal/codec"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
@@ -254,6 +256,60 @@ func hostOf(t *testing.T, w *world, id api.InstanceID) api.HostID {
 	return i.Host
 }
 
+// TestWhatAParentHasHere can be told of and ordered over the link until it is gone.
+func TestWhatAParentHasHere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldAt(t, time.Now)
+		w.answered(t, call{method: "POST", target: "/servers", peer: "zone-up", body: w.plan(t, 1)}, 200, nil)
+		w.makeVolume(t, hostOf(t, w, "i-0"))
+		ask := func(target string, body any) call {
+			return call{method: "POST", target: target, peer: "zone-up", body: body, head: map[string]string{api.HeaderForm: api.FormNewest.String()}}
+		}
+		volumes := func() []api.InstanceID {
+			i, _ := w.store.View().Instance("i-0")
+			return i.Volumes
+		}
+		w.answered(t, ask("/volumes/attach", api.VolumeCall{Volume: "v-0", Instance: "i-0"}), http.StatusNoContent, nil)
+		assert.Equal(t, []api.InstanceID{"v-0"}, volumes())
+		w.answered(t, ask("/volumes/detach", api.VolumeCall{Volume: "v-0", Instance: "i-0"}), http.StatusNoContent, nil)
+		assert.Empty(t, volumes())
+		var run api.PowerAnswer
+		w.answered(t, ask("/servers/power", api.PowerCall{Instance: "i-0"}), http.StatusOK, &run)
+		assert.Equal(t, api.PowerAnswer{Run: 1}, run)
+		var out api.OutputAnswer
+		w.answered(t, ask("/zones/output", api.OutputQuestion{Instance: "i-0", Stream: api.Stdout, Limit: 1}), http.StatusOK, &out)
+		assert.Equal(t, api.OutputAnswer{Lack: api.OutputSilent}, out)
+	})
+}
+
+// makeVolume makes the volume v-0 of the parent, which is available, on a host.
+func (w *world) makeVolume(tb testing.TB, on api.HostID) {
+	tb.Helper()
+	room := request(1)
+	room.Reservation, room.Groups = "r-2", []api.Group{{Count: 1, Volume: "standard", Resources: api.Resources{api.DiskGB: 1}}}
+	w.store.Must(tb, command.HostsPut{Stamp: w.zone.Stamp(), Agent: canary + "-agent", Hosts: []command.HostEntry{{Host: api.AgentHost{
+		Name: strings.Replace(string(on), "id", "host", 1), Driver: canary + "-driver", Pool: api.PoolShared, Traits: []string{api.TraitVolumes},
+		Inventory: map[api.ResourceClass]api.Inventory{api.VCPU: {Total: 4}, api.DiskGB: {Total: 1}},
+	}}}}, command.Hold{
+		Stamp: w.zone.Stamp(), ID: "h-vol", Origin: "link-up", Attempt: 1, Request: room, Expires: api.Forever, Commit: true,
+		Slots: []command.Slot{{Instance: api.InstanceSpec{ID: "v-0", Name: "v-0"}, Host: on}},
+	}, command.InstanceReport{Stamp: w.zone.Stamp(), Agent: canary + "-agent", Items: []api.InstanceReport{{Host: on, Instance: "v-0", Status: api.StatusActive}}})
+}
+
+// TestCallsAreMadeByTheirZone: the audit log names the linked zone and its call, and of an enrolment, whose token is not
+// checked yet, the call alone.
+func TestCallsAreMadeByTheirZone(t *testing.T) {
+	for key, peer := range map[string]api.ZoneID{"POST /zones/hello": "zone-east", "POST /zones/above": "zone-east", "GET /zones/below": "zone-up"} {
+		w := newWorld(t)
+		method, _, _ := strings.Cut(key, " ")
+		assert.Less(t, w.do(t, call{method: method, target: rows[key].target, peer: peer, body: rows[key].body}).Code, 300)
+		assert.Equal(t, []actor.Call{{By: api.AuditActor{Kind: api.ActorLink, ID: string(peer)}, Path: key}}, w.callers)
+	}
+	w := newWorld(t)
+	w.answered(t, call{method: "POST", target: enrolPath, body: api.Enrolment{}}, 200, nil)
+	assert.Equal(t, []actor.Call{{By: api.AuditActor{Kind: api.ActorZone}, Path: "POST " + enrolPath}}, w.callers)
+}
+
 func TestHoldAndCommitInOne(t *testing.T) {
 	w := newWorld(t)
 	var a api.HoldAnswer
@@ -419,7 +475,9 @@ func TestDepth(t *testing.T) {
 	}
 	w := newWorld(t)
 	head := map[string]string{api.HeaderDepth: strconv.Itoa(api.DepthMax + 1)}
-	for target, body := range map[string]any{"/zones/select": request(1), "/zones/room": roomQuestion(1), "/zones/holds": w.plan(t, 1), "/servers": w.plan(t, 1)} {
+	for target, body := range map[string]any{
+		"/zones/select": request(1), "/zones/room": roomQuestion(1), "/zones/holds": w.plan(t, 1), "/servers": w.plan(t, 1), "/zones/output": rows["POST /zones/output"].body,
+	} {
 		says := w.refused(t, call{method: "POST", target: target, peer: "zone-up", body: body, head: head}, api.CodeInvalid)
 		assert.Contains(t, says, "is there a ring?")
 	}
@@ -429,11 +487,16 @@ func TestBodies(t *testing.T) {
 	w := newWorld(t)
 	good, err := codec.Marshal(request(1))
 	require.NoError(t, err)
-	for target, limit := range map[string]int{
-		"/zones/select": api.BodyMaxBytes, "/zones/room": api.BodyMaxBytes, "/zones/above": api.BodyMaxBytes, "/zones/holds": api.ZoneBodyMaxBytes, "/zones/holds/many": api.HoldsBytesMax, "/servers": api.ZoneBodyMaxBytes, "/zones/hello": api.BodyMaxBytes, "/links/enrol": enrolMaxBytes,
-	} {
+	larger := map[string]int{"/zones/holds": api.ZoneBodyMaxBytes, "/zones/holds/many": api.HoldsBytesMax, "/servers": api.ZoneBodyMaxBytes, enrolPath: enrolMaxBytes}
+	all := map[string]row{enrolPath: {target: enrolPath, body: api.Enrolment{}}}
+	maps.Copy(all, rows)
+	for _, r := range all {
+		if r.body == nil {
+			continue
+		}
+		target, limit := r.target, cmp.Or(larger[r.target], api.BodyMaxBytes)
 		c := call{method: "POST", target: target, peer: "zone-up"}
-		if target == "/zones/above" {
+		if r.child {
 			c.peer = "zone-east"
 		}
 		for name, b := range map[string][]byte{
@@ -499,7 +562,7 @@ func TestHoldsThatAreRefused(t *testing.T) {
 func TestTheDeadlineIsHonoured(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"2000": 2 * time.Second, "1": time.Millisecond, "": api.SelectTimeout, "x": api.SelectTimeout,
-		"300001": api.WaitMax, "9223372036854775807": api.WaitMax,
+		"0": api.SelectTimeout, "-5": api.SelectTimeout, "300001": api.WaitMax, "9223372036854775807": api.WaitMax,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorldAt(t, time.Now)
@@ -548,6 +611,9 @@ func TestEnrol(t *testing.T) {
 	w.answered(t, call{method: "POST", target: "/links/enrol", body: e}, 200, &back)
 	assert.Equal(t, &e, w.enrolled)
 	assert.Equal(t, api.LinkID("link-new"), back.Link)
+	e.Incarnation = 5
+	w.answered(t, call{method: "POST", target: "/links/enrol", body: e, head: map[string]string{api.HeaderIncarnation: "5"}}, 200, nil)
+	assert.Equal(t, &e, w.enrolled, "the header says in which incarnation it is")
 	w.refusal = api.Wrap(api.CodeUnauthenticated, "node.enrol", "no", errAway)
 	assert.Equal(t, "no", w.refused(t, call{method: "POST", target: "/links/enrol", body: e}, api.CodeUnauthenticated))
 	w.refusal = errAway

@@ -1,12 +1,17 @@
 package gateway
 
 import (
+	"bytes"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/memstore"
+	"berth/raftstore/state"
+	"berth/zone"
 )
 
 // TestIncarnations: a call counts only if each zone knows in which incarnation the other one is. Zones that were never brought
@@ -43,6 +48,29 @@ func TestIncarnations(t *testing.T) {
 	}
 	h := http.Header{api.HeaderIncarnation: {"-1"}}
 	assert.NoError(t, checkIncarnations(h, 0, 0), "a malformed one is none")
+}
+
+// TestAnswersNameTheIncarnation, refusals as well, unless the zone was never brought back.
+func TestAnswersNameTheIncarnation(t *testing.T) {
+	w := newWorld(t)
+	calls := []call{
+		{method: "GET", target: "/zones/info", peer: "zone-up", head: map[string]string{api.HeaderMeant: "0"}},
+		{method: "GET", target: "/zones/info", peer: "zone-else"}, {method: "POST", target: enrolPath, body: api.Enrolment{}},
+	}
+	for _, c := range calls {
+		assert.NotContains(t, w.do(t, c).Header(), api.HeaderIncarnation)
+	}
+	var backup bytes.Buffer
+	require.NoError(t, w.store.View().Save(&backup))
+	s, err := state.Load(&backup, api.FormNewest)
+	require.NoError(t, err)
+	own := api.Incarnation(w.now().Unix())
+	require.NoError(t, s.BringBack(state.Return{Incarnation: own, At: api.InstantOf(w.now()), Admin: api.Token{ID: "t"}, Sum: make([]byte, 32)}))
+	c := w.config(zone.New(zone.Config{Store: memstore.NewPast(w.store, s, false), Now: w.now, Log: w.log}))
+	w.Handler, w.enrol = New(c), Enrol(c)
+	for _, c := range calls {
+		assert.Equal(t, own.String(), w.do(t, c).Header().Get(api.HeaderIncarnation))
+	}
 }
 
 // TestAReturnIsPassedOn: a caller that names an incarnation which nobody has confirmed is refused, and made known; one that was never

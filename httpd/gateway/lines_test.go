@@ -82,6 +82,25 @@ func TestARefusedEnrolmentIsOneLine(t *testing.T) {
 	}
 }
 
+// TestForbiddenChangesAreCounted, and other refusals are not: neither questions, nor what a zone may do at another time. Zones that
+// are not linked have a count of their own.
+func TestForbiddenChangesAreCounted(t *testing.T) {
+	eachRoute(t, func(t *testing.T, method string, r row) {
+		t.Helper()
+		w := newWorld(t)
+		for _, peer := range []api.ZoneID{"zone-else", "zone-east", "zone-up"} {
+			w.do(t, call{method: method, target: r.target, peer: peer, body: r.body})
+		}
+		want := uint64(0)
+		if method != http.MethodGet && (r.parent || r.child) {
+			want = 1
+		}
+		got := w.counter.Counts()
+		assert.Equal(t, want, got.Authorizations[refusals.Gateway])
+		assert.Equal(t, uint64(1), got.Authentications[refusals.Key{Listener: refusals.Gateway, Reason: refusals.NotLinked}])
+	})
+}
+
 // TestRefusalsDoNotFillTheLog: refusals of all kinds together have so many lines in a minute.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	w := newWorld(t)

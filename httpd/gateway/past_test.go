@@ -52,6 +52,12 @@ func TestNothingIsGoneInThePast(t *testing.T) {
 		"a hold to abort":   {call: call{method: "DELETE", target: "/zones/holds/hold-2", peer: "zone-up"}, status: http.StatusOK},
 		"decisions":         {call: call{method: "POST", target: "/zones/decisions", peer: "zone-up", body: decisions("hold-1", api.DecisionCommit)}, status: http.StatusOK},
 		"a repeated hold":   {call: call{method: "POST", target: "/servers", peer: "zone-up"}, plan: true, status: http.StatusOK},
+		"changes":           {call: call{method: "GET", target: "/zones/changes?after=0&confirmed=true", peer: "zone-up"}, status: http.StatusOK},
+		"holds":             {call: call{method: "POST", target: "/zones/holds/many", peer: "zone-up", body: api.Holds{}}, plan: true, status: http.StatusOK},
+		"an output":         {call: call{method: "POST", target: "/zones/output", peer: "zone-up", body: rows["POST /zones/output"].body}, status: http.StatusNotFound},
+		"a run":             {call: call{method: "POST", target: "/servers/power", peer: "zone-up", body: api.PowerCall{Instance: "i-0"}, head: map[string]string{api.HeaderForm: api.FormNewest.String()}}, status: http.StatusOK},
+		"a volume":          {call: call{method: "POST", target: "/volumes/attach", peer: "zone-up", body: api.VolumeCall{Volume: "v-0", Instance: "i-0"}}, status: http.StatusNoContent},
+		"a volume to free":  {call: call{method: "POST", target: "/volumes/detach", peer: "zone-up", body: api.VolumeCall{Volume: "v-0"}}, status: http.StatusNoContent},
 		"a link":            {call: call{method: "DELETE", target: "/servers/i-0", peer: "zone-up"}, status: http.StatusNoContent, past: func(t *testing.T, _ *state.State) *state.State { t.Helper(); return nameAlone(t) }},
 		"a link of a child": {call: call{method: "GET", target: "/zones/holds/hold-1/decision", peer: "zone-east"}, status: http.StatusOK, past: func(t *testing.T, _ *state.State) *state.State { t.Helper(); return nameAlone(t) }},
 	} {
@@ -59,8 +65,13 @@ func TestNothingIsGoneInThePast(t *testing.T) {
 			for deposed, want := range map[bool]int{true: http.StatusServiceUnavailable, false: c.status} {
 				w, h, before := held(t)
 				w.answered(t, call{method: "POST", target: "/servers", peer: "zone-up", body: h}, http.StatusOK, nil)
+				w.makeVolume(t, hostOf(t, w, "i-0"))
 				if c.plan {
-					c.body = h
+					if _, many := c.body.(api.Holds); many {
+						c.body = api.Holds{Items: []api.HoldRequest{h}}
+					} else {
+						c.body = h
+					}
 				}
 				if c.past != nil {
 					before = c.past(t, before)

@@ -35,8 +35,12 @@ func TestRatesOfALink(t *testing.T) {
 	assert.Equal(t, map[int]int{http.StatusBadRequest: 2, http.StatusTooManyRequests: 98},
 		flood(call{method: http.MethodPost, target: "/zones/decisions", peer: "zone-up", body: bad}))
 	assert.NotEqual(t, http.StatusTooManyRequests, w.do(t, call{method: http.MethodPost, target: "/zones/hello", peer: "zone-east", body: bad}).Code)
+	assert.Equal(t, map[int]int{http.StatusForbidden: 100}, flood(call{method: http.MethodPost, target: "/zones/hello", body: bad}), "nobody's calls are not counted together")
 	assert.Equal(t, map[int]int{http.StatusBadRequest: 8, http.StatusTooManyRequests: 92},
 		flood(call{method: http.MethodPost, target: "/links/enrol", peer: "zone-new", body: bad}))
+	c.Address = func(*http.Request) string { return "" }
+	w.enrol = Enrol(c)
+	assert.Equal(t, map[int]int{http.StatusBadRequest: 100}, flood(call{method: http.MethodPost, target: "/links/enrol", peer: "zone-new", body: bad}), "another node has counted it")
 }
 
 // TestClassesOfCalls: what ends or decides something has a class of its own.

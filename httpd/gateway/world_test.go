@@ -20,6 +20,7 @@ import (
 	"berth/buildplan/seal"
 	"berth/httpd/rates"
 	"berth/httpd/refusals"
+	"berth/internal/actor"
 	"berth/internal/codec"
 	"berth/internal/memstore"
 	"berth/internal/requestid"
@@ -127,6 +128,8 @@ type world struct {
 	forwarded []string
 	returned  []string // zones and their incarnations
 	enrolled  *api.Enrolment
+	callers   []actor.Call // of what the gateway passes on
+	counter   *refusals.Counter
 	refusal   error // of an enrolment, and of who is above
 	enrol     http.Handler
 	lines     bytes.Buffer // of the log
@@ -144,6 +147,7 @@ func newWorldAt(tb testing.TB, now func() time.Time) *world {
 	tb.Helper()
 	w := &world{store: memstore.NewOfForm(api.FormNewest), below: &below{}, now: now}
 	w.log = slog.New(requestid.NewHandler(slog.NewJSONHandler(&w.lines, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	w.counter = refusals.New(w.log, now)
 	w.zone = zone.New(zone.Config{Store: w.store, Now: now, Log: w.log})
 	c := w.config(w.zone)
 	w.Handler, w.enrol = New(c), Enrol(c)
@@ -157,16 +161,18 @@ func (w *world) config(z *zone.Zone) Config {
 	s := saga.New(saga.Config{Zone: z, Estimator: e, Peers: w.below, Digests: silence{}})
 	return Config{
 		Zone: z, Estimator: e, Saga: s, Outputs: output.New(z, w.below), Log: w.log, Version: "v1",
-		Rates: w.rates, Now: w.now, Refusals: refusals.New(w.log, w.now), Address: func(r *http.Request) string { return r.RemoteAddr },
+		Rates: w.rates, Now: w.now, Refusals: w.counter, Address: func(r *http.Request) string { return r.RemoteAddr },
 		Peer: func(r *http.Request) (api.ZoneID, bool) {
 			z, ok := r.Context().Value(peerKey{}).(api.ZoneID)
 			return z, ok
 		},
-		Enrol: func(_ context.Context, e *api.Enrolment) (*api.Enrolment, error) {
+		Enrol: func(ctx context.Context, e *api.Enrolment) (*api.Enrolment, error) {
 			w.enrolled = e
+			w.callers = append(w.callers, actor.Of(ctx))
 			return &api.Enrolment{Link: "link-new", Zone: "zone-mid"}, w.refusal
 		},
-		Hello: func(_ context.Context, _ *api.Link, h *api.Hello) error {
+		Hello: func(ctx context.Context, _ *api.Link, h *api.Hello) error {
+			w.callers = append(w.callers, actor.Of(ctx))
 			if string(h.KeyCheck) == "ours" {
 				return api.Wrap(api.CodeConflict, "", "one key", errAway)
 			}
@@ -174,10 +180,12 @@ func (w *world) config(z *zone.Zone) Config {
 		},
 		Above: func(ctx context.Context, id api.ZoneID) (*api.AboveAnswer, error) {
 			w.below.depth = zone.Depth(ctx)
+			w.callers = append(w.callers, actor.Of(ctx))
 			return &api.AboveAnswer{Above: id == "zone-top", Zones: 2}, w.refusal
 		},
 		Below: func(ctx context.Context) int {
 			w.below.depth = zone.Depth(ctx)
+			w.callers = append(w.callers, actor.Of(ctx))
 			return 3
 		},
 		Returned: func(l *api.Link, n api.Incarnation) {

@@ -99,10 +99,10 @@ func (s *Saga) awaitNews(ctx context.Context, i *api.Instance) {
 }
 
 // PowerAbroad is Power for a parent, of an instance that was made for it.
-func (s *Saga) PowerAbroad(ctx context.Context, parent *api.Link, q *api.PowerCall) (*api.PowerAnswer, error) {
-	t := api.Tenant{Origin: parent.ID}
-	if i, ok := s.zone.View().Instance(q.Instance); ok && i.Origin == parent.ID {
-		t.Project = i.Project
-	}
-	return s.Power(ctx, t, q)
+func (s *Saga) PowerAbroad(ctx context.Context, parent *api.Link, q *api.PowerCall) (a *api.PowerAnswer, err error) {
+	err = s.zone.Confirmed(ctx, func(ctx context.Context) error {
+		a, err = s.Power(ctx, s.tenantAbroad(parent, q.Instance), q)
+		return err
+	})
+	return a, err
 }

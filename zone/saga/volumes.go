@@ -96,19 +96,20 @@ func zoneOf(v *state.State, i *api.Instance) string {
 
 // AttachAbroad is Attach for a parent, whose project is that of the volume.
 func (s *Saga) AttachAbroad(ctx context.Context, parent *api.Link, q *api.VolumeCall) error {
-	return s.Attach(ctx, s.tenantAbroad(parent, q.Volume), q)
+	return s.zone.Confirmed(ctx, func(ctx context.Context) error { return s.Attach(ctx, s.tenantAbroad(parent, q.Volume), q) })
 }
 
 // DetachAbroad is Detach for a parent.
 func (s *Saga) DetachAbroad(ctx context.Context, parent *api.Link, q *api.VolumeCall) error {
-	return s.Detach(ctx, s.tenantAbroad(parent, q.Volume), q)
+	return s.zone.Confirmed(ctx, func(ctx context.Context) error { return s.Detach(ctx, s.tenantAbroad(parent, q.Volume), q) })
 }
 
-// tenantAbroad returns the tenant of a parent's volume; one without a project for no such volume.
+// tenantAbroad returns the tenant of a parent's instance or volume; one without a project if this view has no such thing. It is
+// part of what must be confirmed.
 func (s *Saga) tenantAbroad(parent *api.Link, id api.InstanceID) api.Tenant {
 	t := api.Tenant{Origin: parent.ID}
-	if vol, ok := s.zone.View().Volume(id); ok && vol.Origin == parent.ID {
-		t.Project = vol.Project
+	if i, ok := s.zone.View().Instance(id); ok && i.Origin == parent.ID {
+		t.Project = i.Project
 	}
 	return t
 }
