@@ -292,6 +292,10 @@ func TestCallsAreSpeltAsTheContractSaysThem(t *testing.T) {
 		if len(body) > 0 {
 			fmt.Fprintf(&said, "  %s: %s\n", r.Header.Get("Content-Type"), body)
 		}
+		if r.Method == http.MethodGet && r.URL.Path == "/reservation/v1/series" {
+			answers(http.StatusOK, `{"series": []}`)(w, r)
+			return
+		}
 		if strings.HasPrefix(r.URL.Path, "/reservation/") {
 			answers(http.StatusOK, leaseEcho)(w, r)
 			return
@@ -352,6 +356,47 @@ func TestRefusalsOfOthersThanZones(t *testing.T) {
 		assert.Equal(t, code, api.CodeOf(err), "status %d", status)
 		assert.Equal(t, api.RequestID("req-8"), client.RequestIDOf(err))
 	}
+}
+
+// TestRefusalsSayHowLongToPause, if they do so in seconds.
+func TestRefusalsSayHowLongToPause(t *testing.T) {
+	for says, want := range map[string]time.Duration{
+		"": 0, "0": 0, "1": time.Second, "65535": 65535 * time.Second, "65536": 0, "18446744073709551616": 0, "-1": 0, "1.5": 0, "soon": 0,
+	} {
+		c := at(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", says)
+			w.WriteHeader(http.StatusConflict)
+		})
+		_, err := c.ZoneInfo(t.Context())
+		refused, ok := errors.AsType[*client.RefusedError](err)
+		require.True(t, ok)
+		assert.Equal(t, want, refused.RetryAfter, "%q", says)
+	}
+}
+
+// TestListsWithoutPagesAreReadWhole: answers that have all of a zone may be larger than others. No other call reads as much.
+func TestListsWithoutPagesAreReadWhole(t *testing.T) {
+	large := []string{
+		"/placement/allocation_candidates", "/placement/resource_providers", "/placement/resource_providers/p-1/allocations", "/placement/traits",
+		"/reservation/v1/leases", "/reservation/v1/leases/l-1/hosts", "/reservation/v1/os-hosts", "/reservation/v1/os-hosts/allocations", "/reservation/v1/series",
+	}
+	streams := []string{"/events", "/operator/snapshot"} // which have limits of their own
+	var asked, read []string
+	c, _ := talk(t, func(_ int, r *http.Request) (*http.Response, error) {
+		size := int64(0)
+		if r.Method == http.MethodGet && !slices.Contains(streams, r.URL.Path) {
+			asked, size = append(asked, r.URL.Path), client.AnswerMaxBytes+1
+		}
+		return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: io.NopCloser(io.LimitReader(endless{}, size)), Request: r}, nil
+	})
+	for _, call := range everyCall(t.Context(), c) {
+		asked = nil
+		if err := call(); api.CodeOf(err) != api.CodeTooLarge {
+			read = append(read, asked...)
+		}
+	}
+	slices.Sort(read)
+	assert.Equal(t, large, slices.Compact(read))
 }
 
 func TestStrangeAnswers(t *testing.T) {

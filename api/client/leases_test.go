@@ -49,11 +49,17 @@ func leaseCalls(ctx context.Context, c *client.Client) []func() error {
 		func() error {
 			return do(c.LeaseAllocations(ctx, client.AllocationQuery{Lease: "l-1", Reservation: "r-1"}))
 		},
+		func() error { return do(c.AllSeries(ctx)) },
+		func() error { return do(c.Series(ctx, "s/1")) },
+		func() error {
+			return do(c.CreateSeries(ctx, rest.SeriesCreate{LeaseCreate: create, Rule: "FREQ=WEEKLY;COUNT=3", TimeZone: "Europe/Berlin"}, "my-key"))
+		},
+		func() error { return c.DeleteSeries(ctx, "s-1") },
 	}
 }
 
 // leaseEcho answers every call of the reservation API with something of the right shape.
-const leaseEcho = `{"lease": {"id": "l-1"}, "leases": [], "hosts": [], "allocations": [], "plan": {}, "availability": {}}`
+const leaseEcho = `{"lease": {"id": "l-1"}, "leases": [], "hosts": [], "allocations": [], "plan": {}, "availability": {}, "series": {"id": "s-1"}}`
 
 func TestLeasesAreRead(t *testing.T) {
 	const dates = `"created_at": "2030-06-01 12:00:30", "updated_at": null`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -243,6 +244,42 @@ func TestCallsSayWhatTheyBelongTo(t *testing.T) {
 			assert.Equal(t, want, to.heads[1].Get(head), head)
 		}
 	})
+}
+
+// TestHeadersOfACall: a zone is told what it needs to know of a call and of its caller, and nothing that is not so.
+func TestHeadersOfACall(t *testing.T) {
+	always := map[string]string{
+		"Content-Type": api.MediaCBOR, "Accept": api.MediaCBOR, "User-Agent": "", api.HeaderForm: "5", api.HeaderDepth: "1",
+	}
+	for name, c := range map[string]struct {
+		own, theirs api.Incarnation
+		id          api.RequestID
+		more        map[string]string
+	}{
+		"nothing":              {},
+		"the caller came back": {own: 5, more: map[string]string{api.HeaderIncarnation: "5"}},
+		"the other came back":  {theirs: 7, more: map[string]string{api.HeaderMeant: "7"}},
+		"somebody's":           {id: "req-7", more: map[string]string{api.HeaderRequestID: "req-7"}},
+	} {
+		to := &child{nodes: map[string]gatewayNode{"a": {answer: api.BelowAnswer{}}}}
+		p := client.NewPeers(client.PeerConfig{
+			Transport: func(*api.Link) http.RoundTripper { return to }, Now: time.Now, Form: api.FormFifth,
+			Depth: func(context.Context) int { return 0 }, Request: func(context.Context) api.RequestID { return c.id },
+			Incarnation: func() api.Incarnation { return c.own },
+		})
+		_, err := p.Below(t.Context(), &api.Link{ID: "l", Name: "east", Endpoints: []string{"a"}, Incarnation: c.theirs})
+		require.NoError(t, err, name)
+		got := map[string]string{}
+		for key, values := range to.heads[0] {
+			require.Len(t, values, 1, key)
+			if key != api.HeaderDeadline { // each call has one
+				got[key] = values[0]
+			}
+		}
+		want := maps.Clone(always)
+		maps.Copy(want, c.more)
+		assert.Equal(t, want, got, name)
+	}
 }
 
 func TestAbove(t *testing.T) {
