@@ -30,15 +30,11 @@ func Machine(name, dir string, reserve api.Resources) (api.AgentHost, error) {
 	if err := api.CheckName("host name", name); err != nil {
 		return api.AgentHost{}, err
 	}
-	memory, err := sysinfo.MemoryMB()
+	has, err := sysinfo.SizeOf(dir)
 	if err != nil {
 		return api.AgentHost{}, err
 	}
-	disk, err := sysinfo.DiskGB(dir)
-	if err != nil {
-		return api.AgentHost{}, err
-	}
-	totals := api.Resources{api.VCPU: sysinfo.CPUs(), api.MemoryMB: memory, api.DiskGB: disk}
+	totals := api.Resources{api.VCPU: has.CPUs, api.MemoryMB: has.MemoryMB, api.DiskGB: has.DiskGB}
 	inventory := Inventory{}
 	for c, n := range totals {
 		inventory[c] = api.Inventory{Total: n, Reserved: reserve[c]}

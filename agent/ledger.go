@@ -395,12 +395,13 @@ func (b *ledger) applyStates(d driver.Driver, mark uint64, states []driver.State
 	return ended, strange
 }
 
-// forgetMissing removes the entries of h that are no longer present, and places the others.
+// forgetMissing removes the entries of h that are no longer present, and places the others. It also holds for what has a driver call,
+// which sets what comes of it at its end, or leaves it as it is found here.
 func (b *ledger) forgetMissing(h *hostLedger, mark uint64, present map[*entry]bool) {
 	for _, id := range slices.Sorted(maps.Keys(h.entries)) {
 		e := h.entries[id]
 		lost := e.have == api.StatusActive || e.have == api.StatusShutoff
-		if lost && !present[e] && !e.busy && e.seq <= mark {
+		if lost && !present[e] && e.seq <= mark {
 			e.have, e.fault = "", ""
 		}
 		b.placeEntry(e)
@@ -411,9 +412,11 @@ func (b *ledger) forgetMissing(h *hostLedger, mark uint64, present map[*entry]bo
 // they are acknowledged; until then the zone's status of them is uncertain, because a
 // report may arrive although its acknowledgement does not.
 func (b *ledger) pendingReports(limit int) []api.InstanceReport {
-	for len(b.say) > 0 && !b.mustReport(b.say[0]) {
-		b.dropReports(1)
+	due := slices.IndexFunc(b.say, b.mustReport)
+	if due < 0 {
+		due = len(b.say)
 	}
+	b.dropReports(due)
 	items := make([]api.InstanceReport, 0, min(limit, len(b.say)))
 	for _, e := range b.say {
 		if len(items) == limit {
@@ -432,11 +435,10 @@ func (b *ledger) pendingReports(limit int) []api.InstanceReport {
 
 // dropReports removes the first n pending reports.
 func (b *ledger) dropReports(n int) {
-	for i := range n {
-		b.say[i].saying = false
-		b.say[i] = nil
+	for _, e := range b.say[:n] {
+		e.saying = false
 	}
-	b.say = b.say[n:]
+	b.say = slices.Delete(b.say, 0, n)
 }
 
 // noteAcked records that the zone has accepted these reports.

@@ -511,6 +511,76 @@ func TestAckOfAHostThatIsGone(t *testing.T) {
 	assert.Empty(t, b.pendingReports(api.ReportsMax))
 }
 
+// listing returns an answer with the list of one host.
+func listing(host api.HostID, generation uint64, instances ...api.Workload) api.AgentWorkload {
+	return api.AgentWorkload{Generation: generation, Hosts: []api.HostWorkload{{Host: host, Generation: generation, Instances: instances}}}
+}
+
+// TestACallThatOutlivesItsLedger: it changes nothing in the ledger of now, and all drivers are listed to see what came of it.
+func TestACallThatOutlivesItsLedger(t *testing.T) {
+	for _, now := range []api.HostID{"h", "another"} {
+		d := fake.New(fake.Options{})
+		old := newLedger([]api.HostID{"h"}, []driver.Driver{d})
+		old.applyStates(d, 0, nil)
+		old.applyLists(listing("h", 1, work("a")), old.nextQuestion(), time.Time{})
+		e := old.nextEntry(start)
+		require.NotNil(t, e)
+		b := newLedger([]api.HostID{now}, []driver.Driver{d})
+		b.applyStates(d, 0, nil)
+		b.applyLists(listing(now, 1, work("a")), b.nextQuestion(), time.Time{})
+		own := b.nextEntry(start)
+		require.NotNil(t, own)
+		b.endCall(e, api.StatusActive, "")
+		assert.Equal(t, map[driver.Driver]bool{d: true}, b.again, now)
+		assert.Empty(t, b.pendingReports(1), now)
+		assert.True(t, b.hasCalls(), "its own call of %s is under way", now)
+		b.endCall(own, api.StatusActive, "")
+		assert.Len(t, b.pendingReports(1), 1, now)
+		assert.False(t, b.hasCalls(), now)
+	}
+}
+
+// TestWhatIsListedNoMoreIsNotReported: an instance that was to be stopped, was killed because its fence expired and is on no list since
+// is forgotten. The zone has ended it elsewhere, or does not know it.
+func TestWhatIsListedNoMoreIsNotReported(t *testing.T) {
+	d := fake.New(fake.Options{})
+	b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
+	b.applyStates(d, 0, nil)
+	b.applyLists(listing("h", 1, fenced("a")), b.nextQuestion(), time.Time{})
+	b.endCall(b.nextEntry(start), api.StatusActive, "")
+	b.noteAcked(b.pendingReports(1))
+	b.lapseFences(testFence)
+	e := b.nextEntry(kill)
+	require.NotNil(t, e)
+	ending := fenced("a")
+	ending.Stop = true
+	b.applyLists(listing("h", 2, ending), b.nextQuestion(), time.Time{})
+	b.applyLists(listing("h", 3), b.nextQuestion(), time.Time{})
+	e.lapsed = false
+	b.endCall(e, "", "")
+	assert.Empty(t, b.pendingReports(1))
+	assert.Empty(t, b.absent)
+	assert.Empty(t, b.hosts["h"].entries)
+}
+
+// TestLostDuringACall: what its driver does not list any more while volumes are attached to it is started again after that.
+func TestLostDuringACall(t *testing.T) {
+	d := fake.New(fake.Options{})
+	b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
+	b.applyStates(d, 0, nil)
+	b.applyLists(listing("h", 1, work("a")), b.nextQuestion(), time.Time{})
+	b.endCall(b.nextEntry(start), api.StatusActive, "")
+	with := work("a")
+	with.Volumes = []api.InstanceID{"v"}
+	b.applyLists(listing("h", 2, with), b.nextQuestion(), time.Time{})
+	e := b.nextEntry(attach)
+	require.NotNil(t, e)
+	b.applyStates(d, b.seq, nil)
+	assert.Nil(t, b.nextEntry(start), "the call is under way")
+	b.endCall(e, e.have, e.fault)
+	assert.Same(t, e, b.nextEntry(start))
+}
+
 // TestALaneHasEachOnce: what is to be done is in its lane once, however often the zone
 // says it.
 func TestALaneHasEachOnce(t *testing.T) {

@@ -59,7 +59,7 @@ func TestRestartsAreReported(t *testing.T) {
 }
 
 // TestRestartsAfterAnAgent: what an earlier agent has left, and this one killed, is reported as started anew.
-// What has another host since is not.
+// What has another host since is not, nor is what is started once more later.
 func TestRestartsAfterAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, d := newZone(), newTimed(fake.Options{})
@@ -69,18 +69,19 @@ func TestRestartsAfterAnAgent(t *testing.T) {
 		z.set("host-0001", fenced("a"), fenced("b"), fenced("c"))
 		settle()
 		require.Equal(t, []string{"a", "b", "c"}, running(t, d.Driver))
-		await.Sleep(time.Minute)
+		z.set("host-0001")
+		settle()
+		require.Empty(t, running(t, d.Driver))
+		z.set("host-0001", fenced("a"), fenced("b"), fenced("c")) // another stay
+		settle()
+		require.Equal(t, []string{"a", "b", "c"}, running(t, d.Driver))
 		end()
-		restarts := map[api.InstanceID]api.RestartReason{}
-		z.do(func() {
-			for _, r := range z.reports {
-				for _, i := range r.Items {
-					if i.Restarted != 0 {
-						restarts[i.Instance] = i.Reason
-					}
-				}
-			}
-		})
-		assert.Equal(t, map[api.InstanceID]api.RestartReason{"a": api.RestartAgent}, restarts)
+		restarts := map[api.InstanceID][]api.RestartReason{}
+		for _, id := range []api.InstanceID{"a", "b", "c"} {
+			reports := slices.Clone(z.reports)
+			restarts[id] = z.restartsOf(id)
+			z.reports = reports
+		}
+		assert.Equal(t, map[api.InstanceID][]api.RestartReason{"a": {api.RestartAgent}, "b": nil, "c": nil}, restarts)
 	})
 }

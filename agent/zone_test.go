@@ -50,7 +50,10 @@ type zone struct {
 	hasty      bool         // answers questions for work at once, also with nothing
 	tells      []string     // where it says that its nodes are; nil for where they are
 	beat       time.Duration
-	last       time.Time // when the newest call came that was answered
+	last       time.Time       // when the newest call came that was answered
+	trust      api.Fingerprint // in answers to reports
+	trusted    api.AgentTrusted
+	trustAsks  []time.Time
 	outputs
 }
 
@@ -146,6 +149,11 @@ func (z *zone) serve(r *http.Request, body []byte) (*http.Response, error) {
 		return z.work(r.Context(), in)
 	case api.PathAgentOutputs:
 		return z.takeOutputs(body)
+	case api.PathAgentTrust:
+		z.trustAsks = append(z.trustAsks, time.Now())
+		out := z.trusted
+		out.Term = z.term
+		return answer(http.StatusOK, out)
 	default:
 		var in api.AgentReport
 		if err := codec.Unmarshal(body, &in); err != nil {
@@ -198,7 +206,7 @@ func (z *zone) take(in api.AgentReport) (*http.Response, error) {
 		z.loseAcks--
 		return nil, errors.New("connection reset")
 	}
-	return answer(http.StatusOK, api.AgentAck{Term: z.term})
+	return answer(http.StatusOK, api.AgentAck{Term: z.term, Trust: z.trust})
 }
 
 func answer(status int, body any) (*http.Response, error) {

@@ -27,6 +27,8 @@ var excuses = []excuse{
 		"agent/work.go", `if errors.Is(context.Cause(ctx), errDoomed) {`, `if true || (errors.Is(context.Cause(ctx), errDoomed)) {`,
 		"else the agent ends, and nobody reads what it notes",
 	},
+	{"agent/ledger.go", `b.lanes[a][0] = nil`, ``, "it frees an entry a little earlier: the lane itself ends or grows anew"},
+	{"agent/ledger.go", `b.lanes[a] = nil`, ``, "it frees the memory of a lane that is empty"},
 	{"zone/loop.go", `case d > 0:`, `case d >= 0:`, "at that very moment the job has been started"},
 }
 

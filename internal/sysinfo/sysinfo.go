@@ -14,6 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Size is what a machine has, with a disk.
+type Size struct{ CPUs, MemoryMB, DiskGB int64 }
+
+// SizeOf returns the size of this machine with the disk that holds dir: CPUs, MemoryMB and DiskGB together.
+func SizeOf(dir string) (s Size, err error) {
+	s.CPUs = CPUs()
+	if s.MemoryMB, err = MemoryMB(); err != nil {
+		return Size{}, err
+	}
+	if s.DiskGB, err = DiskGB(dir); err != nil {
+		return Size{}, err
+	}
+	return s, nil
+}
+
 // CPUs returns the number of processors that this process may use, at least 1.
 func CPUs() int64 { return int64(runtime.NumCPU()) }
 

@@ -16,6 +16,9 @@ func TestThisMachine(t *testing.T) {
 	disk, err := DiskGB(t.TempDir())
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, disk, int64(0))
+	all, err := SizeOf(t.TempDir())
+	require.NoError(t, err)
+	assert.Equal(t, Size{CPUs(), mem, disk}, all)
 	boot, err := BootID()
 	require.NoError(t, err)
 	assert.NotEmpty(t, boot)
@@ -29,6 +32,8 @@ func TestThisMachine(t *testing.T) {
 
 func TestDiskOfNowhere(t *testing.T) {
 	_, err := DiskGB("/no/such/folder")
+	assert.ErrorContains(t, err, "/no/such/folder")
+	_, err = SizeOf("/no/such/folder")
 	assert.ErrorContains(t, err, "/no/such/folder")
 }
 
