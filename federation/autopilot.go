@@ -59,7 +59,7 @@ func findRemovable(members []raftstore.Member, silent map[api.NodeID]time.Durati
 	if after <= 0 {
 		return ""
 	}
-	voters, lively, gone := 0, 0, 0
+	voters, lively, gone, longest := 0, 0, 0, time.Duration(0)
 	for _, m := range members {
 		if !m.Voter {
 			continue
@@ -71,8 +71,8 @@ func findRemovable(members []raftstore.Member, silent map[api.NodeID]time.Durati
 			lively++
 		case long >= after && !m.Leader:
 			gone++
-			if dead == "" || long > silent[dead] {
-				dead = m.ID
+			if long > longest {
+				dead, longest = m.ID, long
 			}
 		}
 	}

@@ -43,6 +43,8 @@ func TestWhomAutopilotRemoves(t *testing.T) {
 		{5, map[api.NodeID]time.Duration{"n2": after}, ""},
 		{5, map[api.NodeID]time.Duration{"n2": after, "n3": after - 1}, ""},
 		{5, map[api.NodeID]time.Duration{"n2": after, "n3": after + 1}, "n3"},
+		{5, map[api.NodeID]time.Duration{"n2": after + 1, "n3": after}, "n2"},
+		{5, map[api.NodeID]time.Duration{"n2": after, "n3": after}, "n2"},
 		{6, map[api.NodeID]time.Duration{"n2": after}, "n2"},
 		{4, map[api.NodeID]time.Duration{"n1": after}, ""}, // the leader
 		{2, map[api.NodeID]time.Duration{"n2": after}, ""},

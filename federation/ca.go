@@ -128,7 +128,7 @@ func (f *Federation) CADue() rest.CADue {
 	switch {
 	case v.Zone == "":
 		return ""
-	case v.CADue > 0:
+	case v.CADue != 0:
 		return rest.CADueRemoved
 	case authorityEnd(v.CA).Sub(f.now()) < caEndsSoon:
 		return rest.CADueEnds

@@ -74,7 +74,7 @@ func (f *Federation) FollowGateways(ctx context.Context) {
 			if !ok || age > gatewaysFresh || len(d.Gateways) == 0 {
 				continue
 			}
-			if err := f.updateGateways(ctx, l, d.Gateways); err != nil && ctx.Err() == nil {
+			if err := f.updateGateways(ctx, l, d.Gateways); err != nil {
 				f.log.DebugContext(ctx, "the gateways of a linked zone could not be stored; it will be tried again", "link", l.Name, "error", err)
 			}
 		}

@@ -270,7 +270,7 @@ func (f *Federation) AnswerKEKs(theirs KEKs) (KEKs, error) {
 func (f *Federation) RotateKEKWhenDue(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := kekCheckEvery
-		if f.view().KEKDue > 0 {
+		if f.view().KEKDue != 0 {
 			if err := f.RotateKEK(f.asNode(ctx, f.node)); err != nil {
 				f.log.WarnContext(ctx, "a removed node has the key-encryption key, and it could not be changed; it will be tried again", "error", err)
 				pause = kekRetryEvery

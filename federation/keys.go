@@ -176,10 +176,7 @@ func (f *Federation) CheckKeys(ctx context.Context) error {
 			if asked[l.ID] {
 				continue
 			}
-			check, err := f.keys.checkValue(v, l.Zone)
-			if err == nil {
-				err = f.peers.Hello(ctx, l, &api.Hello{KeyCheck: check})
-			}
+			err := f.askForKey(ctx, v, l)
 			if api.CodeOf(err) == api.CodeConflict {
 				return fmt.Errorf("zone %q: %w", l.Name, ErrSharedKey)
 			}
@@ -188,6 +185,17 @@ func (f *Federation) CheckKeys(ctx context.Context) error {
 		backoff.Sleep(ctx, keyCheckEvery)
 	}
 	return nil
+}
+
+// askForKey asks a linked zone, for a limited time: one that hangs keeps nobody from asking the others.
+func (f *Federation) askForKey(ctx context.Context, v *state.State, l *api.Link) error {
+	check, err := f.keys.checkValue(v, l.Zone)
+	if err != nil {
+		return err
+	}
+	call, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	return f.peers.Hello(call, l, &api.Hello{KeyCheck: check})
 }
 
 // RotateKeyring activates a new sealing key. Older keys still open plans that they have

@@ -59,6 +59,7 @@ type place struct {
 	below    func() (*api.BelowAnswer, error)                  // as well
 	returned func(*api.Link) (api.Incarnation, error)          // of a zone that was brought back; nil for what it is
 	greet    func(l *api.Link, h *api.Hello) error             // as well
+	hangs    func(context.Context) error                       // what becomes of all questions that the above do not answer, if not nil
 	answers  func(back *api.Enrolment) (*api.Enrolment, error) // how it answers enrolments, if not nil
 }
 
@@ -211,7 +212,10 @@ func (p *place) dial(ctx context.Context, t identity.JoinToken, e *api.Enrolment
 // peers calls the other zones of a world, and knows what one hears by gossip.
 type peers place
 
-func (p *peers) at(l *api.Link) (*place, error) {
+func (p *peers) at(ctx context.Context, l *api.Link) (*place, error) {
+	if p.hangs != nil {
+		return nil, p.hangs(ctx)
+	}
 	if other, ok := p.w.zones[l.Zone]; ok && !other.away.Load() {
 		return other, nil
 	}
@@ -223,7 +227,7 @@ func (p *peers) Above(ctx context.Context, l *api.Link, id api.ZoneID) (*api.Abo
 	if p.above != nil {
 		return p.above()
 	}
-	other, err := p.at(l)
+	other, err := p.at(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +239,7 @@ func (p *peers) Below(ctx context.Context, l *api.Link) (*api.BelowAnswer, error
 	if p.below != nil {
 		return p.below()
 	}
-	other, err := p.at(l)
+	other, err := p.at(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +251,7 @@ func (p *peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
 	if p.greet != nil {
 		return p.greet(l, h)
 	}
-	other, err := p.at(l)
+	other, err := p.at(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -255,8 +259,8 @@ func (p *peers) Hello(ctx context.Context, l *api.Link, h *api.Hello) error {
 }
 
 // ReadsForm implements Peers.
-func (p *peers) ReadsForm(_ context.Context, l *api.Link) (api.Form, error) {
-	other, err := p.at(l)
+func (p *peers) ReadsForm(ctx context.Context, l *api.Link) (api.Form, error) {
+	other, err := p.at(ctx, l)
 	if err != nil {
 		return 0, err
 	}
@@ -264,11 +268,11 @@ func (p *peers) ReadsForm(_ context.Context, l *api.Link) (api.Form, error) {
 }
 
 // IncarnationOf implements Peers.
-func (p *peers) IncarnationOf(_ context.Context, l *api.Link) (api.Incarnation, error) {
+func (p *peers) IncarnationOf(ctx context.Context, l *api.Link) (api.Incarnation, error) {
 	if p.returned != nil {
 		return p.returned(l)
 	}
-	other, err := p.at(l)
+	other, err := p.at(ctx, l)
 	if err != nil {
 		return 0, err
 	}
