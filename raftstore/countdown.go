@@ -14,7 +14,7 @@ const countdownSlices = 10
 type countdown struct {
 	mu    sync.Mutex // guards timer and left
 	timer *time.Timer
-	left  int // slices to come; below 0 when it was stopped or has ended
+	left  int // slices to come; none are left when it was stopped or has ended
 }
 
 // startCountdown calls f after d, in a goroutine of its own, unless it is stopped.
@@ -35,15 +35,10 @@ func startCountdown(d time.Duration, f func()) *countdown {
 func (p *countdown) countSlice(slice time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch p.left--; {
-	case p.left < 0: // stopped
-		return false
-	case p.left == 0:
-		p.left = -1
-		return true
+	if p.left--; p.left > 0 {
+		p.timer.Reset(slice)
 	}
-	p.timer.Reset(slice)
-	return false
+	return p.left == 0 // less if it was stopped
 }
 
 // stopWait ends the wait. It reports whether it came in time.
@@ -51,7 +46,7 @@ func (p *countdown) stopWait() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timer.Stop()
-	in := p.left >= 0
-	p.left = -1
+	in := p.left > 0
+	p.left = 0
 	return in
 }

@@ -25,6 +25,7 @@ func TestRaftLog(t *testing.T) {
 	l.Info("starting", "last-index", 7)
 	l.With("peer", "n2").Named("net").Warn("cannot dial", "error", "refused")
 	l.Error("odd", "servers", hclog.Fmt("%d of %d", 1, 3), "left over")
+	l.Error("odd", "format", hclog.Format{})
 	l.StandardLogger(nil).Print("from the standard logger")
 	l.Error("failed to heartbeat to", "peer", "n2")
 	l.Warn("failed to contact", "server-id", "n2")
@@ -34,6 +35,7 @@ func TestRaftLog(t *testing.T) {
 	assert.Equal(t, `level=DEBUG msg=starting source=raft last_index=7
 level=WARN msg="cannot dial" source=raft.net peer=n2 error=refused
 level=ERROR msg=odd source=raft servers="1 of 3"
+level=ERROR msg=odd source=raft format=[]
 level=DEBUG msg="from the standard logger" source=raft
 level=DEBUG msg="failed to heartbeat to" source=raft peer=n2
 level=DEBUG msg="failed to contact" source=raft server_id=n2

@@ -1,6 +1,9 @@
 package raftstore
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -8,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"berth/internal/await"
 )
@@ -58,6 +62,78 @@ func TestASlowDiskLeadsNoMore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowFirst is a zone whose first node leads, and has a slow disk while on is set. said is what that node warns of.
+func slowFirst(t *testing.T) (nodes []*node, on *atomic.Bool, said *bytes.Buffer) {
+	t.Helper()
+	on, said = new(atomic.Bool), new(bytes.Buffer)
+	nodes = trio(t, newNetwork(), func(c *Config) {
+		if c.ID != "n1" {
+			return
+		}
+		c.Log = slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		c.wrap = func(u under) under {
+			return &faulty{under: u, write: func() error {
+				if on.Load() {
+					await.Sleep(2 * slowLeast)
+				}
+				return nil
+			}}
+		}
+	})
+	nodes[0].leads()
+	return nodes, on, said
+}
+
+// writesFor proposes to a node, one entry after the other, for a while.
+func (n *node) writesFor(d time.Duration) {
+	for began := time.Now(); time.Since(began) < d; await.Sleep(time.Millisecond) {
+		_, _ = n.Propose(n.t.Context(), put("a", "1")) // refused while it hands over
+	}
+}
+
+// TestALeadThatIsHandedBackStays for a while, though the disk is as slow as before: an operator has reasons, and elections cost more.
+func TestALeadThatIsHandedBackStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, on, said := slowFirst(t)
+		first := nodes[0]
+		on.Store(true)
+		began := time.Now()
+		for first.IsLeader() && time.Since(began) < slowPause {
+			first.writesFor(time.Millisecond)
+		}
+		moved := time.Now()
+		require.Less(t, moved.Sub(began), slowPause)
+		next := leaderOf(t, nodes[1:]...)
+		on.Store(false)
+		next.must(put("a", "2"))
+		first.sees("a", "2")
+		require.NoError(t, next.Transfer(within(t), first.ID()))
+		first.leads()
+		on.Store(true)
+		first.writesFor(slowPause - 2*time.Second - time.Since(moved))
+		assert.True(t, first.IsLeader())
+		first.writesFor(5 * time.Second)
+		assert.False(t, first.IsLeader())
+		first.stop()
+		assert.Equal(t, 2, strings.Count(said.String(), "holds the zone back"), "%s", said)
+	})
+}
+
+// TestASlowFollowerHandsNothingOver, though it has led a moment ago.
+func TestASlowFollowerHandsNothingOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, on, said := slowFirst(t)
+		on.Store(true)
+		nodes[0].writesFor(time.Second)
+		require.NoError(t, nodes[0].Transfer(within(t), nodes[1].ID()))
+		nodes[1].leads().writesFor(2 * paceSpan)
+		assert.True(t, nodes[1].IsLeader())
+		nodes[0].stop()
+		assert.NotContains(t, said.String(), "the leadership was not handed over")
+		assert.NotContains(t, said.String(), "holds the zone back")
+	})
 }
 
 func TestBetterOf(t *testing.T) {

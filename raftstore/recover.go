@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/hashicorp/raft"
 
@@ -91,15 +92,13 @@ func Recover(cfg Config) (_ *Survivor, err error) {
 	case len(s.Lost()) == 0:
 		return nil, api.Errorf(api.CodeConflict, "node %s is the only voter of its zone already; start it", s.Node)
 	}
-	var failed error
-	fail := func(err error) { failed = err }
-	st, err := openStores(cfg, newGuard(cfg, fail, func() bool { return false }), func() bool { return false })
+	st, failed, err := openStopped(cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, failed, st.close()) }()
+	defer func() { err = errors.Join(err, failed.first(), st.close()) }()
 	alone := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(s.Node), Address: raft.ServerAddress(s.Members[i].Addr)}}}
-	if err = recoverStores(st, newFSM(cfg.Form, fail), alone); err != nil {
+	if err = recoverStores(st, newFSM(cfg.Form, failed.note), alone); err != nil {
 		return nil, fmt.Errorf("recovering node %s in %s: %w", s.Node, filepath.Dir(cfg.Dir), err)
 	}
 	return s, nil
@@ -185,4 +184,33 @@ func replay(st stores, machine *fsm) (end position, err error) {
 		end = position{l.Index, l.Term}
 	}
 	return end, nil
+}
+
+// openStopped opens what Raft writes to of a node that does not run. Nobody waits for one, so its disk may take as long as that of a
+// node which does not lead.
+func openStopped(cfg Config) (stores, *failure, error) {
+	failed := &failure{}
+	never := func() bool { return false }
+	st, err := openStores(cfg, newGuard(cfg, failed.note, never), never)
+	return st, failed, err
+}
+
+// failure is why a node that does not run would have to end its process, if so.
+type failure struct {
+	mu  sync.Mutex // guards err, which a disk that hangs sets from elsewhere
+	err error
+}
+
+func (f *failure) note(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+func (f *failure) first() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
 }

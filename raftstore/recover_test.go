@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"errors"
 	"log/slog"
 	"syscall"
 	"testing"
@@ -48,7 +49,9 @@ func TestRecover(t *testing.T) {
 
 				before, err := Survey(cfg.Dir, key)
 				require.NoError(t, err)
-				kept, err := Recover(cfg)
+				_, err = Recover(cfg.onDisk(0, errors.New("no space left")))
+				require.ErrorContains(t, err, "no space left")
+				kept, err := Recover(cfg.onDisk(slowStopped, nil))
 				require.NoError(t, err)
 				assert.Equal(t, before, kept)
 				assert.Equal(t, api.NodeID("n3"), kept.Node)

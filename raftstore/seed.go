@@ -26,13 +26,11 @@ func WriteBackup(w io.Writer, st *state.State, about Backup) error {
 // Errors: those of Open for a directory of another node, or one that is damaged or sealed with another key.
 func Seed(cfg Config, b *BackupFile) (err error) {
 	cfg = cfg.withDefaults()
-	var failed error
-	fail := func(err error) { failed = err }
-	st, err := openStores(cfg, newGuard(cfg, fail, func() bool { return false }), func() bool { return false })
+	st, failed, err := openStopped(cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, failed, st.close()) }()
+	defer func() { err = errors.Join(err, failed.first(), st.close()) }()
 	known, err := st.snapshots.List()
 	if err != nil || len(known) > 0 {
 		return err
@@ -43,7 +41,7 @@ func Seed(cfg Config, b *BackupFile) (err error) {
 	if err = st.stable.SetUint64([]byte("CurrentTerm"), b.Term); err != nil {
 		return err
 	}
-	machine := newFSM(cfg.Form, fail)
+	machine := newFSM(cfg.Form, failed.note)
 	machine.live = b.State
 	machine.board.postView(freezeState(b.State), b.Index, state.Everything)
 	alone := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(cfg.ID), Address: raft.ServerAddress(cfg.Advertise)}}}

@@ -2,14 +2,17 @@ package raftstore
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/crash"
 	"berth/raftstore/command"
 	"berth/raftstore/state"
@@ -25,6 +28,20 @@ func seedOf(t *testing.T, n *node, incarnation api.Incarnation) *BackupFile {
 	f.Index, f.Term = incarnation.Begin()
 	return f
 }
+
+// onDisk returns a node with a disk on which each write to the log takes some time and fails with err.
+func (c Config) onDisk(takes time.Duration, err error) Config {
+	c.wrap = func(u under) under {
+		return &faulty{under: u, write: func() error {
+			await.Sleep(takes)
+			return err
+		}}
+	}
+	return c
+}
+
+// slowStopped is longer than a write to the log of a leader may take: nobody waits for a node that does not run.
+const slowStopped = HungLeadingDefault + time.Second
 
 // TestSeed: a node of a fresh directory begins with what is in a backup, behind all that others may have heard, and takes in others.
 // Begun anew at any point, it ends the same.
@@ -54,7 +71,8 @@ func TestSeed(t *testing.T) {
 		for _, at := range []crash.Point{crash.VoteWriting, crash.VoteWritten, crash.SnapshotWriting} {
 			require.NoError(t, seedTo(at), "%s was not reached", at)
 		}
-		require.NoError(t, Seed(cfg, f))
+		require.ErrorContains(t, Seed(cfg.onDisk(0, errors.New("no space left")), f), "no space left")
+		require.NoError(t, Seed(cfg.onDisk(slowStopped, nil), f))
 		require.NoError(t, Seed(cfg, f), "a repeat")
 		left, err := Survey(cfg.Dir, key)
 		require.NoError(t, err)

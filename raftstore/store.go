@@ -307,11 +307,12 @@ func (s *Store) CaughtUp() bool {
 }
 
 // KnownUntil returns the time of the newest entry that this node has, committed or not: it
-// knows who was a member then. It is zero on a node that has nothing.
+// knows who was a member then. It is not later than 1970 on a node that has nothing.
 func (s *Store) KnownUntil() time.Time {
 	known := s.View().Now().Time()
 	var l raft.Log
-	if last, err := s.stores.logs.LastIndex(); err == nil && last > 0 && s.stores.logs.GetLog(last, &l) == nil && l.AppendedAt.After(known) {
+	last, _ := s.stores.logs.LastIndex() // it never fails; of an empty log there is none
+	if s.stores.logs.GetLog(last, &l) == nil && l.AppendedAt.After(known) {
 		known = l.AppendedAt
 	}
 	return known
