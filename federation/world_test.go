@@ -123,7 +123,9 @@ func (p *place) setForward(by time.Duration) { p.ahead.Add(int64(by)) }
 func (p *place) joins(id api.NodeID) {
 	p.w.t.Helper()
 	addr := string(id) + ".zone:7602"
-	p.members.list = append(p.members.list, raftstore.Member{ID: id, Addr: addr, Voter: true})
+	p.members.edit("", func(list []raftstore.Member) []raftstore.Member {
+		return append(list, raftstore.Member{ID: id, Addr: addr, Voter: true})
+	})
 	require.NoError(p.w.t, p.RecordNode(p.w.t.Context(), api.Node{
 		ID: id, Form: api.Form(p.members.form.Load()), NodeAddr: addr, APIAddr: string(id) + ".api:7600", AgentAddr: string(id) + ".agent:7603",
 		GatewayAddr: string(p.id) + "-" + string(id) + ":7601",
