@@ -231,6 +231,7 @@ func TestQuickTurnsMakeRoom(t *testing.T) {
 		var running atomic.Int32
 		var all sync.WaitGroup
 		var lasts atomic.Int64
+		lasts.Store(int64(time.Second - 1))
 		for range 100 * most {
 			all.Go(func() {
 				turn, ok := s.Take(end, Queue{Party: "p"})
@@ -243,7 +244,6 @@ func TestQuickTurnsMakeRoom(t *testing.T) {
 				turn.Leave()
 			})
 		}
-		lasts.Store(int64(time.Second - 1))
 		look := func(after time.Duration) int {
 			await.Sleep(after)
 			synctest.Wait()
