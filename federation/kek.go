@@ -285,18 +285,18 @@ func (f *Federation) RotateKEKWhenDue(ctx context.Context) {
 // FollowKEK asks the other nodes for the key-encryption key in use whenever this one lacks it, until
 // ctx ends: it was changed while this node was away.
 func (f *Federation) FollowKEK(ctx context.Context) {
-	told := false
+	var failed map[api.NodeID]bool // the nodes that it could not be got from, which the log has; nil while it is not lacked
 	for ctx.Err() == nil {
 		if f.LacksKEK() {
-			if !told {
+			if failed == nil {
 				f.log.WarnContext(ctx, "this node lacks the key-encryption key in use, and opens no secret of the zone until another node gives it")
-				told = true
+				failed = map[api.NodeID]bool{}
 			}
-			f.fetchKEKs(ctx, f.view())
+			f.fetchKEKs(ctx, f.view(), failed)
 		}
-		if told && !f.LacksKEK() {
+		if failed != nil && !f.LacksKEK() {
 			f.log.InfoContext(ctx, "this node has the key-encryption key in use")
-			told = false
+			failed = nil
 		}
 		backoff.Sleep(ctx, kekCheckEvery)
 	}
@@ -309,8 +309,8 @@ func (f *Federation) LacksKEK() bool {
 	return v.Zone != "" && f.keys.KEKs().find(v.KEK) < 0
 }
 
-// fetchKEKs asks one node after the other for the key in use.
-func (f *Federation) fetchKEKs(ctx context.Context, v *state.State) {
+// fetchKEKs asks one node after the other for the key in use, and logs of each once that it could not be got there.
+func (f *Federation) fetchKEKs(ctx context.Context, v *state.State, failed map[api.NodeID]bool) {
 	for _, m := range f.members.Members() {
 		if m.ID == f.node || f.keys.KEKs().find(v.KEK) >= 0 {
 			continue
@@ -321,8 +321,9 @@ func (f *Federation) fetchKEKs(ctx context.Context, v *state.State) {
 		if err == nil {
 			err = f.keys.adoptKEKs(v, theirs)
 		}
-		if err != nil {
-			f.log.WarnContext(ctx, "the key-encryption key could not be got from a node", "from", m.ID, "error", err)
+		if err != nil && !failed[m.ID] {
+			f.log.WarnContext(ctx, "the key-encryption key could not be got from a node; it is asked again", "from", m.ID, "error", err)
+			failed[m.ID] = true
 		}
 	}
 }

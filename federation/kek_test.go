@@ -120,7 +120,7 @@ func TestANodeThatWasAwayGetsTheKey(t *testing.T) {
 	require.Error(t, p.opensAll(p.keys))
 	require.True(t, p.LacksKEK())
 	p.nodes = map[string]*Keys{"node-3.zone:7602": others["node-3"]}
-	p.fetchKEKs(t.Context(), p.view())
+	p.fetchKEKs(t.Context(), p.view(), map[api.NodeID]bool{})
 	require.NoError(t, p.opensAll(p.keys))
 	assert.False(t, p.LacksKEK())
 	assert.Len(t, p.keks, 2, "it keeps them")

@@ -122,6 +122,18 @@ func TestWhatLoopsSay(t *testing.T) {
 			},
 			want: map[string]int{"this node lacks the key": 1, "this node has the key": 1},
 		},
+		"a key that nobody gives": {
+			loop: func(p *place, ctx context.Context) { p.FollowKEK(ctx) },
+			begin: func(t *testing.T, p *place) {
+				t.Helper()
+				first := p.keks
+				require.NoError(t, p.RotateKEK(t.Context()))
+				p.keks = first
+				p.serve(nil)
+				away(p)
+			},
+			want: map[string]int{"this node lacks the key": 1, "could not be got from a node": 2, "this node has the key": 0},
+		},
 		"a key that nobody lacks": {
 			loop: func(p *place, ctx context.Context) { p.FollowKEK(ctx) },
 			want: map[string]int{"": 0},
