@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"berth/api"
-	"berth/raftstore/command"
 )
 
 // dropUnpaired gives back, of the slots that a hold has just taken, those without the other one of their pair on the
@@ -13,47 +12,73 @@ func (s *sagaBook) dropUnpaired(h *Hold) (some bool) {
 	if !h.Request.HasPairs() {
 		return false
 	}
-	for n := unpaired(h); n >= 0; n = unpaired(h) {
+	gone := unpairedSlots(h)
+	for n := len(h.Slots) - 1; n >= 0; n-- {
+		if !gone[n] {
+			continue
+		}
 		some = true
 		sl, shares := h.Slots[n], h.sharesOf(n)
 		s.releaseAllocation(sl.Host, s.claimOfSlot(h, sl), shares)
 		s.bumpDrawn(sl.Host, shares)
 		s.countSlot(h, sl, -1)
 		h.Refused = append(h.Refused, sl.Instance.ID)
-		h.Slots = slices.Delete(h.Slots, n, n+1)
-		if h.Shares != nil {
-			h.Shares = slices.Delete(h.Shares, n, n+1)
-		}
+	}
+	if some {
+		h.Slots, h.Shares = keepOthers(h.Slots, gone), keepOthers(h.Shares, gone)
 	}
 	return some
 }
 
-// unpaired returns the index of the last slot of a hold that is one too many on its host, or -1.
-func unpaired(h *Hold) int {
-	for i := range h.Request.Rules {
-		rule := &h.Request.Rules[i]
-		if !rule.Pairs {
-			continue
-		}
-		for n, sl := range slices.Backward(h.Slots) {
-			if !slices.Contains(rule.Groups, sl.Group) {
-				continue
-			}
-			mine := slotsOn(h.Slots, sl.Host, sl.Group)
-			if slices.ContainsFunc(rule.Groups, func(g int) bool { return slotsOn(h.Slots, sl.Host, g) < mine }) {
-				return n
-			}
+// keepOthers returns a list without the items that are gone; an empty one stays as it is.
+func keepOthers[T any](list []T, gone []bool) []T {
+	kept := list[:0]
+	for n := range list {
+		if !gone[n] {
+			kept = append(kept, list[n])
 		}
 	}
-	return -1
+	clear(list[len(kept):])
+	return kept
 }
 
-// slotsOn counts the slots of a group on a host.
-func slotsOn(slots []command.Slot, host api.HostID, group int) (n int) {
-	for i := range slots {
-		if slots[i].Host == host && slots[i].Group == group {
-			n++
+// hostGroup is a group of a hold on one host.
+type hostGroup struct {
+	host  api.HostID
+	group int
+}
+
+// unpairedSlots returns which slots of a hold are one too many on their host. It looks at each slot as often as rules
+// follow from each other, at most once for each rule and once more.
+func unpairedSlots(h *Hold) []bool {
+	has := map[hostGroup]int{}
+	for _, sl := range h.Slots {
+		has[hostGroup{sl.Host, sl.Group}]++
+	}
+	gone := make([]bool, len(h.Slots))
+	for some := true; some; {
+		some = false
+		for n, sl := range slices.Backward(h.Slots) {
+			if mine := (hostGroup{sl.Host, sl.Group}); !gone[n] && has[mine] > pairsOn(h, has, mine) {
+				gone[n], some = true, true
+				has[mine]--
+			}
 		}
 	}
-	return n
+	return gone
+}
+
+// pairsOn returns the number of slots that a group may have on a host: the fewest that a group paired with it has.
+func pairsOn(h *Hold, has map[hostGroup]int, of hostGroup) int {
+	fewest := has[of]
+	for i := range h.Request.Rules {
+		rule := &h.Request.Rules[i]
+		if !rule.Pairs || !slices.Contains(rule.Groups, of.group) {
+			continue
+		}
+		for _, g := range rule.Groups {
+			fewest = min(fewest, has[hostGroup{of.host, g}])
+		}
+	}
+	return fewest
 }
