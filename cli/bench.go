@@ -41,6 +41,10 @@ operations are due at that rate whatever the zone does, and a latency counts fro
 which an operation was due. Operations that begin more than 5ms after they were due, because
 all callers were busy or the machine was, are counted as late.
 
+A closed loop begins an operation when one ends, so its rate is that at which measured
+operations begin: what is still under way at the end counts for what was at the begin. The rate
+of an open loop counts the time until the last of them has ended.
+
 Latencies are those of operations that succeeded. The client repeats calls that are refused
 for a passing reason, so that shows as latency first. Processor time is that of this process:
 the load generator, and with --hosts all nodes and agents too.`

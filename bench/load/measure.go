@@ -54,6 +54,7 @@ func Measure(ctx context.Context, p *Plan, m *Meter, do Operation) (*Result, []f
 	r := &run{plan: p, now: m.Now, do: do, records: newRecorder(), begin: m.Now()}
 	r.measured, r.end = r.begin.Add(p.Warmup), r.begin.Add(p.Warmup+p.Duration)
 	var callers sync.WaitGroup
+	r.begun.Add(p.Callers)
 	for range p.Callers {
 		callers.Go(func() { r.call(ctx) })
 	}
@@ -64,17 +65,28 @@ func Measure(ctx context.Context, p *Plan, m *Meter, do Operation) (*Result, []f
 	}()
 	backoff.Sleep(ctx, p.Warmup)
 	before, err := m.CPU()
-	if err == nil {
-		r.showProgress(m, done)
-	}
+	used := make(chan usage, 1)
+	go func() { // ends with the window, or with ctx
+		r.awaitEnd(ctx, done)
+		cpu, err := m.CPU()
+		used <- usage{cpu, m.Now().Sub(r.measured), err}
+	}()
+	r.showProgress(m, done)
 	<-done
-	after, err2 := m.CPU()
-	for _, failed := range []error{err, err2, ctx.Err()} {
+	at := <-used
+	for _, failed := range []error{err, at.err, ctx.Err()} {
 		if failed != nil {
 			return nil, r.undo, failed
 		}
 	}
-	return r.records.result(p, r.measured, after-before), r.undo, nil
+	return r.records.result(p, at.window, at.cpu-before), r.undo, nil
+}
+
+// usage is what was read at the end of the window.
+type usage struct {
+	cpu    time.Duration // that the process has used in all
+	window time.Duration // its length
+	err    error
 }
 
 // run is one measurement under way.
@@ -85,15 +97,32 @@ type run struct {
 	records              *recorder
 	begin, measured, end time.Time // of the load, of what is measured, and of the schedule
 	next                 atomic.Int64
+	begun                sync.WaitGroup // callers that have not begun what is measured
 
 	mu   sync.Mutex // guards undo
 	undo []func(context.Context) error
+}
+
+// awaitEnd waits for the end of the window over which rates and processor time are taken. In a closed loop an
+// operation begins when one ends, so what began in a time is what was done in it: the window is the schedule, and
+// goes on until each caller has begun something that is measured. What is under way at its end counts for what was
+// under way at its begin. What an open loop has begun says nothing of what was done, so that there the window
+// lasts until the callers are done.
+func (r *run) awaitEnd(ctx context.Context, done <-chan struct{}) {
+	if r.plan.Rate > 0 {
+		<-done
+		return
+	}
+	backoff.Sleep(ctx, r.end.Sub(r.now()))
+	r.begun.Wait()
 }
 
 // call is one caller: it makes one operation after the other until the schedule or ctx ends.
 // In a closed loop it begins at least one that is measured, also if the one before took longer
 // than the schedule.
 func (r *run) call(ctx context.Context) {
+	begun := sync.OnceFunc(r.begun.Done)
+	defer begun()
 	for last := (time.Time{}); ; {
 		n := r.next.Add(1) - 1
 		due, late, ok := r.awaitTurn(ctx, n, last.Before(r.measured))
@@ -101,6 +130,9 @@ func (r *run) call(ctx context.Context) {
 			return
 		}
 		last = due
+		if !due.Before(r.measured) {
+			begun()
+		}
 		limited, cancel := context.WithTimeout(ctx, r.plan.Timeout)
 		o := r.do(limited, n)
 		cancel()

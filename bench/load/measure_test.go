@@ -61,8 +61,33 @@ func TestClosedLoopMeasuresSomething(t *testing.T) {
 		p.Callers, p.Warmup, p.Duration, p.Timeout = 3, time.Second, time.Second, time.Minute
 		r := measure(t, p, taking(5*time.Second))
 		assert.EqualValues(t, 3, r.Operations, "one of each caller")
-		assert.InDelta(t, 9, r.Seconds, 0.01, "from the begin of measuring")
+		assert.InDelta(t, 4, r.Seconds, 0.01, "from the begin of measuring until the last caller has begun")
 	})
+}
+
+// TestSlowOperationsAreDoneAtTheirRate has a server that does ten operations a second, one after the other, for whoever
+// waits: with many callers each waits long, and what was under way when measuring began took much of the window.
+func TestSlowOperationsAreDoneAtTheirRate(t *testing.T) {
+	for _, callers := range []int{1, 10, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			server := make(chan struct{}, 1) // of one operation at a time
+			var cpu atomic.Int64
+			p := sound()
+			p.Callers, p.Warmup, p.Duration, p.Timeout = callers, 20*time.Second, 30*time.Second, time.Minute
+			read := func() (time.Duration, error) { return time.Duration(cpu.Load()), nil }
+			r, _, err := Measure(t.Context(), &p, &Meter{Now: time.Now, CPU: read}, func(ctx context.Context, n int64) Outcome {
+				server <- struct{}{}
+				defer func() { <-server }()
+				cpu.Add(int64(50 * time.Millisecond))
+				return taking(100*time.Millisecond)(ctx, n)
+			})
+			require.NoError(t, err)
+			assert.InDelta(t, 10, r.Rate, 0.1, callers)
+			assert.InDelta(t, 50, r.CPUMsOperation, 0.5, callers)
+			assert.InDelta(t, 100*callers, r.Latency.P50Ms, 10, callers)
+			assert.InDelta(t, 30, r.Seconds, 0.01)
+		})
+	}
 }
 
 // TestOpenLoopCountsFromTheIntendedTime stalls one operation of a single caller: all that were due meanwhile are

@@ -51,7 +51,6 @@ type recorder struct {
 	errors map[api.Code]*ErrorCount
 	size   int64 // of all that succeeded
 	late   int64
-	last   time.Time // the last operation that succeeded ended
 }
 
 type workRecord struct {
@@ -88,9 +87,6 @@ func (r *recorder) addOperation(o *Outcome, due time.Time, late bool, ended time
 	took := min(max(ended.Sub(due), time.Microsecond), latencyMax)
 	_ = w.latency.RecordValue(took.Microseconds()) // in range, so it never fails
 	r.size += int64(o.Size)
-	if ended.After(r.last) {
-		r.last = ended
-	}
 }
 
 func (r *recorder) countError(err error) {
@@ -114,14 +110,13 @@ func (r *recorder) count() (done, failed int64) {
 	return done, failed
 }
 
-// result returns all that was recorded, where measuring began at begin and took cpu of
-// processor time.
-func (r *recorder) result(p *Plan, begin time.Time, cpu time.Duration) *Result {
+// result returns all that was recorded, with the rates and the processor time of a window.
+func (r *recorder) result(p *Plan, window, cpu time.Duration) *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := &Result{
 		Work: p.Work, Callers: p.Callers, RateWanted: p.Rate, Late: r.late, Instances: r.size,
-		CPUSeconds: cpu.Seconds(), Errors: []ErrorCount{}, Works: []WorkResult{},
+		Seconds: window.Seconds(), CPUSeconds: cpu.Seconds(), Errors: []ErrorCount{}, Works: []WorkResult{},
 	}
 	all := newHistogram()
 	for _, name := range slices.Sorted(maps.Keys(r.works)) {
@@ -135,9 +130,6 @@ func (r *recorder) result(p *Plan, begin time.Time, cpu time.Duration) *Result {
 		out.Errors = append(out.Errors, *r.errors[code])
 	}
 	slices.SortStableFunc(out.Errors, func(a, b ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
-	if out.Operations > 0 {
-		out.Seconds = r.last.Sub(begin).Seconds()
-	}
 	out.divide()
 	return out
 }

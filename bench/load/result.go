@@ -5,7 +5,9 @@ type Result struct {
 	Work       Work    `json:"work"`
 	Callers    int     `json:"callers"`
 	RateWanted float64 `json:"rate_wanted"` // operations per second of an open loop; 0 for a closed one
-	Seconds    float64 `json:"seconds"`     // from the begin of measuring to the end of the last operation that succeeded
+	// Length of the window of rates and processor time. A closed loop: in which what is measured began, each when the
+	// one before ended. An open loop: until the last has ended.
+	Seconds float64 `json:"seconds"`
 
 	Operations int64 `json:"operations"` // that succeeded
 	Instances  int64 `json:"instances"`  // that they booted
