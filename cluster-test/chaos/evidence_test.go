@@ -37,11 +37,11 @@ type evidence struct {
 	states   map[string]*state.State // one for each zone
 }
 
-// stopAndRead stops every node, and then reads disks and journals.
-func (f *fleet) stopAndRead(t *testing.T) evidence {
+// stopAndRead stops every node of some zones, and then reads disks and journals.
+func (f *fleet) stopAndRead(t *testing.T, of ...*lab.Zone) evidence {
 	t.Helper()
 	e := evidence{logs: map[string]check.ZoneLog{}, active: map[api.InstanceID]api.HostID{}, states: map[string]*state.State{}}
-	for _, z := range f.zones() {
+	for _, z := range of {
 		log := check.ZoneLog{Zone: z.Name}
 		for _, n := range z.Nodes {
 			index, sum, err := n.State(t.Context())

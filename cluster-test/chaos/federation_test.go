@@ -185,7 +185,7 @@ func (f *fleet) judge(t *testing.T, tr *traffic, ops []check.Op, injected map[st
 
 	var found []check.Violation
 	sum := check.Summary{Faults: injected}
-	evidence := f.stopAndRead(t)
+	evidence := f.stopAndRead(t, f.zones()...)
 	for _, z := range f.zones() {
 		ls, v := check.Log(evidence.logs[z.Name])
 		sum.Logs = append(sum.Logs, ls)

@@ -487,7 +487,7 @@ func (m *tenants) finish(t *testing.T, kept map[string]api.LeaseID) {
 func (m *tenants) judge(t *testing.T, kept map[string]api.LeaseID, before, after api.LeaseID, window api.Window) {
 	t.Helper()
 	m.Audit()
-	e := m.stopAndRead(t)
+	e := m.stopAndRead(t, m.zones()...)
 	outcomes := check.Outcomes{}
 	var logs []check.LogSummary
 	for _, z := range m.zones() {

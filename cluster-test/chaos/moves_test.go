@@ -341,7 +341,7 @@ func (m *movers) judge(t *testing.T) {
 	m.Audit()
 	m.agree(t)
 	processes := m.processes(t)
-	evidence := m.stopAndRead(t)
+	evidence := m.stopAndRead(t, m.zones()...)
 	ls, found := check.Log(evidence.logs["root"])
 	t.Logf("log: %+v", ls)
 	js, v := check.Journals(evidence.journals, check.JournalOptions{

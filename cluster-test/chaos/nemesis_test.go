@@ -26,9 +26,10 @@ import (
 type nemesis struct {
 	*fleet
 	agent *lab.AgentProc // of real processes
+	only  []*lab.Zone    // that it draws from; all of them if it is empty
 	until time.Time      // when the last of the faults that last is to end
 
-	history *check.Recorder // of backups and restores; nil for a campaign without them
+	history *check.Recorder // of backups and restores; nil for a campaign without a history of them
 
 	mu   sync.Mutex // guards what follows
 	dice *rand.Rand
@@ -177,7 +178,13 @@ func (n *nemesis) hold(ctx context.Context, least, most time.Duration) {
 }
 
 // zone draws a zone.
-func (n *nemesis) zone() *lab.Zone { return n.zones()[n.intn(len(n.zones()))] }
+func (n *nemesis) zone() *lab.Zone {
+	all := n.only
+	if len(all) == 0 {
+		all = n.zones()
+	}
+	return all[n.intn(len(all))]
+}
 
 // free returns the nodes of a zone that no other fault has.
 func (n *nemesis) free(z *lab.Zone) []*lab.NodeProc {

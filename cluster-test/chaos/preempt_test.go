@@ -386,7 +386,7 @@ func (m *evictors) judge(t *testing.T) {
 		assert.True(t, stays(s.Reservation), "server %s of %s is left", s.ID, s.Reservation)
 		there++
 	}
-	e := m.stopAndRead(t)
+	e := m.stopAndRead(t, m.zones()...)
 	assert.Len(t, e.active, there, "what stays runs, and nothing else")
 	ls, bad := check.Log(e.logs["root"])
 	js, more := check.Journals(e.journals, check.JournalOptions{

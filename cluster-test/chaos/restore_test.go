@@ -45,14 +45,21 @@ var besideRestores = []string{
 // snapshotRestore restores a zone. Only a campaign whose history has backups and restores draws it.
 var snapshotRestore = fault{"snapshot restore", false, (*nemesis).restoreBackup}
 
-// restoreBackup saves a backup of a zone, and restores it while clients go on, and whatever else breaks.
+// restoreBackup restores a zone that it draws.
 func (n *nemesis) restoreBackup(ctx context.Context, h *hit) error {
-	z := n.zone()
+	return n.restoreZone(ctx, h, n.zone())
+}
+
+// restoreZone saves a backup of a zone, and restores it while clients go on, and whatever else breaks.
+func (n *nemesis) restoreZone(ctx context.Context, h *hit, z *lab.Zone) error {
 	h.of, h.slow = z, true
 	name := fmt.Sprint("backup-", n.intn(1<<30))
 	do := func(k check.Kind, f func(ctx context.Context, c *client.Client) error) error {
 		return await.Wait(ctx, func(ctx context.Context) error { // until it is certain that it was done
 			return z.Do(ctx, z.Token, func(ctx context.Context, c *client.Client) error {
+				if n.history == nil {
+					return f(ctx, c)
+				}
 				p := n.history.Begin(check.Op{Kind: k, Zone: z.Name, In: check.Input{Key: name}})
 				err := f(ctx, c)
 				p.End(check.OutcomeOf(err), check.Output{Code: api.CodeOf(err)})
@@ -183,7 +190,7 @@ func (r *restored) judge(t *testing.T, ops []check.Op, since int64, kinds map[st
 	t.Helper()
 	r.Audit()
 	r.agree(t)
-	e := r.stopAndRead(t)
+	e := r.stopAndRead(t, r.zones()...)
 	ls, found := check.Log(e.logs["root"])
 	js, bad := check.Journals(e.journals, check.JournalOptions{
 		Active: e.active, Restored: true, Moved: ls.Moved, Evacuated: ls.Evacuated, Returned: ls.Returned,

@@ -54,7 +54,7 @@ func (r *replay) keepPart(index uint64, c command.Restore, kek []byte, due uint6
 	want.ContinueAudit(r.s)
 	want.ContinueCA(r.s)
 	if r.s.Form() >= api.FormFifth {
-		want.ReconcileChildren()
+		want.SettleBackup(c.Form())
 	}
 	if due > 0 || !bytes.Equal(kek, want.KEK) {
 		want.KEKDue = index
@@ -160,13 +160,18 @@ func joinBoots(m *model.Model, s *state.State) {
 	for id, b := range m.Boots {
 		record, _ := recordOf(s, id)
 		b.Gone = record.Counts.Deleted
+		known := 0
 		for _, k := range record.Holds {
 			if h, ok := m.Holds[model.HoldID{Origin: "", ID: k}]; ok {
 				h.Boot, b.Holds = b, append(b.Holds, h)
+				if h.Decision == api.DecisionCommit {
+					known += len(h.IDs())
+				}
 			} else {
 				b.Faded = true
 			}
 		}
+		b.Faded = b.Faded || known < record.Counts.Live()+record.Counts.Deleted // a hold that is pruned is in no list
 	}
 	for _, i := range m.Instances {
 		if b := i.Hold.Boot; b != nil && !i.Live() {

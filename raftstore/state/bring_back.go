@@ -16,7 +16,7 @@ type Return struct {
 // thing that is done with a loaded state, and nobody else has it.
 //
 // The log goes on where that of no earlier incarnation has been. The nodes of before are no members any more, and the zone's
-// keys count as theirs. All that agents and other zones follow counts as changed, and children have to be reconciled.
+// keys count as theirs. All that agents and other zones follow counts as changed, and what may have been done since the backup is settled.
 // It returns CodeConflict for an incarnation that is not above the one of the backup, and for a time before it.
 func (s *State) BringBack(r Return) error {
 	index, _ := r.Incarnation.Begin()
@@ -35,7 +35,7 @@ func (s *State) BringBack(r Return) error {
 	s.beginIncarnation(r)
 	s.BeginNewHistory(r.Sum)
 	s.markRestored()
-	s.beginReconciles()
+	s.settleBackup()
 	s.passFacts()
 	return nil
 }

@@ -42,8 +42,16 @@ func (s *State) beginReconcile(id api.LinkID) {
 	s.tellAllAgain(id)
 }
 
-// beginReconciles is beginReconcile for all children: they have what was done since a backup that this zone went back to.
-func (s *State) beginReconciles() {
+// undecidedThen is why a boot fails that was undecided in a backup.
+const undecidedThen = "its zone went back to a backup of a moment at which it was not decided; what came of it since is given up"
+
+// settleBackup deals with what this zone may have done since the backup that it went back to. Boots and orders that the backup has as
+// undecided fail: they may have been placed since, so that their instances, which have ids, would be in two places if they were
+// placed now. Children have what was done since, and are compared.
+func (s *State) settleBackup() {
+	for _, b := range s.UndecidedBoots() {
+		s.decideBoot(b, api.DecisionAbort, api.CodeUnavailable, undecidedThen)
+	}
 	for _, l := range s.Children() {
 		s.beginReconcile(l.ID)
 	}

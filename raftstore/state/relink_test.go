@@ -125,6 +125,62 @@ func TestForgottenHold(t *testing.T) {
 	assert.Empty(t, w.s.UntoldHolds())
 }
 
+// TestUndecidedInABackupFails: what a backup has as undecided may have been placed since, elsewhere than it would be now: no instance
+// is in two places because a zone went back. What was to be booted again waits for other instances; what was decided goes on.
+func TestUndecidedInABackupFails(t *testing.T) {
+	for name, goBack := range map[string]func(w *world){
+		"restore": func(w *world) {
+			backup := saved(t, w.s)
+			parts := w.parts(backup, 2)
+			for _, c := range parts {
+				w.ok(w.part(c))
+			}
+			again := loaded(t, backup)
+			again.Apply(w.index, command.Restored{Stamp: command.Stamp{At: w.now}})
+			again.BeginNewHistory(parts[0].Sum)
+			again.ContinueAudit(w.s)
+			again.SettleBackup(w.form)
+			require.True(t, saved(t, again) == saved(t, w.s), "step by step it is the same") //nolint:testifylint // nobody reads the difference
+		},
+		"return": func(w *world) {
+			w.now++
+			require.NoError(t, w.s.BringBack(Return{Incarnation: 9, At: w.now, Admin: api.Token{ID: "new"}}))
+			w.index = w.s.Index()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := relinked(t)
+			w.form = api.FormFifth
+			w.host("h1", 4)
+			preemptible(w, "again", 1, "h1", "a")
+			evict(w, "a")
+			leave(w, "h1", "a")
+			w.ok(again(w, "again", "x"))
+			w.ok(create(w.stamp(), "asked", 1, 1))
+			w.ok(hold(w.stamp(), "k2", "asked", nil, part("c1", "i3")))
+			w.ok(create(w.stamp(), "recorded", 1, 1))
+			goBack(w)
+			assert.Empty(t, w.s.UndecidedBoots())
+			for _, id := range []string{"asked", "recorded"} {
+				b := w.boot(id)
+				assert.Equal(t, api.BootFailed, b.State(), id)
+				assert.Equal(t, api.CodeUnavailable, b.Code, id)
+				assert.Equal(t, undecidedThen, b.Reason, id)
+			}
+			assert.Equal(t, api.DecisionCommit, w.boot("r1").Decision)
+			assert.Nil(t, pending(w, "again"))
+			r, ok := w.s.Requeued("p", "again")
+			require.True(t, ok, "it waits on")
+			assert.Zero(t, r.Refill)
+			h, ok := w.s.Hold("", "k2")
+			require.True(t, ok)
+			assert.Equal(t, api.DecisionAbort, h.Decision)
+			assert.Contains(t, w.s.UntoldHolds(), h, "the child is told")
+			checkIndexes(t, w.s)
+		})
+	}
+}
+
 func TestReconcileGoneLimit(t *testing.T) {
 	w := relinked(t)
 	c := command.LinkReconciled{Stamp: w.stamp(), ID: "c1", Since: w.relink(5)}

@@ -77,7 +77,7 @@ func (s *State) restorePart(c command.Restore) Result {
 }
 
 // takeUp replaces the state by the one in a backup. Index and time go on, everything
-// counts as changed, and children have to be reconciled: they have what was done since.
+// counts as changed, and what may have been done since the backup is settled.
 //
 // It panics if the backup is complete and cannot be loaded: the proposer could load it, so
 // this node is older and must not go on without it.
@@ -107,15 +107,19 @@ func (s *State) takeUp(u *upload, form api.Form) Result {
 	s.touchTopic(Everything)
 	s.markRestored()
 	if s.form >= api.FormFifth {
-		s.beginReconciles()
+		s.settleBackup()
 	}
 	return Result{}
 }
 
-// ReconcileChildren is beginReconciles, for who follows a restore step by step.
-func (s *State) ReconcileChildren() {
-	s.beginReconciles()
+// SettleBackup is settleBackup with all that follows from it, for who follows a restore step by step; form is that of its entry.
+func (s *State) SettleBackup(form api.Form) {
+	s.limits = limitsAt(form)
+	s.settleBackup()
 	s.passFacts()
+	s.beginWaiting()
+	s.passFacts()
+	s.refreshCleaning()
 }
 
 // ContinueCA is continueCA, for who follows a restore step by step.
