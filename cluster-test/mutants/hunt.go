@@ -28,6 +28,7 @@ type hunter struct {
 	root, dir string // of the module; of the suites that have all joined faults
 	jobs      int    // number of concurrent hunts
 	short     bool   // suites run as they do before each commit (go test -short)
+	own       bool   // a random fault is looked for with the suite of its package alone
 	out       io.Writer
 	progress  io.Writer
 

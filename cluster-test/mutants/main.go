@@ -18,6 +18,7 @@
 //	go run ./cluster-test/mutants -random 200 -seed 1
 //	go run ./cluster-test/mutants -random 200 -seed 1 -list   # list those to be tried first
 //	go run ./cluster-test/mutants -random 20 agent zone       # only in these packages
+//	go run ./cluster-test/mutants -random 20 -own agent       # only the tests of the package itself: quick, to see what they miss
 //
 // It prints its progress on standard error, and a table at the end. It returns 1 if a
 // deliberate fault, or more than a tenth of the random ones, was not found.
@@ -56,6 +57,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	both := flags.Bool("blackbox", false, "also look which suites find a fault that see a zone from outside alone")
 	random := flags.Int("random", 0, "make so many faults at random places instead")
 	seed := flags.Uint64("seed", 1, "what the places are drawn by")
+	own := flags.Bool("own", false, "look for random faults with the tests of their own package alone")
 	ledger := flags.String("ledger", "", "write what was found into the table of this document")
 	jobs := flags.Int("jobs", 2, "how many faults are looked for at a time")
 	if err = flags.Parse(args); err != nil {
@@ -90,6 +92,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	h := newHunter(root, dir, max(1, *jobs), out, progress)
+	h.own = *own
 	if *random > 0 {
 		return h.random(ctx, sites, *seed, *random)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,11 +71,11 @@ func draw(root string, of []string, seed uint64) ([]site, error) {
 func (h *hunter) random(ctx context.Context, sites []site, seed uint64, n int) error {
 	h.short = true
 	var all []suite
-	for _, r := range rooms {
-		if slices.ContainsFunc(sites, func(s site) bool { return s.room == r.pkg }) {
-			all = append(all, r.suites...)
-		}
+	for i := range sites {
+		all = append(all, h.suitesFor(&sites[i])...)
 	}
+	slices.SortFunc(all, func(a, b suite) int { return cmp.Compare(a.String(), b.String()) })
+	all = slices.Compact(all)
 	sites, err := h.joinRandom(ctx, sites[:min(len(sites), n*drawnPerOne)], n)
 	if err != nil {
 		return err
@@ -87,8 +88,7 @@ func (h *hunter) random(ctx context.Context, sites []site, seed uint64, n int) e
 	for range h.jobs {
 		g.Go(func() error {
 			for s, ok := q.take(); ok && ctx.Err() == nil; s, ok = q.take() {
-				own := rooms[slices.IndexFunc(rooms, func(r room) bool { return r.pkg == s.room })]
-				d, err := h.try(ctx, s, own.suites)
+				d, err := h.try(ctx, s, h.suitesFor(&s))
 				if err != nil {
 					return err
 				}
@@ -101,6 +101,14 @@ func (h *hunter) random(ctx context.Context, sites []site, seed uint64, n int) e
 		return err
 	}
 	return report(h.out, q.done, seed)
+}
+
+// suitesFor returns the suites that look for a fault.
+func (h *hunter) suitesFor(s *site) []suite {
+	if h.own {
+		return []suite{{path.Dir(s.file), ""}}
+	}
+	return rooms[slices.IndexFunc(rooms, func(r room) bool { return r.pkg == s.room })].suites
 }
 
 // joinRandom compiles faults into one program, until n of them are valid code, and returns all that it took.
