@@ -1,6 +1,9 @@
 package api
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // Incarnation tells the lives of a zone apart: a zone that was brought back from a backup is the same zone and has forgotten
 // what others have agreed with it since. It is the second of Unix time when it was brought back, 0 for a zone that never was,
@@ -33,3 +36,12 @@ func (n Incarnation) Begin() (index, term uint64) {
 
 // IncarnationMax is the largest one: from year 2500 on there are no more log indices.
 const IncarnationMax Incarnation = 1 << 34
+
+// IncarnationAheadMax is by how much the clock of a zone may have been ahead when it was brought back.
+const IncarnationAheadMax = 24 * time.Hour
+
+// IsToCome reports whether no zone can have been brought back as n by now. Who accepted such a one could accept no true one
+// until then.
+func (n Incarnation) IsToCome(now Instant) bool {
+	return n > IncarnationMax || Instant(n)*1000 > now.Add(IncarnationAheadMax) //nolint:gosec // at most IncarnationMax
+}

@@ -215,4 +215,5 @@ type Changes struct {
 	More  bool             `cbor:"3,keyasint,omitempty"`
 
 	Restored uint64 `cbor:"4,keyasint,omitempty" form:"5"` // log index at which a backup last replaced the zone's state; 0 for never
+	Index    uint64 `cbor:"5,keyasint,omitempty" form:"5"` // last log index of the state that the answer is from: nothing in it is later
 }

@@ -164,9 +164,9 @@ var calls = map[string]struct {
 		return f.FinishUpgrade
 	}},
 	"Relink": {writes | asks, func(f *failing) func(context.Context) error {
-		f.returned = func(*api.Link) (api.Incarnation, error) { return 1_800_000_000, nil }
+		f.returned = func(*api.Link) (api.Incarnation, error) { return 1_700_000_000, nil }
 		return func(ctx context.Context) error {
-			_, err := f.Relink(ctx, f.linkTo(f.child).ID, rest.Relink{Incarnation: 1_800_000_000})
+			_, err := f.Relink(ctx, f.linkTo(f.child).ID, rest.Relink{Incarnation: 1_700_000_000})
 			return err
 		}
 	}},

@@ -46,6 +46,8 @@ func (f *Federation) Relink(ctx context.Context, id api.LinkID, q rest.Relink) (
 		return nil, api.Errorf(api.CodeConflict, "there is nothing to confirm: zone %q was not brought back from a backup since it was linked or confirmed", l.Name)
 	case now < l.Incarnation:
 		return nil, api.Errorf(api.CodeConflict, "the gateway belongs to an earlier life of zone %q, which was brought back elsewhere: name a gateway of the zone that runs now", l.Name)
+	case now.IsToCome(f.zone.Instant()):
+		return nil, api.Errorf(api.CodeConflict, "zone %q says that it was brought back at a time that is yet to come, %s: set its clock, and bring it back again", l.Name, (api.Instant(now) * 1000).Time().Format(time.RFC3339))
 	case !q.DryRun && q.Incarnation != now:
 		return nil, api.Errorf(api.CodeConflict, "zone %q has incarnation %d, not %d", l.Name, now, q.Incarnation)
 	}

@@ -3,6 +3,7 @@ package federation
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,7 @@ func TestRelinkConfirmsWhatWasShown(t *testing.T) {
 	refusedAs(t, api.CodeConflict, err)
 	require.ErrorContains(t, err, "nothing to confirm")
 
-	now := api.Incarnation(1_800_000_000)
+	now := api.Incarnation(1_700_000_000)
 	var asked []string
 	(*peers)(parent).returned = func(l *api.Link) (api.Incarnation, error) {
 		asked = l.Endpoints
@@ -32,7 +33,7 @@ func TestRelinkConfirmsWhatWasShown(t *testing.T) {
 	shown, err := relink(rest.Relink{DryRun: true, Gateways: []string{"new:7601"}})
 	require.NoError(t, err)
 	assert.Equal(t, now, shown.Incarnation)
-	assert.Equal(t, api.Instant(1_800_000_000_000), shown.At)
+	assert.Equal(t, api.Instant(1_700_000_000_000), shown.At)
 	assert.Equal(t, []string{"new:7601"}, asked)
 	assert.Zero(t, parent.linkTo(child).Incarnation, "nothing was changed")
 	_, err = relink(rest.Relink{Incarnation: now - 1})
@@ -43,7 +44,17 @@ func TestRelinkConfirmsWhatWasShown(t *testing.T) {
 	assert.Equal(t, []string{"new:7601"}, parent.linkTo(child).Endpoints)
 	assert.NotZero(t, parent.linkTo(child).Reconcile)
 
-	now--
+	was := now
+	now = api.Incarnation(time.Now().Add(api.IncarnationAheadMax + time.Hour).Unix())
+	_, err = relink(rest.Relink{Incarnation: now})
+	refusedAs(t, api.CodeConflict, err)
+	require.ErrorContains(t, err, "yet to come")
+	now = api.IncarnationMax + 1
+	_, err = relink(rest.Relink{DryRun: true})
+	refusedAs(t, api.CodeConflict, err)
+	assert.Equal(t, was, parent.linkTo(child).Incarnation)
+
+	now = was - 1
 	_, err = relink(rest.Relink{DryRun: true})
 	refusedAs(t, api.CodeConflict, err)
 	require.ErrorContains(t, err, "an earlier life")

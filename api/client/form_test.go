@@ -231,6 +231,8 @@ func TestUnconfirmed(t *testing.T) {
 	p.NoteIncarnation(l, 6)
 	assert.Equal(t, api.Incarnation(7), p.Unconfirmed(l))
 	assert.Zero(t, p.Unconfirmed(other))
+	p.NoteIncarnation(l, api.IncarnationMax)
+	assert.Equal(t, api.Incarnation(7), hear(api.Incarnation(time.Now().Add(25*time.Hour).Unix())), "no zone was brought back in the future")
 	l.Incarnation = 7
 	assert.Zero(t, p.Unconfirmed(l), "it is confirmed")
 	assert.Equal(t, api.Incarnation(8), hear(8))

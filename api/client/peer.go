@@ -366,8 +366,15 @@ func (p *Peers) incarnationOf(l *api.Link) api.Incarnation {
 func (p *Peers) NoteIncarnation(l *api.Link, n api.Incarnation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pl := p.linkState(l)
-	pl.newest = max(pl.newest, n)
+	p.noteNewest(p.linkState(l), n)
+}
+
+// noteNewest notes an incarnation that a linked zone has named, unless it cannot be: it would hide all true ones. The caller
+// holds mu.
+func (p *Peers) noteNewest(pl *peerLink, n api.Incarnation) {
+	if !n.IsToCome(api.InstantOf(p.conf.Now())) {
+		pl.newest = max(pl.newest, n)
+	}
 }
 
 // Unconfirmed returns the incarnation in which the zone at the other end of a link was brought back from a backup and which
@@ -404,7 +411,7 @@ func (p *Peers) noteHead(l *api.Link, h http.Header, began time.Time) {
 	}
 	pl.form = api.ParseForm(h.Get(api.HeaderForm))
 	pl.incarnation, pl.heard = api.ParseIncarnation(h.Get(api.HeaderIncarnation)), true
-	pl.newest = max(pl.newest, pl.incarnation)
+	p.noteNewest(pl, pl.incarnation)
 	for _, heard := range pl.listening {
 		heard()
 	}

@@ -43,7 +43,7 @@ func (d *peerDoor) getChanges(w http.ResponseWriter, r *http.Request, l *api.Lin
 		}
 	}
 	if reads < api.FormFifth {
-		ch.Restored = 0
+		ch.Restored, ch.Index = 0, 0
 		for i := range ch.Items {
 			ch.Items[i].Restarts = 0
 		}

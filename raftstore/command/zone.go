@@ -211,6 +211,9 @@ type LinkRestored struct {
 	Stamp
 	ID       api.LinkID `cbor:"2,keyasint"`
 	Restored uint64     `cbor:"3,keyasint"` // see api.Changes; refused unless it is above that of the link
+
+	// Was is that of the link if the child's log has none so late, and Restored is earlier: what the child named then never was.
+	Was uint64 `cbor:"4,keyasint,omitempty" form:"5"`
 }
 
 // ReconcileGoneMax is how many instances one LinkReconciled has.

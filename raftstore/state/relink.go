@@ -57,7 +57,8 @@ func (s *State) settleBackup() {
 	}
 }
 
-// linkRestored notes that a child went back to a backup, and has forgotten what was agreed with it since.
+// linkRestored notes that a child went back to a backup, and has forgotten what was agreed with it since; or that it never did, where it
+// said so: nobody knows what it has done meanwhile.
 func (s *State) linkRestored(c command.LinkRestored) Result {
 	old, ok := s.links.Get(string(c.ID))
 	switch {
@@ -65,8 +66,10 @@ func (s *State) linkRestored(c command.LinkRestored) Result {
 		return refuseWith(api.CodeNotFound, "no such zone")
 	case old.Role != api.LinkChild:
 		return refuseWith(api.CodeInvalid, "a parent is not compared")
-	case c.Restored <= old.Restored:
+	case c.Was == 0 && c.Restored <= old.Restored:
 		return refuseWith(api.CodeConflict, "it is noted already that zone %q went back to a backup", old.Name)
+	case c.Was != 0 && (c.Was != old.Restored || c.Restored >= c.Was):
+		return refuseWith(api.CodeConflict, "it is noted already which restore zone %q took back", old.Name)
 	}
 	s.noteRestored(old, c.Restored)
 	s.beginReconcile(old.ID)

@@ -89,6 +89,26 @@ func TestLinkRestored(t *testing.T) {
 	w.ok(command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: begin + 1})
 }
 
+// TestARestoreThatNeverWas: that a child has not gone back to a backup where it said so is noted once, and what both have is compared again.
+func TestARestoreThatNeverWas(t *testing.T) {
+	const never = 1 << 62
+	w := relinked(t)
+	w.ok(command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: never})
+	w.refused(api.CodeConflict, command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: 5}) // a node that is behind
+	w.refused(api.CodeConflict, command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: 5, Was: never - 1})
+	w.refused(api.CodeConflict, command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: never, Was: never})
+	w.ok(command.PartAck{Stamp: w.stamp(), ID: "k1", Link: "c1", Decision: api.DecisionCommit})
+	first, _ := w.s.Link("c1")
+	w.ok(command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: 5, Was: never})
+	l, _ := w.s.Link("c1")
+	assert.Equal(t, uint64(5), l.Restored)
+	assert.Greater(t, l.Reconcile, first.Reconcile)
+	assert.True(t, w.s.OwesDecisions(l), "it is told again")
+	w.refused(api.CodeConflict, command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: 4, Was: never})
+	w.ok(command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: 0, Was: 5})
+	w.ok(command.LinkRestored{Stamp: w.stamp(), ID: "c1", Restored: 1})
+}
+
 // TestForgottenLater: a hold that a child forgot before it was compared, and that is decided after it, takes its instances with it, and
 // one that was made since and that the child gave up is an error.
 func TestForgottenLater(t *testing.T) {

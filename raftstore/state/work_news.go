@@ -19,12 +19,12 @@ type word struct {
 
 	attached api.InstanceID // the instance that a volume is attached to; "" for none
 
-	restarts uint64 // how often its agent has started it anew; never less than it was
+	restarts uint64 // how often its agent has started it anew, as the child says last: one that told too many is believed when it tells fewer
 }
 
 // wordOf returns what is kept of an instance after a change that a child reports.
 func (s *workBook) wordOf(i *api.Instance, ch api.InstanceChange) word {
-	eviction, restarts := evictionOf(i, ch), max(i.Restarts, ch.Restarts)
+	eviction, restarts := evictionOf(i, ch), ch.Restarts
 	switch ch.Status {
 	case api.StatusDeleted:
 		return word{status: ch.Status, replaced: i.Replaced, eviction: eviction, restarts: restarts}
@@ -99,7 +99,9 @@ func (s *workBook) setWord(old *api.Instance, w word) {
 		i := *old
 		i.ChangeExtras(func(x *api.InstanceExtras) { x.Restarts = w.restarts })
 		s.putInstance(old, &i)
-		s.addFact(instanceRestarted{&i, ""})
+		if old.Restarts < w.restarts {
+			s.addFact(instanceRestarted{&i, ""})
+		}
 		old = &i
 	}
 	s.setStatus(old, w.status, w.fault)

@@ -33,9 +33,6 @@ const (
 	followNoteEvery = 10 * time.Second
 	// followIndexMax bounds the log indices of a child.
 	followIndexMax = 1 << 62
-	// followRestoresApart is the time between two restores of a child that are noted: for each this zone tells
-	// it all decisions again, and reads all that it has.
-	followRestoresApart = 30 * time.Second
 )
 
 // follower follows the changes of one child. It is for one goroutine.
@@ -72,10 +69,9 @@ func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 		if err != nil {
 			return err
 		}
-		if s.isNewlyRestored(l, ch) {
-			if err := s.noteRestored(ctx, l, ch.Restored); err != nil {
-				return err
-			}
+		if anew, err := s.checkRestored(ctx, l, ch); err != nil {
+			return err
+		} else if anew {
 			continue
 		}
 		news, err := f.takeChanges(ctx, ch)
@@ -94,23 +90,6 @@ func (s *Saga) followLink(ctx context.Context, id api.LinkID) error {
 			backoff.Sleep(ctx, wait)
 		}
 	}
-	return nil
-}
-
-// isNewlyRestored reports whether a child's answer says that it went back to a backup, and that is to be noted now.
-func (s *Saga) isNewlyRestored(l *api.Link, ch *api.Changes) bool {
-	return ch.Restored > l.Restored && ch.Restored <= followIndexMax && s.zone.Store().Form() >= api.FormFifth &&
-		(l.Restored == 0 || s.zone.Instant() >= l.Forgot.Add(followRestoresApart))
-}
-
-// noteRestored logs that a child went back to a backup. Since then it has forgotten what was agreed with it after that backup, and
-// has again what had ended: both are compared, and its changes are followed from their beginning.
-func (s *Saga) noteRestored(ctx context.Context, l *api.Link, at uint64) error {
-	_, err := s.zone.Propose(ctx, command.LinkRestored{Stamp: s.zone.Stamp(), ID: l.ID, Restored: at})
-	if err != nil && api.CodeOf(err) != api.CodeConflict { // noted before, and this node was behind
-		return err
-	}
-	s.zone.Log().WarnContext(ctx, "a child went back to a backup, and is compared", "link", l.Name, "at", at)
 	return nil
 }
 
@@ -290,7 +269,7 @@ func (s *Saga) Changes(ctx context.Context, parent *api.Link, after, restored ui
 	defer cancel()
 	if after > s.zone.View().Index() {
 		if v, err := s.zone.Latest(ctx); err == nil && after > v.Index() { // else this node is behind, or cannot know
-			return api.Changes{Restored: v.Restored()}
+			return api.Changes{Restored: v.Restored(), Index: v.Index()}
 		}
 	}
 	c := api.Changes{Next: after}
@@ -304,7 +283,7 @@ func (s *Saga) Changes(ctx context.Context, parent *api.Link, after, restored ui
 // changesIn returns the changes in one state after an index.
 func changesIn(v *state.State, parent *api.Link, after uint64) api.Changes {
 	c := v.Changes(parent.ID, after, api.ChangesMax)
-	c.Restored = v.Restored()
+	c.Restored, c.Index = v.Restored(), v.Index()
 	return c
 }
 

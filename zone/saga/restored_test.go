@@ -163,13 +163,13 @@ func TestWhatAChildSaysOfRestores(t *testing.T) {
 		}
 		root.Until("root has heard of it", noted)
 		a := root.Instances("a")
-		w.Lie(kidLink, func(after uint64) *api.Changes {
+		w.LieUnconfirmed(kidLink, func(after uint64) *api.Changes {
 			return &api.Changes{Next: after + 1, Items: []api.InstanceChange{{ID: a[0].ID, Status: api.StatusDeleted, Index: after + 1}}}
 		})
 		await.Sleep(time.Minute)
 		assert.Len(t, root.Instances("a"), 2, "a node that is behind is not believed")
 		at := kid.View().Restored()
-		w.Lie(kidLink, func(after uint64) *api.Changes { at++; return &api.Changes{Next: after, Restored: at} })
+		w.Lie(kidLink, func(after uint64) *api.Changes { at++; return &api.Changes{Next: after, Restored: at, Index: at} })
 		notes, last := 0, uint64(0)
 		for range 600 {
 			await.Sleep(time.Second)
@@ -180,6 +180,87 @@ func TestWhatAChildSaysOfRestores(t *testing.T) {
 		assert.LessOrEqual(t, notes, 22, "one in half a minute")
 		assert.Greater(t, notes, 15)
 		w.Lie(kidLink, nil)
+	})
+}
+
+// TestARestoreThatNeverWas: a child that names a restore which its log has no room for changes nothing. One that names a log as long is
+// believed, and followed again when it tells the truth, whether it really went back to a backup or not.
+func TestARestoreThatNeverWas(t *testing.T) {
+	for name, c := range map[string]struct {
+		restored, index uint64
+		really          bool // it had gone back to a backup before
+		noted           bool
+	}{
+		"behind its log":                  {restored: 1 << 40, index: 1<<40 - 1},
+		"without a log":                   {restored: 1 << 40},
+		"behind all logs":                 {restored: 1<<62 + 1, index: 1<<62 + 1},
+		"in a log that is not so long":    {restored: 1 << 40, index: 1 << 41, noted: true},
+		"in the longest log":              {restored: 1 << 62, index: 1<<64 - 1, noted: true},
+		"behind its log, after a restore": {restored: 1 << 40, index: 1 << 39, really: true},
+		"in the longest, after a restore": {restored: 1 << 62, index: 1 << 62, really: true, noted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				kid := w.Zone("kid", root, 6)
+				require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
+				await.Sleep(time.Minute)
+				if c.really {
+					restore(kid, kid.Saved())
+				}
+				agree := func(v *state.State) bool {
+					l, _ := v.Link(kidLink)
+					return l.Restored == kid.View().Restored() && l.Reconcile == 0
+				}
+				root.Until("both know the same", agree)
+				await.Sleep(time.Minute)
+				before, _ := root.View().Link(kidLink)
+				w.LieUnconfirmed(kidLink, func(after uint64) *api.Changes {
+					return &api.Changes{Next: after, Restored: c.restored, Index: c.index}
+				})
+				await.Sleep(2 * time.Minute)
+				l, _ := root.View().Link(kidLink)
+				if c.noted {
+					assert.Equal(t, c.restored, l.Restored)
+				} else {
+					assert.Equal(t, before.Restored, l.Restored)
+					assert.Equal(t, before.Forgot, l.Forgot, "nothing is compared")
+				}
+				w.Lie(kidLink, nil)
+				a := root.Instances("a")
+				kid.Delete(a[0].ID)
+				root.Until("the truth is heard", func(v *state.State) bool { return agree(v) && len(root.Instances("a")) == 1 })
+				await.Sleep(time.Minute)
+				assert.Equal(t, statusesIn(root, "a", kidLink), statusesOf(kid, "a"))
+				assert.Zero(t, forgotten(root))
+				w.Settle()
+			})
+		})
+	}
+}
+
+// TestAChildThatConfirmsItsLies: a child that also confirms a restore that never was, and that it has nothing, loses what it had; what is
+// booted there when it tells the truth is followed.
+func TestAChildThatConfirmsItsLies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		kid := w.Zone("kid", root, 6)
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("a", 2, 2)).State())
+		await.Sleep(time.Minute)
+		w.Lie(kidLink, func(after uint64) *api.Changes { return &api.Changes{Next: after, Restored: 1 << 62, Index: 1 << 62} })
+		await.Sleep(2 * time.Minute)
+		assert.Empty(t, root.Instances("a"), "the child knows of none")
+		w.Lie(kidLink, nil)
+		root.Until("the truth is heard", func(v *state.State) bool {
+			l, _ := v.Link(kidLink)
+			return l.Restored == 0 && l.Reconcile == 0 && len(kid.Instances("a")) == 0
+		})
+		require.Equal(t, api.BootActive, root.Run(zonetest.Order("b", 6, 6)).State())
+		kid.Delete(root.Instances("b")[0].ID)
+		root.Until("it is followed", func(*state.State) bool { return len(root.Instances("b")) == 5 })
+		w.Settle()
 	})
 }
 

@@ -131,7 +131,7 @@ func (p peers) Changes(ctx context.Context, l *api.Link, after uint64, wait time
 
 func (p peers) ConfirmedChanges(ctx context.Context, l *api.Link, after uint64) (*api.Changes, error) {
 	return ask(ctx, p, l, "changes", &after, func(ctx context.Context, z *Conduct, back *api.Link, after *uint64) (*api.Changes, error) {
-		if lie := p.from.World.lieOf(back.ID); lie != nil {
+		if lie := p.from.World.confirmedLieOf(back.ID); lie != nil {
 			return lie(*after), nil
 		}
 		c, err := z.ConfirmedChanges(ctx, back, *after)

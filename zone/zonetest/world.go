@@ -46,6 +46,7 @@ type World struct {
 	ran     map[api.InstanceID]string                      // where an instance was started
 	digests map[api.ZoneID]heardDigest                     // what is known by gossip
 	lies    map[api.LinkID]func(after uint64) *api.Changes // what a child says at once in place of its changes
+	stale   bool                                           // it confirms none of it
 	twists  map[api.LinkID]func(*api.SelectAnswer)         // what a child makes of its answers
 	rooms   map[api.LinkID]func(*api.RoomAnswer)           // and of those about room over time
 }
@@ -292,11 +293,29 @@ func (w *World) lieOf(id api.LinkID) func(after uint64) *api.Changes {
 	return w.lies[id]
 }
 
+// confirmedLieOf is lieOf for what a child says that its log confirms.
+func (w *World) confirmedLieOf(id api.LinkID) func(after uint64) *api.Changes {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stale {
+		return nil
+	}
+	return w.lies[id]
+}
+
 // Lie has a child lie about its changes from now on.
 func (w *World) Lie(id api.LinkID, lie func(after uint64) *api.Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lies = map[api.LinkID]func(uint64) *api.Changes{id: lie}
+	w.lies, w.stale = map[api.LinkID]func(uint64) *api.Changes{id: lie}, false
+}
+
+// LieUnconfirmed is Lie for a child whose leader does not confirm it, such as one with a node that is behind.
+func (w *World) LieUnconfirmed(id api.LinkID, lie func(after uint64) *api.Changes) {
+	w.Lie(id, lie)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stale = true
 }
 
 // Made returns how often a call was made.

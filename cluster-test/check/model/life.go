@@ -269,9 +269,9 @@ func (m *Model) instanceChanges(c command.InstanceChanges) *Refusal {
 	return nil
 }
 
-// noteRestarts records a child's report of how often an instance was started anew, which is never fewer than before.
+// noteRestarts records a child's report of how often an instance was started anew: the last one counts, also if it told more before.
 func (m *Model) noteRestarts(ch api.InstanceChange, i *Instance) {
-	if isWord(ch.Status) && ch.Restarts > i.Restarts {
+	if isWord(ch.Status) && ch.Restarts != i.Restarts {
 		i.Restarts, m.Hit[ch.ID] = ch.Restarts, true
 	}
 }

@@ -26,14 +26,16 @@ func (m *Model) linkRelink(c command.LinkRelink) *Refusal {
 	return nil
 }
 
-// linkRestored notes that a child went back to a backup.
+// linkRestored notes that a child went back to a backup, or that one which it had named never was.
 func (m *Model) linkRestored(c command.LinkRestored) *Refusal {
 	l := m.Links[c.ID]
 	switch {
 	case l == nil || l.Role != api.LinkChild:
 		return &Refusal{promise.Model, string(c.ID) + " is no child"}
-	case c.Restored <= l.Restored:
+	case c.Was == 0 && c.Restored <= l.Restored:
 		return &Refusal{promise.Model, "that restore was noted already"}
+	case c.Was > 0 && (l.Restored != c.Was || c.Was <= c.Restored):
+		return &Refusal{promise.Model, "that restore is not the one that never was"}
 	}
 	l.Restored = c.Restored
 	m.compare(c.ID)
