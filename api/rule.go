@@ -56,6 +56,27 @@ func (r *Request) RuleKey(n int) string {
 	return string(r.Reservation) + "#" + strconv.Itoa(n)
 }
 
+// Lift returns the request with the rules of some server groups, which were deleted, refusing no host. They keep their numbers: RuleKey names
+// other rules by theirs.
+func (r Request) Lift(groups []ServerGroupID) Request {
+	lifted := func(rule Rule) bool { return rule.ID != "" && slices.Contains(groups, rule.ID) }
+	if !slices.ContainsFunc(r.Rules, lifted) {
+		return r
+	}
+	r.Rules = slices.Clone(r.Rules)
+	for n, rule := range r.Rules {
+		if lifted(rule) {
+			r.Rules[n] = Rule{Policy: AntiAffinity, Max: CountMax, Groups: rule.Groups}
+		}
+	}
+	return r
+}
+
+// IsUnder reports whether the request has a rule of a server group.
+func (r *Request) IsUnder(group ServerGroupID) bool {
+	return group != "" && slices.ContainsFunc(r.Rules, func(rule Rule) bool { return rule.ID == group })
+}
+
 // RulesOf returns the indices of the rules that bind a group, ascending.
 func (r *Request) RulesOf(group int) []int {
 	var out []int

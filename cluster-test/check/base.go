@@ -202,7 +202,7 @@ func addBoots(m *model.Model, s *state.State, p api.ProjectID) {
 func addBoot(m *model.Model, id model.BootID, b *state.Boot) {
 	m.Boots[id] = &model.Boot{
 		ID: id, Key: b.Key, Digest: b.Digest, Least: b.Min, Request: b.Request, Decision: b.Decision, Code: b.Code, Ended: b.Ended, Refills: b.Refills,
-		Metadata: b.Metadata, Data: model.DataOf(&b.BootTerms),
+		Metadata: b.Metadata, Data: model.DataOf(&b.BootTerms), Lifted: b.Lifted,
 	}
 }
 

@@ -312,6 +312,8 @@ func (r *replay) compareBoot(index uint64, want *model.Boot) {
 		r.addViolation(promise.Saga, index, "boot %s: its owner asked for its end: %v", want.ID.Reservation, want.Ended)
 	case want.Decision == api.DecisionCommit && !want.Ended && !want.Faded && want.TooFew() != "":
 		r.addViolation(promise.Saga, index, "boot %s was committed %s", want.ID.Reservation, want.TooFew())
+	case !slices.Equal(got.Lifted, want.Lifted):
+		r.addViolation(promise.Model, index, "boot %s has the rules of %v lifted, not of %v", want.ID.Reservation, got.Lifted, want.Lifted)
 	case got.Refills != want.Refills || want.ID.Refill > 0 && got.Min != want.Least:
 		r.addViolation(promise.Model, index, "boot %s has %d orders for preempted instances, not %d, and order %d is for at least %d, not %d",
 			want.ID.Reservation, got.Refills, want.Refills, want.ID.Refill, got.Min, want.Least)

@@ -146,7 +146,6 @@ func (VolumeAttach) forWork()   {}
 func (VolumeDetach) forWork()   {}
 func (InstancePower) forWork()  {}
 
-func (GroupDelete) forSaga()     {}
 func (HoldParts) forSaga()       {}
 func (HoldDecide) forSaga()      {}
 func (PartAck) forSaga()         {}
@@ -155,6 +154,7 @@ func (InstanceChanges) forSaga() {}
 func (InstanceMove) forSaga()    {}
 func (HostWriteOff) forSaga()    {}
 
+func (GroupDelete) forBoots() {}
 func (BootCreate) forBoots()  {}
 func (BootDecide) forBoots()  {}
 func (BootRelease) forBoots() {}

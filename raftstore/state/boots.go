@@ -47,6 +47,8 @@ func (s *bootsBook) apply(c command.ForBoots) Result {
 		return s.bootRelease(c)
 	case command.Requeue:
 		return s.requeue(c)
+	case command.GroupDelete:
+		return s.deleteGroup(c)
 	}
 	return Result{}
 }
@@ -90,7 +92,9 @@ type Boot struct {
 	ModIndex uint64            `cbor:"29,keyasint"`
 	Code     api.Code          `cbor:"30,keyasint,omitempty" form:"2"` // why it failed; "" in a record of an entry without it, see Cause
 	Refills  int               `cbor:"32,keyasint,omitempty" form:"5"` // how many orders there were for preempted instances of it
-	Queued   int               `cbor:"-"`                              // preempted instances that are to be booted again, as in the queue
+	// Lifted are server groups of its rules that were deleted since: what is still made for it is not bound by them.
+	Lifted []api.ServerGroupID `cbor:"33,keyasint,omitempty" form:"5"`
+	Queued int                 `cbor:"-"` // preempted instances that are to be booted again, as in the queue
 }
 
 // Counts is the number of a boot's instances by status.
@@ -203,7 +207,7 @@ func (s *bootsBook) bootCreate(c command.BootCreate) Result {
 func (s *bootsBook) addBoot(terms command.BootTerms, created api.Instant) *Boot {
 	terms.Request.Groups = s.sharedGroups(terms.Request.Groups)
 	s.shareMetadata(&terms.Metadata)
-	b := &Boot{BootTerms: terms, Decision: api.DecisionPending, Created: created}
+	b := &Boot{BootTerms: terms, Decision: api.DecisionPending, Created: created, Lifted: s.missingGroups(&terms.Request)}
 	if b.Key != "" {
 		s.keys.Set(joinKey(b.Request.Project, b.Key), b.Request.Reservation)
 	}

@@ -273,7 +273,7 @@ func (s *bootsBook) Survivors(b *Boot) []map[api.LinkID]int {
 // instances of the entry and the time that is left. Its minimum is what the boot lacks, and at least 1.
 func (s *bootsBook) RequeueTerms(r *Requeued) command.BootTerms {
 	b, _ := s.boots.Get(r.id())
-	out := command.BootTerms{Digest: b.Digest, Name: b.Name, Request: b.Request, Metadata: b.Metadata, Call: b.Call, Refill: b.Refills + 1}
+	out := command.BootTerms{Digest: b.Digest, Name: b.Name, Request: b.RequestNow(), Metadata: b.Metadata, Call: b.Call, Refill: b.Refills + 1}
 	groups := slices.Clone(b.Request.Groups)
 	for g := range groups {
 		groups[g].Count = 0

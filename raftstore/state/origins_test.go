@@ -64,7 +64,7 @@ func (d side) sameNames() []command.Command {
 	r := request("r", 2)
 	r.Rules = []api.Rule{{ID: "sg", Policy: api.SoftAntiAffinity, Groups: []int{0}}}
 	r.Groups = append(r.Groups, api.Group{Count: 1, Name: "data", Volume: "standard", Resources: api.Resources{api.VCPU: 1}})
-	own(ordered(r, "key", "a", "b", "v"))
+	own(command.GroupPut{Stamp: now, Group: api.ServerGroup{ID: "sg", Name: "sg", Project: "p", Policy: api.SoftAntiAffinity}}, ordered(r, "key", "a", "b", "v"))
 	h := held("k", r, slot("a", 0), slot("v", 1))
 	h.Parts = []command.Part{part("pod1", d.mark+"b")}
 	h.Choices = []api.BindingChoice{{Key: general, Link: "pod1", ID: api.BindingID(d.mark + "bind"), Why: api.BindingFirst}}
@@ -114,7 +114,6 @@ func (d side) sameNames() []command.Command {
 
 	// What only the zone itself can name.
 	own(
-		command.GroupPut{Stamp: now, Group: api.ServerGroup{ID: "sg", Name: "sg", Project: "p", Policy: api.SoftAntiAffinity}},
 		command.QuotaSet{Stamp: now, Project: "p", Set: quota.Limits{quota.Instances: 100}},
 		command.WebhookPut{Stamp: now, Webhook: webhookOf("p", "hook")},
 	)

@@ -41,8 +41,6 @@ func (s *sagaBook) sections() []section {
 // apply applies a command that is for this book.
 func (s *sagaBook) apply(c command.ForSaga) Result {
 	switch c := c.(type) {
-	case command.GroupDelete:
-		return s.groupDelete(c)
 	case command.HoldParts:
 		return s.holdParts(c)
 	case command.HoldDecide:

@@ -8,7 +8,8 @@ import (
 )
 
 // A server group that is deleted binds its members no more. The zone that had it knows so at once. The zones
-// below learn of it with the decision on each hold, which is told again.
+// below learn of it with the decision on each hold, which is told again. What is made later for a boot under its rule, by another attempt or
+// because it was preempted, is not bound by it either: the boot remembers.
 
 // groupDelete deletes a server group and lifts its rule.
 func (s *sagaBook) groupDelete(c command.GroupDelete) Result {
@@ -39,16 +40,11 @@ func (s *sagaBook) holdsUnder(t api.Tenant, group api.ServerGroupID, bound []*ap
 	slices.Sort(keys)
 	var out []*Hold
 	for _, k := range slices.Compact(keys) {
-		if h, ok := s.holds.Get(k); ok && h.Tenant() == t && h.isUnder(group) {
+		if h, ok := s.holds.Get(k); ok && h.Tenant() == t && h.Request.IsUnder(group) {
 			out = append(out, h)
 		}
 	}
 	return out
-}
-
-// isUnder reports whether the hold has a rule of a server group.
-func (h *Hold) isUnder(group api.ServerGroupID) bool {
-	return slices.ContainsFunc(h.Request.Rules, func(r api.Rule) bool { return r.ID == group && r.ID != "" })
 }
 
 // liftRules ends that the rules of some server groups bind what a hold has made, or will make. Children that have
@@ -57,7 +53,7 @@ func (s *sagaBook) liftRules(old *Hold, groups []api.ServerGroupID) {
 	h := *old
 	h.Lifted = slices.Clip(h.Lifted)
 	for _, id := range groups {
-		if h.isUnder(id) && !slices.Contains(h.Lifted, id) {
+		if h.Request.IsUnder(id) && !slices.Contains(h.Lifted, id) {
 			h.Lifted = append(h.Lifted, id)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // makeHold makes a hold, or returns the one that c repeats. owner is the refusal of the
-// owner, for a hold of this zone.
-func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
+// owner, for a hold of this zone, and lifted are server groups of its rules that were deleted.
+func (s *sagaBook) makeHold(c command.Hold, owner Result, lifted []api.ServerGroupID) Result {
 	k := joinKey(c.Origin, c.ID)
 	if h, ok := s.holds.Get(k); ok {
 		if h.Plan != c.Plan && h.Plan != "" {
@@ -26,7 +26,7 @@ func (s *sagaBook) makeHold(c command.Hold, owner Result) Result {
 	h := &Hold{
 		ID: c.ID, Origin: c.Origin, Attempt: c.Attempt, Request: c.Request, Plan: c.Plan, Window: c.Request.WindowAt(s.now),
 		State: api.HoldAsking, Decision: api.DecisionPending, Metadata: c.Metadata, Commit: c.Commit, Created: s.now, Choices: c.Choices,
-		Refill: c.Refill,
+		Refill: c.Refill, Lifted: lifted,
 	}
 	if h.Request.Within != "" {
 		h.Window = s.windowWithin(h)

@@ -181,7 +181,7 @@ func (s *State) applyCommand(c command.Command) Result {
 func (s *State) apply(c command.ForSeveral) Result {
 	switch c := c.(type) {
 	case command.Hold:
-		return s.makeHold(s.shareWithBoot(c), s.checkOwn(c))
+		return s.makeHold(s.shareWithBoot(c), s.checkOwn(c), s.liftedOf(c))
 	case command.LinkDelete:
 		return s.linkDelete(c)
 	case command.LinkWriteOff:

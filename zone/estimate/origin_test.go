@@ -49,6 +49,9 @@ func TestAParentsProjectHasItsOwnMembers(t *testing.T) {
 		w := zonetest.NewWorld(t)
 		root := w.Zone("root", nil)
 		kid := w.Zone("kid", root, 4)
+		for _, m := range []*zonetest.Member{root, kid} {
+			m.Do(command.GroupPut{Group: api.ServerGroup{ID: "sg", Project: "p", Name: "sg", Policy: api.AntiAffinity, Max: 1}})
+		}
 		alone := func(res string) *intake.BootOrder {
 			o := zonetest.Order(res, 1, 1)
 			o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}

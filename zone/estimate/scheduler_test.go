@@ -111,6 +111,7 @@ func TestAffinityStaysTogether(t *testing.T) {
 		w := zonetest.NewWorld(t)
 		root := w.Zone("root", nil, 2)
 		kid := w.Zone("kid", root, 2, 6)
+		root.Do(command.GroupPut{Group: api.ServerGroup{ID: "sg", Project: "p", Name: "sg", Policy: api.Affinity}})
 		bound := func(res string, n int) *intake.BootOrder {
 			o := zonetest.Order(res, n, n)
 			o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
@@ -138,6 +139,7 @@ func TestAChildIsAskedForWhatMayLieThere(t *testing.T) {
 		w := zonetest.NewWorld(t)
 		root := w.Zone("root", nil, 4)
 		w.Zone("west", root, 4)
+		root.Do(command.GroupPut{Group: api.ServerGroup{ID: "sg", Project: "p", Name: "sg", Policy: api.Affinity}})
 		together := func(res string) *intake.BootOrder {
 			o := zonetest.Order(res, 1, 1)
 			o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}

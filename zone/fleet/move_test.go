@@ -103,6 +103,7 @@ func TestDrainKeepsRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := zonetest.NewWorld(t)
 		m := w.Zone("root", nil, 2, 2, 2, 2)
+		m.Do(command.GroupPut{Group: api.ServerGroup{ID: "sg", Project: "p", Name: "sg", Policy: api.AntiAffinity, Max: 1}})
 		o := zonetest.Order("b", 3, 3)
 		o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.AntiAffinity, Max: 1, Groups: []int{0}}}
 		require.Equal(t, api.BootActive, m.Run(o).State())
@@ -171,6 +172,7 @@ func TestDrainMovesALoneMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := zonetest.NewWorld(t)
 		m := w.Zone("root", nil, 2, 3)
+		m.Do(command.GroupPut{Group: api.ServerGroup{ID: "sg", Project: "p", Name: "sg", Policy: api.Affinity}})
 		o := zonetest.Order("b", 1, 1)
 		o.Request.Rules = []api.Rule{{ID: "sg", Policy: api.Affinity, Groups: []int{0}}}
 		require.Equal(t, api.BootActive, m.Run(o).State())

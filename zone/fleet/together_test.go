@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/internal/await"
+	"berth/raftstore/command"
 	"berth/raftstore/state"
 	"berth/zone/zonetest"
 )
@@ -28,6 +29,9 @@ func TestAGroupLeavesTogether(t *testing.T) {
 		o, f := zonetest.Order(name, n, n), *zonetest.Flavor
 		f.ExtraSpecs = map[string]string{"berth:evacuate": evacuate}
 		o.Request.Groups[0] = zonetest.OfFlavor(o.Request.Groups[0], &f)
+		if id != "" {
+			m.Do(command.GroupPut{Group: api.ServerGroup{ID: id, Project: "p", Name: "g", Policy: api.Affinity}})
+		}
 		o.Request.Rules = []api.Rule{{ID: id, Policy: api.Affinity, Groups: []int{0}}}
 		require.Equal(m.World.T, api.BootActive, m.Run(o).State())
 	}
@@ -80,6 +84,7 @@ func TestAGroupStaysTogether(t *testing.T) {
 		w := zonetest.NewWorld(t)
 		m := w.Zone("root", nil)
 		a := m.Agent("from", 4)
+		m.Do(command.GroupPut{Group: api.ServerGroup{ID: "5e5e5e5e-0000-4000-8000-000000000000", Project: "p", Name: "sg", Policy: api.Affinity}})
 		for name, evacuate := range map[string]string{"stays": "false", "may-leave": "true"} {
 			o, f := zonetest.Order(name, 1, 1), *zonetest.Flavor
 			f.ExtraSpecs = map[string]string{"berth:evacuate": evacuate}

@@ -102,9 +102,18 @@ func (r *run) makeAttempts(ctx context.Context) (cause, error) {
 	return cause{text: "no attempt was left"}, ctx.Err()
 }
 
+// dropLiftedRules has the next attempt ask for nothing that a server group wanted which was deleted since the last one. An attempt with the
+// plan that came with the call goes on as it is: the zones that offered it open it for what they were asked alone.
+func (r *run) dropLiftedRules() {
+	if now, ok := r.owner.find(r.s.zone.View()); ok && r.first == nil {
+		r.want.request.Rules = now.request.Rules
+	}
+}
+
 // tryOnce selects and holds once, and reports whether to continue. If not, it returns
 // why no more is held.
 func (r *run) tryOnce(ctx context.Context) (again bool, why cause, err error) {
+	r.dropLiftedRules()
 	req, plan := r.remainingRequest(), r.first
 	if plan == nil {
 		plan = r.planRemaining(ctx, &req)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/api"
+	"berth/raftstore/command"
 	"berth/zone/zonetest"
 )
 
@@ -51,6 +52,7 @@ func TestParallelBootsKeepARule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := zonetest.NewWorld(t)
 		m := w.Zone("root", nil, 8, 8, 8)
+		m.Do(command.GroupPut{Group: api.ServerGroup{ID: "sg", Project: "p", Name: "sg", Policy: api.AntiAffinity, Max: 1}})
 		for n := range zonetest.Few(1000, 150) {
 			var made []string
 			for side := range 2 {

@@ -171,6 +171,7 @@ func (o bootOwner) find(v *state.State) (*want, bool) {
 		return nil, false
 	}
 	w := wantBeside(v, &b.BootTerms)
+	w.request = b.RequestNow()
 	w.created, w.holds, w.tried = b.Created, b.Holds, b.Tried()
 	for _, a := range b.Attempts {
 		if !a.Contended {

@@ -1,6 +1,8 @@
 package saga_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"berth/internal/await"
 	"berth/internal/dice"
 	"berth/raftstore/command"
+	"berth/raftstore/state"
+	"berth/zone"
 	"berth/zone/intake"
 	"berth/zone/zonetest"
 )
@@ -113,5 +117,75 @@ func TestGroupIsDeletedWhileAZoneIsAway(t *testing.T) {
 		w.Settle()
 		assert.Zero(t, boundAnywhere(w))
 		assert.NotEmpty(t, zonetest.AllInstances(leaf.View()))
+	})
+}
+
+// TestPreemptedInstancesOutliveTheirGroup: what was preempted of a boot is booted again where its server group, which was deleted meanwhile,
+// would not have it: here, and in a zone below.
+func TestPreemptedInstancesOutliveTheirGroup(t *testing.T) {
+	for _, below := range []bool{false, true} {
+		t.Run(fmt.Sprint(below), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := zonetest.NewWorld(t)
+				root := w.Zone("root", nil)
+				at := root
+				if below {
+					at = w.Zone("kid", root, 2, 2)
+				} else {
+					at = w.Zone("root2", nil, 2, 2)
+					root = at
+				}
+				one := apart
+				one.Max = 1
+				root.Do(command.GroupPut{Group: one})
+				soft := softOrder("soft", 2, 2)
+				soft.Request.Rules = []api.Rule{{ID: one.ID, Policy: one.Policy, Max: one.Max, Groups: []int{0}}}
+				require.Equal(t, api.BootActive, root.Run(soft).State())
+				firm := zonetest.Order("firm", 4, 4)
+				firm.Request.Preempt = true
+				at.Run(firm)
+				root.Until("both wait", func(v *state.State) bool { return v.CountRequeued() == 2 })
+				first, _ := at.View().Host(at.Instances("firm")[0].Host)
+				release(at, "firm")
+				at.Run(on(first.Name, "cheap", 2))
+				root.Do(command.GroupDelete{Project: "p", ID: one.ID})
+				untilAgain(root, "soft", func(b *state.Boot) bool { return b.State() == api.BootActive })
+				w.Settle()
+				assert.Len(t, root.Instances("soft"), 2)
+				assert.Zero(t, boundBy(w, string(one.ID)))
+			})
+		})
+	}
+}
+
+// boundBy counts the live instances in all zones that a rule binds.
+func boundBy(w *zonetest.World, rule string) (n int) {
+	for _, m := range w.Zones {
+		for _, i := range zonetest.AllInstances(m.View()) {
+			if i.Live() && slices.Contains(i.Rules, rule) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestAttemptsOutliveTheirGroup: a boot that waits for a zone below is planned without its server group if that is deleted meanwhile.
+func TestAttemptsOutliveTheirGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		kid := w.Zone("kid", root, 6)
+		await.Sleep(zone.LinkFresh + 1)
+		w.Hear(kid, 0)
+		root.Do(command.GroupPut{Group: apart})
+		awayFor(w, "kid", 5*time.Second)
+		root.Boot(bootApart("r", 4)) // two of them on a host at the most
+		await.Sleep(time.Second)
+		root.Do(command.GroupDelete{Project: "p", ID: apart.ID})
+		assert.Equal(t, api.BootActive, root.Outcome("r").State())
+		w.Settle()
+		assert.Zero(t, boundBy(w, string(apart.ID)))
+		assert.Len(t, kid.Instances("r"), 4)
 	})
 }

@@ -371,8 +371,6 @@ func (m *Model) applyWork(c command.ForWork) *Refusal {
 
 func (m *Model) applySaga(c command.ForSaga) *Refusal {
 	switch c := c.(type) {
-	case command.GroupDelete:
-		return m.groupDelete(c)
 	case command.HoldParts:
 		return m.holdParts(c)
 	case command.HoldDecide:
@@ -401,6 +399,8 @@ func (m *Model) applyBoots(c command.ForBoots) *Refusal {
 		return m.bootRelease(c)
 	case command.Requeue:
 		return m.requeue(c)
+	case command.GroupDelete:
+		return m.groupDelete(c)
 	}
 	return nil
 }
@@ -455,7 +455,7 @@ func (m *Model) bootCreate(c command.BootCreate) *Refusal {
 	}
 	m.Boots[id] = &Boot{
 		ID: id, Key: c.Key, Digest: c.Digest, Least: c.Min, Request: c.Request, Decision: api.DecisionPending,
-		Metadata: c.Metadata, Data: DataOf(&c.BootTerms),
+		Metadata: c.Metadata, Data: DataOf(&c.BootTerms), Lifted: m.noGroups(&c.Request),
 	}
 	if c.Key != "" {
 		m.Keys[BootKey{c.Request.Project, c.Key}] = id

@@ -219,6 +219,8 @@ func (m *Model) nextBoot(from *Boot, q *Queued, c command.Requeue) *Boot {
 	if q.Until < api.Forever && r.Window.End == api.Forever {
 		r.Lifetime = time.Duration(q.Until-m.Now) * time.Millisecond
 	}
+	r.Rules = withoutRules(r.Rules, from.Lifted)
+	next.Lifted = m.noGroups(&r)
 	next.Request, next.Least = r, max(1, min(least, len(q.IDs)), sum)
 	return next
 }

@@ -25,6 +25,7 @@ type Boot struct {
 	Metadata map[string]string
 	Data     int64 // bytes that count for its project
 	Holds    []*Hold
+	Lifted   []api.ServerGroupID // of its rules, deleted: they bind nothing that is still made for it
 }
 
 // Hold is slots on own hosts and parts of children, and what was decided of them.
@@ -103,6 +104,9 @@ func (m *Model) makeHold(c command.Hold) *Refusal {
 	}
 	if c.Plan != "" {
 		m.Plans[c.Plan] = c.Expires
+	}
+	if b != nil {
+		m.liftAtOnce(h)
 	}
 	h.Start, h.End = m.windowOf(h)
 	if h.Request.Reserves {
