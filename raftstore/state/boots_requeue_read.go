@@ -16,6 +16,9 @@ func (s *bootsBook) Requeued(p api.ProjectID, r api.ReservationID) (*Requeued, b
 	return s.queue.Get(joinKey(p, r))
 }
 
+// AllRequeued returns all preempted instances that are to be booted again, by boot.
+func (s *bootsBook) AllRequeued() []*Requeued { return s.queue.Values() }
+
 // DueRequeued returns at most limit of the entries of the queue for which a leader should look for
 // room now, in order: first that of the project with the fewest preemptible instances, those of the
 // entries before included, and of these the oldest. An entry is due again when its pause is over, and

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -80,7 +81,12 @@ func ChangeLink(ctx context.Context, z *zone.Zone, ref string, c rest.ZoneSpec) 
 	if c.HasShare() && l.Role != api.LinkParent {
 		return nil, api.Errorf(api.CodeInvalid, "zone %q is a child: share_held and share_committed are of the parent", l.Name)
 	}
-	res, err := z.Change(ctx, set, func(v *state.State) error { return checkTags(v, l.ID, set.Tags) })
+	res, err := z.Change(ctx, set, func(v *state.State) error {
+		if err := cmp.Or(checkTags(v, l.ID, set.Tags), checkNameOfChild(v, l.ID, set.Name)); err != nil {
+			return err
+		}
+		return checkAZOfChild(v, l.ID, set.AZ)
+	})
 	return res.Link, err
 }
 

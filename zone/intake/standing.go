@@ -34,22 +34,24 @@ func checkTags(v *state.State, id api.LinkID, tags []string) error {
 	if tags == nil {
 		return nil
 	}
-	lacks := func(has []string, k api.BindingKey) bool {
-		return slices.ContainsFunc(k.Tags, func(t string) bool { return !slices.Contains(has, t) })
-	}
 	for _, b := range v.BindingsTo(id) {
 		served := slices.ContainsFunc(v.Children(), func(l *api.Link) bool {
 			if l.ID == id {
-				return !lacks(tags, b.Key)
+				return !lacksTags(tags, b.Key)
 			}
-			return !lacks(l.Terms.Tags, b.Key)
+			return !lacksTags(l.Terms.Tags, b.Key)
 		})
-		if l, ok := v.Link(id); ok && !served && !lacks(l.Terms.Tags, b.Key) {
+		if l, ok := v.Link(id); ok && !served && !lacksTags(l.Terms.Tags, b.Key) {
 			return api.Errorf(api.CodeInUse, "zone %q must keep the affinity tags %s: binding %s of project %q is for work that asks for them, and no other zone has them; end it first, or give them to another zone",
 				l.Name, strings.Join(b.Key.Tags, ", "), string(b.ID), string(b.Project))
 		}
 	}
 	return nil
+}
+
+// lacksTags reports whether affinity tags do not have all those of a binding.
+func lacksTags(has []string, k api.BindingKey) bool {
+	return slices.ContainsFunc(k.Tags, func(t string) bool { return !slices.Contains(has, t) })
 }
 
 // azAfter returns where hosts would be if an aggregate were changed to a, or deleted for nil.

@@ -26,7 +26,12 @@ type world struct {
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{store: memstore.New()}
+	return worldOn(tb, memstore.New())
+}
+
+func worldOn(tb testing.TB, store *memstore.Store) *world {
+	tb.Helper()
+	w := &world{store: store}
 	w.serve(w.store)
 	at := w.zone.Stamp()
 	link := func(name string) command.LinkPut {
