@@ -14,6 +14,7 @@ import (
 	"berth/agent"
 	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/api/rest"
 	"berth/federation"
 	"berth/identity"
 	"berth/internal/await"
@@ -120,6 +121,29 @@ func TestOnlyTheLeaderRenews(t *testing.T) {
 	})
 }
 
+// runsAgentThatRenews runs an agent with one host from its folder until the test ends, and returns its certificates.
+func (r *running) runsAgentThatRenews(dir string) *identity.Wallet {
+	r.t.Helper()
+	home, wallet, err := LoadAgent(dir)
+	require.NoError(r.t, err)
+	a, err := agent.New(agent.Config{
+		Addresses: home.Addresses, Log: slog.New(slog.DiscardHandler), Now: r.now, Rand: rand.Float64, Wait: 100 * time.Millisecond,
+		Hosts: []agent.Host{{AgentHost: agent.FakeHosts("h", 1, agent.Inventory{api.VCPU: {Total: 4}})[0], Driver: fake.New(fake.Options{})}},
+		TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins,
+			identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, r.now), Wallet: wallet, Dial: r.t.dial,
+	})
+	require.NoError(r.t, err)
+	ctx, cancel := context.WithCancel(r.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	r.t.Cleanup(func() {
+		cancel()
+		assert.NoError(r.t, <-ended)
+		assert.NoError(r.t, a.Close())
+	})
+	return wallet
+}
+
 // TestAgentsRenewTheirCertificates: a new connection uses the new one, when the old one has expired, too. It is revoked
 // as any other.
 func TestAgentsRenewTheirCertificates(t *testing.T) {
@@ -127,23 +151,7 @@ func TestAgentsRenewTheirCertificates(t *testing.T) {
 	virtually(t, func(t *world) {
 		first := newZone(t, "a").run()
 		dir := first.joinedAgent("agent-1")
-		home, wallet, err := LoadAgent(dir)
-		require.NoError(t, err)
-		a, err := agent.New(agent.Config{
-			Addresses: home.Addresses, Log: slog.New(slog.DiscardHandler), Now: first.now, Rand: rand.Float64, Wait: 100 * time.Millisecond,
-			Hosts: []agent.Host{{AgentHost: agent.FakeHosts("h", 1, agent.Inventory{api.VCPU: {Total: 4}})[0], Driver: fake.New(fake.Options{})}},
-			TLS: identity.ClientTLS(wallet.Of(identity.RoleAgent), api.ALPNHTTP, wallet.Pins,
-				identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, first.now), Wallet: wallet, Dial: t.dial,
-		})
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- a.Run(ctx) }()
-		defer func() {
-			cancel()
-			assert.NoError(t, <-ended)
-			assert.NoError(t, a.Close())
-		}()
+		wallet := first.runsAgentThatRenews(dir)
 		first.hasHostsUp(1)
 		old := wallet.Get(identity.RoleAgent)
 		setAllForward(dueSure, first)
@@ -164,7 +172,7 @@ func TestAgentsRenewTheirCertificates(t *testing.T) {
 		setAllForward(100*day, first)
 		status := func(as *identity.Credentials) int {
 			conf := identity.ClientTLS(func() *identity.Credentials { return as }, api.ALPNHTTP, wallet.Pins,
-				identity.Subject{Zone: home.Zone, Role: identity.RoleNode}, first.now)
+				identity.Subject{Zone: first.rec.Zone, Role: identity.RoleNode}, first.now)
 			got, _ := over(t, conf, first.Addresses().Agent, http.MethodPost, api.PathAgentReport, api.AgentReport{}, nil)
 			return got
 		}
@@ -173,5 +181,61 @@ func TestAgentsRenewTheirCertificates(t *testing.T) {
 		require.Error(t, first.checkAgent("agent-1", identity.IssuedAt(fresh.Cert.Leaf)))
 		_, err = first.federation.RenewAgent(t.Context(), "agent-1", shownBy(old), certificateRequest(t))
 		refusedAs(t, api.CodeForbidden, err)
+	})
+}
+
+// TestAnAgentRenewsWithTheNextAuthority: when another authority issues, an agent has a certificate of it, however young its own is. Nodes that have
+// one of it too admit the agent, and so does one that was away and still shows one of the old authority; until the end of the change
+// they admit what the agent had before, and from then on they do not.
+func TestAnAgentRenewsWithTheNextAuthority(t *testing.T) {
+	t.Parallel()
+	virtually(t, func(t *world) {
+		first := newZone(t, "a").run()
+		second, away := first.adopt("node-2"), first.adopt("node-3")
+		wallet := first.runsAgentThatRenews(first.joinedAgent("agent-1"))
+		first.hasHostsUp(1)
+		old := wallet.Get(identity.RoleAgent)
+		admitted := map[int]bool{http.StatusOK: true, http.StatusMisdirectedRequest: true} // by the leader, and by others, which name it
+		report := func(as *identity.Credentials, at *running) bool {
+			conf := identity.ClientTLS(func() *identity.Credentials { return as }, api.ALPNHTTP, wallet.Pins,
+				identity.Subject{Zone: first.rec.Zone, Role: identity.RoleNode}, first.now)
+			got, _ := over(t, conf, at.Addresses().Agent, http.MethodPost, api.PathAgentReport, api.AgentReport{}, nil)
+			return admitted[got]
+		}
+		nobody := func(v *state.State) bool { return len(v.CAWaits()) == 0 }
+		require.NoError(t, first.RotateCA(t.Context(), rest.CABrought{}))
+		first.until("all trust the next one", nobody)
+		assert.Equal(t, api.FingerprintOf(first.view().Change.Cert), wallet.Newest())
+		assert.Same(t, old, wallet.Get(identity.RoleAgent), "it issues nothing yet")
+		require.NoError(t, away.stop())
+
+		require.NoError(t, first.UseCA(t.Context(), false))
+		issuer := first.view().CA
+		await.True(t, "the agent has one of the next authority", func() bool { return wallet.Issuer() == api.FingerprintOf(issuer) })
+		fresh := wallet.Get(identity.RoleAgent)
+		require.NoError(t, fresh.Cert.Leaf.CheckSignatureFrom(fresh.CA))
+		assert.Equal(t, issuer, fresh.CA.Raw)
+		assert.Equal(t, old.Subject, fresh.Subject)
+		for _, r := range []*running{first, second} {
+			await.True(t, "the node has one too", func() bool { return r.wallet.Issuer() == api.FingerprintOf(issuer) })
+			assert.True(t, report(fresh, r), "%s", r.rec.Node)
+			assert.True(t, report(old, r), "%s", r.rec.Node)
+		}
+		away = away.home.start()
+		before := away.nodeCredentials()
+		require.NotEqual(t, issuer, before.CA.Raw)
+		assert.True(t, report(fresh, away), "it is admitted")
+		require.Same(t, before, away.nodeCredentials(), "with its old certificate")
+		await.True(t, "the node has one too", func() bool { return away.wallet.Issuer() == api.FingerprintOf(issuer) })
+		assert.True(t, report(fresh, away))
+
+		first.until("nobody is refused", nobody)
+		require.NoError(t, first.FinishCA(t.Context(), false))
+		for _, r := range []*running{first, second, away} {
+			await.True(t, "the old one is dropped", func() bool { return len(r.wallet.Trusted()) == 1 })
+			assert.True(t, report(fresh, r), "%s", r.rec.Node)
+			assert.Error(t, r.checkAgentPeer(peer{Subject: old.Subject, pin: identity.PinOf(old.CA.Raw), issued: identity.IssuedAt(old.Cert.Leaf)}), "%s", r.rec.Node)
+		}
+		await.True(t, "the agent has dropped it too", func() bool { return len(wallet.Trusted()) == 1 })
 	})
 }
