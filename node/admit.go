@@ -23,17 +23,18 @@ const clockSlack = 10 * time.Second
 
 // checkMember decides whether the holder of a node certificate may speak to this node:
 // it must be a member by the newest configuration that this node has, or be joining. A
-// certificate alone is not enough: a removed node keeps its own, which is not that of a new node with its id.
+// certificate alone is not enough: a removed node keeps its own, which is not that of a new node with its id. One that
+// is joining has the key, of which key is the SHA-256, with which its join token was used: others may have a certificate in its name.
 //
 // A node may be behind, and its zone be led by a node that it has never heard of. It accepts
 // one whose certificate is younger than all it knows; that of a node whose removal it knows is
 // older. While it knows a leader, only the leader itself: it has yet to say who the members are.
-func (n *Node) checkMember(id api.NodeID, issued time.Time) error {
+func (n *Node) checkMember(id api.NodeID, issued time.Time, key []byte) error {
 	v := n.view()
 	if api.InstantOf(issued.Add(clockSlack)) < v.MemberSince(id) {
 		return api.Errorf(api.CodeForbidden, "the certificate is that of an earlier node %q", string(id))
 	}
-	if n.store.HasMember(id) || v.Admitted(id) {
+	if n.store.HasMember(id) || v.AdmittedWith(id, key) {
 		return nil
 	}
 	leader, _ := n.store.Leader()

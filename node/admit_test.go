@@ -36,8 +36,8 @@ func TestANodeThatIsBehindFollowsANewcomer(t *testing.T) {
 		alone, err := behind.home.open()
 		require.NoError(t, err)
 		known := alone.store.KnownUntil()
-		require.NoError(t, alone.checkMember("node-4", time.Now()), "no leader is known")
-		require.Error(t, alone.checkMember("node-9", known.Add(-clockSlack)), "it would know of that one")
+		require.NoError(t, alone.checkMember("node-4", time.Now(), nil), "no leader is known")
+		require.Error(t, alone.checkMember("node-9", known.Add(-clockSlack), nil), "it would know of that one")
 		require.NoError(t, alone.store.Close())
 		require.NoError(t, alone.closeOpened())
 
@@ -47,7 +47,7 @@ func TestANodeThatIsBehindFollowsANewcomer(t *testing.T) {
 			return ok
 		})
 		require.True(t, late.store.HasMember("node-4"))
-		await.True(t, "it is removed, however young its certificate, while a leader is known", func() bool { return late.checkMember("node-2", time.Now()) != nil })
+		await.True(t, "it is removed, however young its certificate, while a leader is known", func() bool { return late.checkMember("node-2", time.Now(), nil) != nil })
 	})
 }
 
@@ -92,8 +92,8 @@ func TestANewNodeHearsItsLeaderOut(t *testing.T) {
 		require.Equal(t, api.NodeID("node-1"), leader)
 		require.False(t, joining.store.HasMember("node-1"), "it has no member yet")
 
-		require.NoError(t, joining.checkMember("node-1", time.Now()))
-		require.Error(t, joining.checkMember("node-3", time.Now()), "another may be let in when the leader says so")
+		require.NoError(t, joining.checkMember("node-1", time.Now(), nil))
+		require.Error(t, joining.checkMember("node-3", time.Now(), nil), "another may be let in when the leader says so")
 	})
 }
 

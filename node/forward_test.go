@@ -224,8 +224,7 @@ func TestNodesAloneUseTheHeaders(t *testing.T) {
 	t.Parallel()
 	virtually(t, func(t *world) {
 		r := newZone(t, "a").run()
-		r.joined("node-2")
-		conf := r.dialAs(r.certified(identity.RoleNode, "node-2"), identity.RoleNode, api.ALPNHTTP)
+		conf := r.dialAs(r.joined("node-2").credentials(), identity.RoleNode, api.ALPNHTTP)
 		for door, want := range map[string]int{doorAPI: http.StatusUnauthorized, doorGateway: http.StatusNotFound, "x": http.StatusNotFound, "": http.StatusNotFound} {
 			status, said := over(t, conf, r.Addresses().Node, http.MethodGet, "/operator/members", nil, map[string]string{headerDoor: door})
 			assert.Equal(t, want, status, "%s: %s", door, said)

@@ -60,7 +60,7 @@ func TestInitFromBackup(t *testing.T) {
 		assert.Greater(t, v.Index(), index+1<<32)
 		assert.Greater(t, r.store.Term(), term+1<<20)
 		assert.Equal(t, []api.NodeID{back.Node}, r.members())
-		require.Error(t, r.checkMember(old.rec.Node, time.Now()), "the old node is no member")
+		require.Error(t, r.checkMember(old.rec.Node, time.Now(), nil), "the old node is no member")
 		assert.Equal(t, old.wallet.Newest(), r.wallet.Newest(), "the authority is the same")
 		assert.NoFileExists(t, h.path(fileReturn))
 		await.True(t, "the old nodes have the key", func() bool { return r.view().KEKDue == 0 })

@@ -153,6 +153,25 @@ func (r *running) dialled(as *identity.Credentials, alpn string) net.Conn {
 	return c
 }
 
+// TestOnlyWhoHasJoinedIsAdmitted: a node that is joining is admitted with the key with which it has used its token. Another certificate in its
+// name, which somebody with the key of the authority can make, opens nothing, also when the node has joined once more.
+func TestOnlyWhoHasJoinedIsAdmitted(t *testing.T) {
+	t.Parallel()
+	virtually(t, func(t *world) {
+		first := newZone(t, "a").run()
+		home := first.joined("node-2")
+		forged := first.certified(identity.RoleNode, "node-2")
+		first.refusesNode(forged)
+		first.joined("node-2")
+		first.refusesNode(forged)
+		assert.False(t, first.view().AdmittedWith("node-2", nil))
+		assert.False(t, first.view().AdmittedWith("node-3", nil))
+		second := home.run()
+		first.until("it is a member", func(*state.State) bool { return first.store.HasMember("node-2") })
+		assert.Equal(t, []api.NodeID{"node-1", "node-2"}, second.members())
+	})
+}
+
 // TestARemovedNodeIsRefused: the connections that a node has are closed when it is removed,
 // and its certificate, which is valid for months yet, opens none. Before, a term of its own
 // choosing and an entry could be sent over the first, and any call over the second.
@@ -229,8 +248,7 @@ func TestACertificateIsNoMembership(t *testing.T) {
 		m := api.Node{ID: "node-9", NodeAddr: "127.0.0.1:9"}
 		r.refusesNode(stranger)
 		r.refusesNode(r.certified(identity.RoleNode, "node-1")) // who has made one in the name of this node itself
-		r.joined("node-2")
-		assert.Equal(t, http.StatusForbidden, r.announces(r.certified(identity.RoleNode, "node-2"), m), "it speaks for another node")
+		assert.Equal(t, http.StatusForbidden, r.announces(r.joined("node-2").credentials(), m), "it speaks for another node")
 		refusedAs(t, api.CodeForbidden, r.AdmitNode(t.Context(), api.Node{ID: "node-9", NodeAddr: m.NodeAddr}))
 
 		_ = r.joinToken(api.JoinNode, "node-9") // and nobody has used it

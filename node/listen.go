@@ -32,6 +32,7 @@ type peer struct {
 	identity.Subject
 	pin    identity.Pin // of the authority at the end of its chain
 	issued time.Time    // its certificate
+	key    []byte       // SHA-256 of the public key of its certificate
 	shown  identity.Pin // of the authority of the certificate that it was shown
 }
 
@@ -157,7 +158,9 @@ func (g *gate) admitConn(ctx context.Context, raw net.Conn, leave func()) {
 		place = apart
 	}
 	ca := cs.PeerCertificates[len(cs.PeerCertificates)-1]
-	c.Conn, c.peer = t, peer{Subject: who, pin: identity.PinOf(ca.Raw), issued: identity.IssuedAt(cs.PeerCertificates[0])}
+	leaf := cs.PeerCertificates[0]
+	c.Conn, c.peer = t, peer{Subject: who, pin: identity.PinOf(ca.Raw), issued: identity.IssuedAt(leaf)}
+	c.peer.key, _ = identity.KeyHash(leaf.PublicKey) // of a certificate that was read
 	if g.shows != nil {
 		c.peer.shown = identity.PinOf(g.shows().CA.Raw)
 	}

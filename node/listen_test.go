@@ -22,8 +22,7 @@ func TestListenersRefuseStrangers(t *testing.T) {
 	t.Parallel()
 	virtually(t, func(t *world) {
 		r, other := newZone(t, "a").run(), newZone(t, "b").run()
-		r.joined("node-2")
-		node, gateway := r.certified(identity.RoleNode, "node-2"), r.certified(identity.RoleGateway, "node-2")
+		node, gateway := r.joined("node-2").credentials(), r.certified(identity.RoleGateway, "node-2")
 		agent, public := r.certified(identity.RoleAgent, "agent-1"), r.apiCredentials()
 		a := r.Addresses()
 		for name, l := range map[string]struct {
@@ -36,7 +35,7 @@ func TestListenersRefuseStrangers(t *testing.T) {
 		}{
 			"node": {
 				a.Node, identity.RoleNode, api.ALPNHTTP, node,
-				[]*identity.Credentials{agent, gateway, public, other.nodeCredentials(), r.certified(identity.RoleNode, "node-1"), r.certified(identity.RoleNode, "node-3")},
+				[]*identity.Credentials{agent, gateway, public, other.nodeCredentials(), r.certified(identity.RoleNode, "node-1"), r.certified(identity.RoleNode, "node-2"), r.certified(identity.RoleNode, "node-3")},
 				[]string{api.ALPNEnrol, "h2"},
 			},
 			"agent": {

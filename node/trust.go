@@ -92,7 +92,7 @@ func (n *Node) checkNode(p peer) error {
 	if p.ID == string(n.rec.Node) { // a node does not call itself: somebody has its certificate, or one in its name
 		return api.Errorf(api.CodeForbidden, "%s is this node itself", p.Subject)
 	}
-	return n.checkMember(api.NodeID(p.ID), p.issued)
+	return n.checkMember(api.NodeID(p.ID), p.issued, p.key)
 }
 
 // checkAgentPeer decides whether an agent may speak to this node.

@@ -335,6 +335,14 @@ func over(w *world, conf *tls.Config, addr, method, path string, body any, heade
 	return do(w, rt, req)
 }
 
+// credentials returns the certificate with which the node has joined.
+func (h *home) credentials() *identity.Credentials {
+	h.t.Helper()
+	c, err := identity.LoadDir(h.opts.Dir, identity.RoleNode)
+	require.NoError(h.t, err)
+	return c
+}
+
 // certified has the zone issue a certificate for a key of the test's.
 func (r *running) certified(role identity.Role, id string) *identity.Credentials {
 	r.t.Helper()

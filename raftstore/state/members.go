@@ -310,9 +310,19 @@ func (s *membersBook) Tokens() []*api.Token { return s.tokens.Values() }
 // Admitted reports whether a node has joined with a token that is still kept, and has not
 // been removed since.
 func (s *membersBook) Admitted(id api.NodeID) bool {
+	return s.hasJoined(id, func(*api.JoinToken) bool { return true })
+}
+
+// AdmittedWith is Admitted for the owner of a key, of which by is the SHA-256: who has joined has that key until it is a member. A
+// token that was used in a zone of an earlier form does not say whose it was.
+func (s *membersBook) AdmittedWith(id api.NodeID, by []byte) bool {
+	return s.hasJoined(id, func(t *api.JoinToken) bool { return len(t.By) == 0 || t.UsedBy(by) })
+}
+
+func (s *membersBook) hasJoined(id api.NodeID, is func(*api.JoinToken) bool) bool {
 	found := false
 	s.joins.Scan(func(_ string, t *api.JoinToken) bool {
-		found = t.Used && t.Kind == api.JoinNode && t.Name == string(id)
+		found = t.Used && t.Kind == api.JoinNode && t.Name == string(id) && is(t)
 		return !found
 	})
 	return found
