@@ -399,7 +399,7 @@ const (
 				{"id": "s-5", "reservation_id": "r-5", "host": "h1", "outcome": "stays", "reason": "it is maintenance of this host"}]}]}`
 	cannedDraining = `{"id": "h-1", "name": "h1", "agent": "a1", "driver": "process", "inventory": {}, "pool": "shared", "state": "up", "enabled": true,
 		"generation": 8, "used": {}, "instances": 2, "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z", "availability_zone": "az1",
-		"maintenance": "new disk", "drain": "move", "leaving": {"left": 2, "ending": 0, "moving": 1}}`
+		"maintenance": "new disk", "drain": "move", "leaving": {"left": 2, "ending": 0, "moving": 1}, "missing_traits": [{"traits": ["CUSTOM_FPGA", "CUSTOM_GPU"], "servers": ["i-1"], "count": 1}]}`
 	cannedHost = `{"id": "h-1", "name": "h1", "agent": "a1", "driver": "process", "inventory": {"VCPU": {"total": 4, "reserved": 0, "allocation_ratio": 2.5},
 		"MEMORY_MB": {"total": 2048, "reserved": 48, "step_size": 64, "allocation_ratio": 1}}, "traits": ["CUSTOM_X"], "pool": "shared", "state": "up", "enabled": true,
 		"generation": 7, "used": {"VCPU": 3}, "instances": 3, "slots": 1, "created": "2026-06-01T12:00:00.000Z", "updated": "2026-06-01T12:00:00.000Z"}`

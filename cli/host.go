@@ -96,6 +96,9 @@ func hostTables(h rest.Host) []table {
 		t.addRow("FAILURES", h.Failures)
 	}
 	t.addRow("TRAITS", strings.Join(h.Traits, ", "))
+	for _, d := range h.MissingTraits {
+		t.addRow("MISSING TRAIT", demandText(d))
+	}
 	t.addRow("INSTANCES", h.Instances-h.Slots)
 	if h.Slots > 0 {
 		t.addRow("SLOTS OF LEASES", h.Slots)

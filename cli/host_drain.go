@@ -81,6 +81,25 @@ func leavingText(l *rest.Leaving) string {
 	if l.Slots > 0 {
 		text += ", and " + countThings(int64(l.Slots), "slot") + " of leases"
 	}
+	for _, t := range l.Traits {
+		text += "; no other host has " + demandText(t)
+	}
+	return text
+}
+
+// demandText describes traits that are not there, and who was asked for with them.
+func demandText(d rest.TraitDemand) string {
+	var by []string
+	for _, id := range d.Reservations {
+		by = append(by, "reservation "+string(id))
+	}
+	for _, id := range d.Servers {
+		by = append(by, "server "+string(id))
+	}
+	text := strings.Join(d.Traits, " or ") + ", needed by " + strings.Join(by, ", ")
+	if len(d.Servers) == rest.DemandersMax || len(d.Reservations) == rest.DemandersMax {
+		text += " and others: " + strconv.Itoa(d.Count) + " in all"
+	}
 	return text
 }
 

@@ -4,12 +4,16 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"berth/api"
+	"berth/api/rest"
 )
 
 // draining returns the answer that shows h1 with so many instances left.
@@ -26,6 +30,18 @@ func TestADrainTellsEachStepOnce(t *testing.T) {
 		assert.Equal(t, "host h1: 2 left, 0 of them ending, 1 moving\nhost h1: 0 left, 0 of them ending, 1 moving\n", r.errOut)
 		assert.Contains(t, r.out, "STILL TO LEAVE")
 	})
+}
+
+// TestADrainNamesTraits: a drain names the trait that no other host has, and who stays for it.
+func TestADrainNamesTraits(t *testing.T) {
+	l := rest.Leaving{Left: 1, Slots: 1, Traits: []rest.TraitDemand{{Traits: []string{"CUSTOM_SSD"}, Servers: []api.InstanceID{"i-1"}, Reservations: []api.ReservationID{"r-1"}, Count: 2}}}
+	want := "1 left, 0 of them ending, 0 moving, and 1 slot of leases; no other host has CUSTOM_SSD, needed by reservation r-1, server i-1"
+	assert.Equal(t, want, leavingText(&l))
+	for n := range rest.DemandersMax {
+		l.Traits[0].Servers = append(l.Traits[0].Servers[:n], api.InstanceID(strconv.Itoa(n)))
+	}
+	l.Traits[0].Count = 70
+	assert.Contains(t, leavingText(&l), "server 19 and others: 70 in all")
 }
 
 // TestADrainWaitsForSlots: a drain by moving is over when the slots of leases have left too; by

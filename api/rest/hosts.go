@@ -36,6 +36,8 @@ type Host struct {
 	Unserved          bool                               `json:"unserved,omitempty"`      // its agent last registered without it
 	Cleaning          Duration                           `json:"cleaning_time,omitempty"` // how long it stays free after each window
 	Leaving           *Leaving                           `json:"leaving,omitempty"`       // progress of the drain; only for a draining host
+	// MissingTraits are traits that its agent reports no more and that what is on it was asked for with.
+	MissingTraits []TraitDemand `json:"missing_traits,omitempty"`
 }
 
 // Inventory is the amount of one resource class that a host has.
@@ -65,7 +67,20 @@ type Leaving struct {
 	Ending int `json:"ending"` // the part of left that is ending
 	Moving int `json:"moving"` // the part of left with room on another host already
 	Slots  int `json:"slots"`  // slots of leases still on the host, besides left; not those of its maintenance
+	// Traits are what no other host of the zone has: what was asked for with them cannot leave.
+	Traits []TraitDemand `json:"traits_nowhere_else,omitempty"`
 }
+
+// TraitDemand is a demand for traits, and who has it.
+type TraitDemand struct {
+	Traits       []string            `json:"traits"`                 // one of them is needed
+	Servers      []api.InstanceID    `json:"servers,omitempty"`      // at most DemandersMax
+	Reservations []api.ReservationID `json:"reservations,omitempty"` // of leases; at most DemandersMax
+	Count        int                 `json:"count"`                  // servers and slots with the demand
+}
+
+// DemandersMax bounds the lists of TraitDemand.
+const DemandersMax = 20
 
 // Evacuation is the progress of evacuating a lost host.
 type Evacuation struct {

@@ -18,11 +18,14 @@ import (
 func hostView(v *state.State, h *state.Host) rest.Host {
 	out := rest.HostOf(&h.Host)
 	slots := v.SlotsOn(h.ID)
-	out.Slots = len(slots)
+	out.Slots, out.MissingTraits = len(slots), traitDemands(v.MissingTraits(h.ID))
 	if h.Drain == "" {
 		return out
 	}
 	out.Leaving = &rest.Leaving{}
+	if h.Drain == api.DrainMove {
+		out.Leaving.Traits = traitDemands(v.TraitsNowhereElse(h.ID))
+	}
 	for _, i := range v.OnHost(h.ID) {
 		if !i.Live() {
 			continue
@@ -39,6 +42,25 @@ func hostView(v *state.State, h *state.Host) rest.Host {
 		if !fleet.Maintains(v, i) {
 			out.Leaving.Slots++
 		}
+	}
+	return out
+}
+
+// traitDemands returns demands for traits as answers have them.
+func traitDemands(all []state.TraitDemand) []rest.TraitDemand {
+	var out []rest.TraitDemand
+	for _, d := range all {
+		one := rest.TraitDemand{Traits: d.Traits, Count: len(d.Of)}
+		for _, i := range d.Of {
+			r := api.ReservationID(i.Group)
+			switch {
+			case !i.Reserved && len(one.Servers) < rest.DemandersMax:
+				one.Servers = append(one.Servers, i.ID)
+			case i.Reserved && !slices.Contains(one.Reservations, r) && len(one.Reservations) < rest.DemandersMax:
+				one.Reservations = append(one.Reservations, r)
+			}
+		}
+		out = append(out, one)
 	}
 	return out
 }

@@ -47,10 +47,25 @@ func (f *Fleet) RegisterHosts(ctx context.Context, a api.AgentID, r *api.AgentRe
 		return nil, err
 	}
 	out := &api.AgentRegistered{Term: f.zone.Store().Term(), Hosts: res.Hosts, Beat: AgentBeat}
-	if known, ok := f.zone.View().Agent(a); ok {
+	v := f.zone.View()
+	if known, ok := v.Agent(a); ok {
 		out.Lost = known.Lost
 	}
+	f.warnMissing(ctx, v, res.Hosts)
 	return out, nil
+}
+
+// warnMissing logs which traits some hosts have no more, though what stands on them was asked for with them: an
+// agent cannot be refused.
+func (f *Fleet) warnMissing(ctx context.Context, v *state.State, hosts []api.HostID) {
+	for _, id := range hosts {
+		h, known := v.Host(id)
+		for _, d := range v.MissingTraits(id) {
+			if known {
+				f.zone.Log().WarnContext(ctx, "host no longer has a trait that was asked for", "host", h.Name, "trait", d.String(), "needed_by", len(d.Of))
+			}
+		}
+	}
 }
 
 // withUnits returns an inventory whose min_unit, if the agent has not set it, is the

@@ -184,18 +184,18 @@ func (f *Fleet) moveAs(v *state.State, group []*api.Instance, req *api.Request, 
 		}
 	}
 	from := group[0].Host
-	err := moveWithin(s, from, req, pooled, try)
+	err := moveWithin(s, v, from, req, pooled, try)
 	if req.Origin != "" && req.Within == "" && s.View.Len() < v.Hosts().Len() && api.CodeOf(err) == api.CodeNoCapacity {
 		s.View = v.Hosts() // rather a host that the parent is not shown than none
-		err = moveWithin(s, from, req, pooled, try)
+		err = moveWithin(s, v, from, req, pooled, try)
 	}
 	return err
 }
 
 // moveWithin moves a group to the cheapest host of the inputs, but for the one that it leaves, that takes all of it.
-func moveWithin(s *buildplan.Inputs, from api.HostID, req *api.Request, pooled []api.Share, try tryMove) error {
+func moveWithin(s *buildplan.Inputs, v *state.State, from api.HostID, req *api.Request, pooled []api.Share, try tryMove) error {
 	plan := buildplan.Select(s, req)
-	var err error = api.Errorf(api.CodeNoCapacity, "no other host of the zone takes it%s", describeRefusals(req, &plan))
+	var err error = api.Errorf(api.CodeNoCapacity, "no other host of the zone takes it%s%s", describeRefusals(req, &plan), describeNowhere(v, req, from))
 	if !hasAll(req, &plan) {
 		return err
 	}
@@ -244,6 +244,25 @@ func describeRefusals(req *api.Request, p *buildplan.Plan) string {
 		return ""
 	}
 	return " (hosts turned away: " + strings.Join(out, ", ") + ")"
+}
+
+// describeNowhere returns the traits that a request demands and no other host of the zone has; "" for none.
+func describeNowhere(v *state.State, req *api.Request, from api.HostID) string {
+	var out []string
+	for g := range req.Groups {
+		if req.Groups[g].Count == 0 {
+			continue
+		}
+		for _, d := range v.TraitsNowhere(&req.Groups[g], from) {
+			if text := d.String(); !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return ": none has the trait " + strings.Join(out, ", nor ")
 }
 
 // pooledShares returns an instance's allocations from sharing providers outside of its

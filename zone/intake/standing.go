@@ -20,7 +20,7 @@ func checkAZs(v *state.State, next func(id api.HostID) string) error {
 		}
 		for _, i := range slices.Concat(v.SlotsOn(h.ID), v.OnHost(h.ID)) {
 			if i.Live() && i.Status != api.StatusDeleting && namesAZ(v, i, was) {
-				return api.Errorf(api.CodeInUse, "host %q must stay in availability zone %q: %s names it in its conditions; end or move that first", h.Name, was, describeStanding(i))
+				return api.Errorf(api.CodeInUse, "host %q must stay in availability zone %q: %s names it in its conditions; end or move that first", h.Name, was, state.DescribeStanding(i))
 			}
 		}
 	}
@@ -113,11 +113,4 @@ func namesAZ(v *state.State, i *api.Instance, az string) bool {
 		return err == nil && slices.Contains(q.Variables(), query.VariableAZ)
 	}
 	return false
-}
-
-func describeStanding(i *api.Instance) string {
-	if i.Reserved {
-		return "reservation " + i.Group
-	}
-	return "server " + string(i.ID)
 }

@@ -222,7 +222,7 @@ func refusal(v *state.State, project api.ProjectID, order api.ReservationID) err
 	case b.Decision == api.DecisionCommit, b.Ended:
 		return api.Errorf(api.CodeConflict, "the lease was deleted meanwhile")
 	case code == api.CodeNoCapacity:
-		return api.Errorf(code, "Not enough hosts available: %s", cmp.Or(describeShort(b), b.Reason))
+		return api.Errorf(code, "Not enough hosts available: %s", cmp.Or(describeShort(v, b), b.Reason))
 	}
 	return api.Errorf(code, "%s", cmp.Or(b.Reason, why))
 }

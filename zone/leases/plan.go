@@ -106,7 +106,7 @@ func (l *Leases) planOrder(ctx context.Context, v *state.State, terms api.LeaseT
 		tried.Refusals = append(tried.Refusals, one.Refusals)
 	}
 	if !out.Fits {
-		out.Reason = "Not enough hosts available: " + cmp.Or(describeAttempt(req, tried), "the rule "+d.Unmet+" for zones is not met")
+		out.Reason = "Not enough hosts available: " + cmp.Or(describeAttempt(v, req, tried), "the rule "+d.Unmet+" for zones is not met")
 	}
 	return out, nil
 }

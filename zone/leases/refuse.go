@@ -11,15 +11,15 @@ import (
 
 // describeShort returns which reservations of an order could not be had in its last attempt,
 // and what turned hosts away; "" if the attempt says nothing about it.
-func describeShort(b *state.Boot) string {
+func describeShort(v *state.State, b *state.Boot) string {
 	if len(b.Attempts) == 0 {
 		return ""
 	}
-	return describeAttempt(&b.Request, &b.Attempts[len(b.Attempts)-1])
+	return describeAttempt(v, &b.Request, &b.Attempts[len(b.Attempts)-1])
 }
 
 // describeAttempt is describeShort of one attempt.
-func describeAttempt(req *api.Request, last *api.BootAttempt) string {
+func describeAttempt(v *state.State, req *api.Request, last *api.BootAttempt) string {
 	var parts []string
 	for g := range req.Groups {
 		group := &req.Groups[g]
@@ -34,6 +34,9 @@ func describeAttempt(req *api.Request, last *api.BootAttempt) string {
 		var why []string
 		if away := describeFilters(last, g, func(r *api.Refusals) []api.FilterCount { return r.Filters }); away != "" {
 			why = append(why, "hosts turned away: "+away)
+		}
+		for _, d := range v.TraitsNowhere(group, "") {
+			why = append(why, "no host of this zone has the trait "+d.String())
 		}
 		full := describeFilters(last, g, func(r *api.Refusals) []api.FilterCount { return r.Limits })
 		if full != "" && !group.Whole { // of a whole host there is no more

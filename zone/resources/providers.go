@@ -32,12 +32,25 @@ func CreateProvider(ctx context.Context, z *zone.Zone, id api.ProviderID, name s
 // RenameProvider sets the name of a provider, and its parent unless parent is nil; ""
 // makes it a root.
 func RenameProvider(ctx context.Context, z *zone.Zone, id api.ProviderID, name string, parent *api.ProviderID) error {
-	return setProvider(ctx, z, command.ProviderSet{ID: id, Name: &name, Parent: parent})
+	c := command.ProviderSet{ID: id, Name: &name, Parent: parent}
+	if parent == nil {
+		return setProvider(ctx, z, c)
+	}
+	if err := z.Check(ctx, func(v *state.State) error {
+		if p, ok := v.Provider(id); ok && p.Parent == *parent {
+			return nil
+		}
+		return checkTraits(v, id, nil)
+	}); err != nil {
+		return err
+	}
+	return setProvider(ctx, z, c)
 }
 
 // DeleteProvider deletes a provider.
 func DeleteProvider(ctx context.Context, z *zone.Zone, id api.ProviderID) error {
-	_, err := z.Propose(ctx, command.ProviderDelete{Stamp: z.Stamp(), ID: id})
+	c := command.ProviderDelete{Stamp: z.Stamp(), ID: id}
+	_, err := z.Change(ctx, c, func(v *state.State) error { return checkTraits(v, id, nil) })
 	return err
 }
 
@@ -68,9 +81,23 @@ func EditInventories(ctx context.Context, z *zone.Zone, id api.ProviderID, edit 
 	}
 }
 
-// SetTraits replaces all traits of a provider, at a generation unless that is nil.
+// SetTraits replaces all traits of a provider, at a generation unless that is nil. It fails with CodeInUse if what
+// stands on the host was asked for with one that the host would have no more.
 func SetTraits(ctx context.Context, z *zone.Zone, id api.ProviderID, generation *uint64, traits []string) error {
+	if err := z.Check(ctx, func(v *state.State) error { return checkTraits(v, id, traits) }); err != nil {
+		return err
+	}
 	return setProvider(ctx, z, command.ProviderSet{ID: id, Generation: generation, Traits: &traits})
+}
+
+// checkTraits refuses to leave a provider just some traits, nil to take it from its host, if what stands on the host
+// was asked for with another one: no host would take that for it when it is moved, healed or updated.
+func checkTraits(v *state.State, id api.ProviderID, traits []string) error {
+	d, used := v.TraitInUse(id, traits)
+	if !used {
+		return nil
+	}
+	return api.Errorf(api.CodeInUse, "the host must keep the trait %s: %s was asked for with it; end or move that first", d.String(), state.DescribeStanding(d.Of[0]))
 }
 
 // SetProviderAggregates replaces the aggregates of a provider. A generation must be the

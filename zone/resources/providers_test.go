@@ -146,3 +146,45 @@ func TestWhatIsThereIsMadeOnce(t *testing.T) {
 	_, err := PutTrait(ctx, w.zone, "CUSTOM_A")
 	refused(t, err, api.CodeUnavailable) // whoever led once cannot say that it is there
 }
+
+// TestTraitsInUseStay: operators take no trait from a host that what stands there was asked for with, whichever call
+// would take it.
+func TestTraitsInUseStay(t *testing.T) {
+	w := newWorld(t)
+	ctx, at, disk := t.Context(), w.zone.Stamp(), api.ProviderID(theProvider)
+	w.store.Must(t, command.TraitPut{Stamp: at, Name: "CUSTOM_SSD"})
+	require.NoError(t, CreateProvider(ctx, w.zone, disk, "disk", "host-id-1"))
+	require.NoError(t, SetTraits(ctx, w.zone, disk, nil, []string{"CUSTOM_SSD"}))
+	req := api.Request{
+		Reservation: "r-1", Project: "p1", User: "somebody", Class: api.Firm, Window: api.Window{End: api.Forever},
+		Groups: []api.Group{{Count: 1, Flavor: "small", Resources: api.Resources{api.VCPU: 1}, Traits: api.Traits{Required: []string{"CUSTOM_SSD"}}}},
+	}
+	one := api.InstanceSpec{ID: "id-1", Name: "one"}
+	w.store.Must(
+		t, command.BootCreate{Stamp: at, BootTerms: command.BootTerms{Digest: []byte("one"), Name: "one", Request: req, Min: 1, Instances: []api.InstanceSpec{one}}},
+		command.Hold{
+			Stamp: at, ID: "hold-1", Attempt: 1, Request: req, Expires: api.Forever, Commit: true,
+			Slots: []command.Slot{{Instance: one, Host: "host-id-1"}},
+		},
+	)
+	root := api.ProviderID("")
+	before := w.store.View().Index()
+	takes := map[string]func() error{
+		"its traits are others": func() error { return SetTraits(ctx, w.zone, disk, nil, []string{}) },
+		"it is deleted":         func() error { return DeleteProvider(ctx, w.zone, disk) },
+		"it leaves the host":    func() error { return RenameProvider(ctx, w.zone, disk, "disk", &root) },
+	}
+	for name, take := range takes {
+		err := take()
+		require.Equal(t, api.CodeInUse, api.CodeOf(err), "%s: %v", name, err)
+		assert.ErrorContains(t, err, "CUSTOM_SSD: server id-1 was asked for with it", name)
+	}
+	assert.Equal(t, before, w.store.View().Index(), "a refusal writes nothing")
+	same := api.ProviderID("host-id-1")
+	require.NoError(t, RenameProvider(ctx, w.zone, disk, "ssd", &same))
+	require.NoError(t, RenameProvider(ctx, w.zone, disk, "disk", nil))
+	w.store.Must(t, command.InstanceDelete{Stamp: w.zone.Stamp(), ID: "id-1"})
+	for _, name := range []string{"its traits are others", "it leaves the host", "it is deleted"} {
+		require.NoError(t, takes[name](), name)
+	}
+}
