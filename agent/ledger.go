@@ -299,6 +299,16 @@ func (b *ledger) applyLists(work api.AgentWorkload, asked question, came time.Ti
 	return strange
 }
 
+// knowsLists reports whether the lists of all hosts have been received.
+func (b *ledger) knowsLists() bool {
+	for _, h := range b.hosts {
+		if !h.listed {
+			return false
+		}
+	}
+	return true
+}
+
 // isCurrent reports whether the list of h is the one that the zone had at a generation, or a later
 // one. All lists are those of the generation to ask for next, unless that was reset; then
 // each is at least that of the last answer with it.

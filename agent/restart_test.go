@@ -58,6 +58,48 @@ func TestRestartsAreReported(t *testing.T) {
 	})
 }
 
+// keeper is a driver that keeps outputs, and notes of whom they are wanted.
+type keeper struct {
+	*timed
+	asked func(wanted func(api.InstanceID) bool)
+}
+
+func (k *keeper) ForgetOutputs(wanted func(api.InstanceID) bool) error { k.asked(wanted); return nil }
+
+// TestOutputsAreForgotten: once the lists of all hosts are known, a driver may forget the outputs of what no list has.
+func TestOutputsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), newTimed(fake.Options{})
+		var wanted []string
+		k := &keeper{d, func(is func(api.InstanceID) bool) {
+			wanted = nil
+			for _, id := range []string{"a", "b", "c"} {
+				if is(api.InstanceID(id)) {
+					wanted = append(wanted, id)
+				}
+			}
+		}}
+		c := config(z, k, 2)
+		end := run(t, c)
+		z.set("host-0001", work("a"), fenced("b"))
+		settle()
+		z.set("host-0002", fenced("c"))
+		settle()
+		assert.Equal(t, []string{"a", "b", "c"}, wanted)
+		z.set("host-0001", work("a"))
+		settle()
+		assert.Equal(t, []string{"a", "c"}, wanted)
+		end()
+
+		b := newLedger([]api.HostID{"h1", "h2"}, []driver.Driver{d, d})
+		for _, h := range []api.HostID{"h1", "h2"} {
+			assert.False(t, b.knowsLists(), "another host may have it")
+			b.applyLists(api.AgentWorkload{Hosts: []api.HostWorkload{{Host: h}}}, b.nextQuestion(), time.Now())
+		}
+		assert.True(t, b.knowsLists())
+	})
+}
+
 // TestRestartsAfterAnAgent: what an earlier agent has left, and this one killed, is reported as started anew.
 // What has another host since is not, nor is what is started once more later.
 func TestRestartsAfterAnAgent(t *testing.T) {

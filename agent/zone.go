@@ -195,7 +195,28 @@ func (a *Agent) applyWork(work api.AgentWorkload, asked question) (strange []api
 		strange = b.applyLists(work, asked, came)
 		a.strikeIn(b) // an answer may be old already, and a deadline may have come
 	})
+	a.forgetOutputs()
 	return strange
+}
+
+// forgetOutputs has the drivers remove what they keep of instances that were killed and that no list has any more.
+func (a *Agent) forgetOutputs() {
+	known := false
+	a.editLedger(func(b *ledger) { known = b.knowsLists() })
+	if !known {
+		return
+	}
+	wanted := func(id api.InstanceID) (is bool) {
+		a.editLedger(func(b *ledger) { is = slices.ContainsFunc(b.every[id], (*entry).isWanted) })
+		return is
+	}
+	for _, d := range a.drivers {
+		if keeper, ok := d.(driver.OutputKeeper); ok {
+			if err := keeper.ForgetOutputs(wanted); err != nil {
+				a.conf.Log.Warn("outputs of ended instances cannot be removed", "err", err)
+			}
+		}
+	}
 }
 
 // tellStrange registers again if the zone lists work for hosts that are not served here:

@@ -20,6 +20,9 @@ const outputEvery = time.Second
 const serverLogsHelp = `Print what a server has printed, as it is: its standard output, or with --stderr its
 standard error. It may run in this zone or in any zone below.
 
+What an earlier run on the same host has printed comes first; if its agent killed that run, a
+line that begins with "--- berth:" follows.
+
 Its host keeps the newest output only (64M of each unless its operator says otherwise), until
 the server is deleted. --tail 0 prints all of that. With --follow the command waits for more,
 until the server has ended or the command is interrupted.

@@ -73,7 +73,7 @@ type Driver interface {
 	Stop(ctx context.Context, id api.InstanceID) error
 
 	// Kill is Stop without the soft part. It waits for its turn as any call does:
-	// end the context of a Stop that goes on.
+	// end the context of a Stop that goes on. An OutputKeeper keeps the outputs.
 	Kill(ctx context.Context, id api.InstanceID) error
 
 	// List returns every instance that the driver has not forgotten, by id: those

@@ -94,6 +94,7 @@ type Driver struct {
 
 	mu   sync.Mutex // guards what follows
 	all  map[api.InstanceID]*instance
+	kept map[api.InstanceID]bool   // whose outputs are kept for their next run
 	lent map[api.InstanceID]uint32 // users of instances that are starting, and are not in all
 	last uint32                    // the user that was given last; 0 for none
 	// strays are the owners of other folders that run an instance, or of this one if it was emptied since; found by Open
@@ -193,6 +194,9 @@ func (d *Driver) openFolder(ctx context.Context) error {
 	}
 	d.groups = findGroups(string(mountinfo), d.conf.Cgroup)
 	d.groups.owner = ownerOf(folder)
+	if err = d.findKept(); err != nil {
+		return err
+	}
 	d.watches.Go(d.runTether)
 	if err = d.adoptAll(ctx); err != nil {
 		return err
@@ -299,7 +303,7 @@ func (d *Driver) Start(ctx context.Context, host api.HostID, w api.Workload) err
 	if ctx.Err() == nil {
 		return d.noteFailure(i.record, err)
 	}
-	failed := d.root.RemoveAll(string(w.Instance))
+	failed := d.discardFolder(w.Instance)
 	if failed == nil {
 		d.returnUser(w.Instance)
 	}

@@ -117,6 +117,9 @@ func (d *Driver) buryFenced(ctx context.Context, r record) error {
 		return err
 	}
 	ran := d.isReleased(r.Instance) // checked after its gate is gone
+	if err := d.keepOutputs(r.Instance, ran); err != nil {
+		d.conf.Log.Warn("output of a run that was killed is lost", "instance", r.Instance, "err", err)
+	}
 	if err := d.forgetInstance(r.Instance); err != nil {
 		return err
 	}

@@ -199,23 +199,34 @@ func (d *Driver) recordProcess(i *instance) error {
 	return saveRecord(d.root, i.record)
 }
 
-// makeFolder creates an empty folder for an instance. Anything that was in it is from a
-// start that was aborted before the command ran.
+// makeFolder creates a folder for an instance, with nothing but the outputs of earlier runs. Anything else that was in
+// it is from a start that was aborted before the command ran.
 func (d *Driver) makeFolder(id api.InstanceID) error {
-	if err := d.root.RemoveAll(string(id)); err != nil {
-		return fmt.Errorf("making the instance's folder: %w", err)
+	err := d.discardFolder(id)
+	if err == nil {
+		err = d.root.Mkdir(string(id), 0o700)
 	}
-	err := d.root.Mkdir(string(id), 0o700)
 	if err == nil {
 		err = d.root.Mkdir(string(id)+"/"+workFolder, 0o700)
 	}
 	if err == nil {
 		err = d.root.Mkdir(string(id)+"/"+volumeFolder, 0o700)
 	}
+	if err == nil {
+		err = d.returnOutputs(id)
+	}
 	if err != nil {
 		return fmt.Errorf("making the instance's folder: %w", err)
 	}
 	return nil
+}
+
+// discardFolder removes the folder of a start whose command has not run. The outputs of earlier runs are kept.
+func (d *Driver) discardFolder(id api.InstanceID) error {
+	if err := d.keepOutputs(id, false); err != nil {
+		d.conf.Log.Warn("output of an earlier run is lost", "instance", id, "err", err)
+	}
+	return d.root.RemoveAll(string(id))
 }
 
 // startGate starts the gate in a session of its own. The gate waits for a word on the

@@ -23,7 +23,7 @@ const (
 // group, SIGKILL to all of it after the grace, and then its folder. It returns
 // nil when nothing is left. See driver.Driver.
 func (d *Driver) Stop(ctx context.Context, id api.InstanceID) error {
-	return d.stopInstance(ctx, id, unix.SIGTERM, d.conf.Grace)
+	return errors.Join(d.stopInstance(ctx, id, unix.SIGTERM, d.conf.Grace), d.dropOutputs(id))
 }
 
 // Kill ends an instance as Stop does, with SIGKILL at once. See driver.Driver.
@@ -72,6 +72,11 @@ func (d *Driver) stopInstance(ctx context.Context, id api.InstanceID, first unix
 	}
 	i.folder.Lock()
 	defer i.folder.Unlock()
+	if r.Fenced && r.Status == api.StatusActive && first == unix.SIGKILL { // it may be started anew
+		if err := d.keepOutputs(id, true); err != nil {
+			d.conf.Log.WarnContext(ctx, "output of a run that was killed is lost", "instance", id, "err", err)
+		}
+	}
 	if err := d.forgetInstance(id); err != nil {
 		return err
 	}

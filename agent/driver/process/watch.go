@@ -159,7 +159,7 @@ func (d *Driver) adoptInstance(ctx context.Context, id api.InstanceID) error {
 	case !released && r.Again: // this run has not begun: the one before it has ended
 		status, fault, r.Runs = api.StatusShutoff, "", r.Runs-1
 	case !released:
-		return d.forgetInstance(id)
+		return d.discardStart(ctx, r)
 	}
 	r.Status, r.Fault = status, fault
 	if err := saveRecord(d.root, r); err != nil {
@@ -173,6 +173,9 @@ func (d *Driver) adoptInstance(ctx context.Context, id api.InstanceID) error {
 func (d *Driver) discardStart(ctx context.Context, r record) error {
 	if err := d.killAll(ctx, r); err != nil {
 		return err
+	}
+	if err := d.keepOutputs(r.Instance, false); err != nil {
+		d.conf.Log.Warn("output of an earlier run is lost", "instance", r.Instance, "err", err)
 	}
 	return d.forgetInstance(r.Instance)
 }
