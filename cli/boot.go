@@ -165,6 +165,9 @@ func bootTables(b rest.Boot) []table {
 		t.addRow("FLAVOR", b.Flavor)
 	}
 	t.addRow("INSTANCES", fmt.Sprintf("%d of %d wanted, at least %d", b.Instances[api.StatusActive], b.MaxCount, b.MinCount))
+	if q := b.Cut; q != nil {
+		t.addRow("QUOTA", fmt.Sprintf("%d were asked for; the quota %s allowed %d", q.Asked, q.Item, b.MaxCount))
+	}
 	if text, decided := showCounts(b.Instances); decided > 0 {
 		t.addRow("STATUS", text)
 	}

@@ -169,6 +169,13 @@ type Boot struct {
 	PreemptTerms
 
 	Queued *BootQueued `json:"requeue,omitempty"` // its preempted instances that wait to be booted again
+	Cut    *QuotaCut   `json:"quota,omitempty"`   // only if a quota allowed fewer than it asked for: max_count is what it allowed
+}
+
+// QuotaCut is what a quota has made of a boot that may have fewer instances than it asks for.
+type QuotaCut struct {
+	Asked int    `json:"asked"` // instances that were asked for
+	Item  string `json:"item"`  // of the quota that allowed no more, such as instances.VCPU
 }
 
 // BootQueued is the preempted instances of a boot that wait to be booted again.

@@ -269,6 +269,9 @@ func bootView(v *state.State, b *state.Boot) rest.Boot {
 		out.Flavor = ""
 	}
 	out.PreemptTerms = rest.PreemptTermsOf(b.Request.Class, b.Request.Way, b.Request.OnPreempt)
+	if b.Cut != nil {
+		out.Cut = &rest.QuotaCut{Asked: b.Cut.Asked, Item: b.Cut.Item}
+	}
 	if r, ok := v.Requeued(b.Request.Project, b.Request.Reservation); ok {
 		out.Queued = &rest.BootQueued{Count: len(r.Instances), Since: r.Since, Tries: r.Tries}
 		if r.Refill == 0 {

@@ -21,6 +21,14 @@ type BootTerms struct {
 	Timeout   time.Duration      `cbor:"11,keyasint,omitempty"` // aborted if it is not decided so long after it was recorded; 0 for never
 	// Refill is 0 for what the caller ordered, and n for the n-th order of the same boot for preempted instances of it.
 	Refill int `cbor:"13,keyasint,omitempty" form:"5"`
+	// Cut is set if a quota allowed fewer instances than the caller asked for, and still his minimum.
+	Cut *QuotaCut `cbor:"14,keyasint,omitempty" form:"5"`
+}
+
+// QuotaCut is what a quota has made of a boot.
+type QuotaCut struct {
+	Asked int    `cbor:"1,keyasint"` // instances that the caller asked for
+	Item  string `cbor:"2,keyasint"` // of the quota that allows no more, such as instances.VCPU
 }
 
 // BootCreate records a boot before anything is scheduled. A repeat with the same

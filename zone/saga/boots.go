@@ -19,6 +19,26 @@ import (
 // loop does the rest. A repeat returns the first record. blob is the plan of a boot whose
 // plan is fixed.
 func (s *Saga) Boot(ctx context.Context, c command.BootCreate, blob []byte) (*state.Boot, error) {
+	asked := c.BootTerms
+	for tries := 1; ; tries++ {
+		c.BootTerms = s.zone.View().CutToQuota(asked)
+		b, err := s.bootWithin(ctx, c, blob)
+		if api.CodeOf(err) != api.CodeOverQuota || tries == cutTries || asked.Min == asked.Request.Count() {
+			return b, err
+		}
+		// Another boot of the project was faster, or this node is behind: what is left now may still do.
+		if _, late := s.zone.Latest(ctx); late != nil {
+			return nil, err
+		}
+		c.Stamp = s.zone.Stamp()
+	}
+}
+
+// cutTries bounds how often a boot is cut to what its project's quotas leave that other boots have been faster with.
+const cutTries = 4
+
+// bootWithin records a boot that its project's quotas should allow.
+func (s *Saga) bootWithin(ctx context.Context, c command.BootCreate, blob []byte) (*state.Boot, error) {
 	if err := s.checkQuota(ctx, &c.BootTerms); err != nil {
 		return nil, err
 	}
