@@ -495,9 +495,10 @@ type SelectAnswer struct {
 	Contended []Contended `cbor:"6,keyasint,omitempty"`
 	// Silent reports that zones below that may have room did not answer.
 	Silent bool `cbor:"7,keyasint,omitempty"`
-	// Soon reports that one of them was heard lately, so that it may answer soon. Only zones that read
-	// FormFifth are told.
-	Soon bool `cbor:"8,keyasint,omitempty"`
+	// Soon reports that one of them was heard lately, so that it may answer soon; Paused that zones below were not
+	// asked because an operator has paused them. Only zones that read FormFifth are told.
+	Soon   bool `cbor:"8,keyasint,omitempty"`
+	Paused bool `cbor:"9,keyasint,omitempty"`
 	// Short says what a boot of the plan would lack, as a boot that fails says it; "" for nothing. It is for this zone's own
 	// caller, and never sent to a parent.
 	Short string `cbor:"-"`

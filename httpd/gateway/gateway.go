@@ -433,7 +433,8 @@ func (d *peerDoor) selectPlan(w http.ResponseWriter, r *http.Request, l *api.Lin
 	if err != nil {
 		return err
 	}
-	a.Soon = a.Soon && api.ParseForm(r.Header.Get(api.HeaderForm)) >= api.FormFifth
+	reads := api.ParseForm(r.Header.Get(api.HeaderForm)) >= api.FormFifth
+	a.Soon, a.Paused = a.Soon && reads, a.Paused && reads
 	wire.CBOR(w, r, http.StatusOK, a) // details of single zones and hosts are not encoded
 	return nil
 }

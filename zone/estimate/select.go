@@ -137,6 +137,17 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 		p.dropSlots()
 	}
 	p.bindPlan()
+	a, err := e.sealAnswer(v, peer, req, p)
+	if err != nil {
+		return nil, err
+	}
+	e.explanations.keepExplanation(e.explainPlan(v, call, req, p), peer != "")
+	a.Request, a.Contended, a.Short = call, contended, short
+	return a, nil
+}
+
+// sealAnswer returns what is told of a plan, with the plan sealed for whom it is told: see Select.
+func (e *Estimator) sealAnswer(v *state.State, peer api.ZoneID, req *api.Request, p *Plan) (*api.SelectAnswer, error) {
 	p.Layer.Plan = api.PlanID(api.NewUUID())
 	now := e.zone.Instant()
 	p.Layer.Expires = p.expiry(now.Add(cmp.Or(v.Config.PlanTTL, api.PlanTTLDefault)))
@@ -151,11 +162,9 @@ func (e *Estimator) Select(ctx context.Context, peer api.ZoneID, req *api.Reques
 			ws[i] = quantiseWeight(ws[i])
 		}
 	}
-	e.explanations.keepExplanation(e.explainPlan(v, call, req, p), peer != "")
 	a := &api.SelectAnswer{
 		Reservation: req.Reservation, Weights: p.weights, Blob: blob, Expires: time.Duration(p.Layer.Expires-now) * time.Millisecond,
-		Zones: p.Zones, Refusals: p.Refusals, Request: call, Contended: contended,
-		Silent: len(p.Silent()) > 0, Soon: e.OutlookOf(p) == Soon, Short: short,
+		Zones: p.Zones, Refusals: p.Refusals, Silent: len(p.Silent()) > 0, Soon: e.OutlookOf(p) == Soon, Paused: len(p.Paused()) > 0,
 	}
 	if peer != "" {
 		a.Refusals = foldRefusals(p)

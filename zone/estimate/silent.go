@@ -8,12 +8,21 @@ import (
 	"berth/zone"
 )
 
-// Paused returns the zones that were skipped because an operator has paused them.
+// Paused returns the zones that were skipped because an operator has paused them. Of those that a child has skipped only
+// the child is named.
 func (p *Plan) Paused() []string {
 	var out []string
 	for _, z := range p.Zones {
 		if isPaused(&z) {
 			out = append(out, z.Zone)
+		}
+	}
+	for _, a := range slices.Concat(p.heard, p.first) {
+		if a.answer == nil || !a.answer.Paused {
+			continue
+		}
+		if below := "a zone below " + a.link.Name; !slices.Contains(out, below) {
+			out = append(out, below)
 		}
 	}
 	return out

@@ -44,6 +44,34 @@ func TestABootNamesThePause(t *testing.T) {
 	}
 }
 
+// TestABootNamesAPauseBelow: a pause between zones further below is told too, whether the boot wants free room or that of
+// a lease; the zone itself is not named.
+func TestABootNamesAPauseBelow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := zonetest.NewWorld(t)
+		root := w.Zone("root", nil)
+		mid := w.Zone("mid", root)
+		w.Zone("leaf", mid, 4)
+		id, err := root.Lease(zonetest.LeaseOf("l", time.Minute, time.Hour, 2))
+		require.NoError(t, err)
+		l := root.UntilLease(id, api.LeaseActive)
+		pauseLink(mid, "leaf", api.LinkPaused)
+		within := zonetest.Order("b", 2, 2)
+		within.Request.Within = l.Terms.Reservations[0].ID
+		for _, o := range []*intake.BootOrder{within, zonetest.Order("c", 2, 2)} {
+			b := root.Run(o)
+			assert.Equal(t, []any{api.BootFailed, api.CodePaused}, []any{b.State(), b.Code}, b.Reason)
+			assert.Contains(t, b.Reason, "paused: a zone below mid")
+			assert.NotContains(t, b.Reason, "leaf")
+		}
+		pauseLink(mid, "leaf", api.LinkActive)
+		again := zonetest.Order("d", 2, 2)
+		again.Request.Within = l.Terms.Reservations[0].ID
+		assert.Equal(t, api.BootActive, root.Run(again).State())
+		w.Settle()
+	})
+}
+
 // TestPausedLinkTakesNothingNew takes up a plan after the link to a zone that is in it
 // was paused, above or below: the boot fails and says so. What is there goes on.
 func TestPausedLinkTakesNothingNew(t *testing.T) {
