@@ -3,7 +3,6 @@ package filters
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"time"
 
 	"berth/api"
@@ -61,7 +60,8 @@ func PromisedHosts(r *api.Refusals) int {
 }
 
 // DatePromised sets, beside the counts that Run made of l, when the first of the hosts that others are promised later is
-// no longer free. It is for plans that fell short: it looks at these hosts some forty times.
+// no longer free. It is for plans that fell short: it looks at all these
+// hosts a few times.
 func DatePromised(fs []Filter, l *Look, r *api.Refusals) {
 	if PromisedHosts(r) == 0 {
 		return
@@ -77,30 +77,47 @@ func DatePromised(fs []Filter, l *Look, r *api.Refusals) {
 	l.keepRoom(&full, l.Window)
 	pass.AndNot(full)
 	l.keepRoom(&pass, l.opening())
-	all := pass.Len()
-	if all == 0 {
+	rows, last := slices.Collect(pass.All()), l.countEnds(time.Millisecond)
+	if len(rows) == 0 || last == 0 {
 		return
 	}
-	r.Promised = l.lastEnd(time.Millisecond, func(w api.Window) bool {
-		some := pass.Clone()
-		l.keepRoom(&some, w)
-		return some.Len() == all
-	})
+	at := search{rows: rows, want: int64(len(rows)), at: ends{1, last + 1}}
+	at.low, at.high = slices.Repeat([]int64{1}, len(rows)), make([]int64, len(rows)) // they have room at first, and not to the end
+	if n := at.lastEnd(func(rows []int, n int) []int64 { return l.roomsOver(rows, l.ending(time.Millisecond, n), nil) }); n > 0 {
+		r.Promised = l.ending(time.Millisecond, n).End
+	}
 }
 
-// lastEnd returns the last end of a window that opens as l does and for which fits is true, in steps from the
-// opening and before the end of l; 0 if there is none. What fits for some end fits for all earlier ones.
-func (l *Look) lastEnd(step time.Duration, fits func(api.Window) bool) api.Instant {
-	start, unit := l.opening().Start, api.Instant(step.Milliseconds())
-	span := min(l.Window.End, start.Add(api.WindowMax)) - start
-	if span <= 0 {
-		return 0
+// countEnds returns how many ends of a window that opens as l does are looked at: one after each step, before the end of l.
+func (l *Look) countEnds(step time.Duration) int {
+	start := l.opening().Start
+	return max(0, int((min(l.Window.End, start.Add(api.WindowMax))-start)/api.Instant(step.Milliseconds())))
+}
+
+// ending returns the window that opens as l does and ends after so many steps.
+func (l *Look) ending(step time.Duration, n int) api.Window {
+	start := l.opening().Start
+	return api.Window{Start: start, End: start + api.Instant(n)*api.Instant(step.Milliseconds())}
+}
+
+// roomsOver returns how much room each of some rows has over w: how many slots, or without a count 1 for a slot.
+func (l *Look) roomsOver(rows []int, w api.Window, count func(row int, w api.Window) int64) []int64 {
+	pass := capacity.NewSet(l.View.Rows())
+	for _, row := range rows {
+		pass.Add(row)
 	}
-	n := sort.Search(int(span/unit), func(i int) bool { return !fits(api.Window{Start: start, End: start + api.Instant(i+1)*unit}) })
-	if n == 0 {
-		return 0
+	l.keepRoom(&pass, w)
+	out := make([]int64, len(rows))
+	for n, row := range rows {
+		switch {
+		case !pass.Has(row):
+		case count == nil:
+			out[n] = 1
+		default:
+			out[n] = count(row, w)
+		}
 	}
-	return start + api.Instant(n)*unit
+	return out
 }
 
 // adviseLifetime returns the advice to live no longer than until what others are promised begins: the longest
@@ -115,13 +132,27 @@ func adviseLifetime(fs []Filter, l *Look) []api.Advice {
 		return nil
 	}
 	l.keepRoom(&pass, l.opening())
-	if !l.hasSlots(fs, pass, l.opening()) || l.hasSlots(fs, pass, l.Window) {
+	rows := slices.Collect(pass.All())
+	count := func(row int, w api.Window) int64 { return l.slotsUnder(fs, row, w) }
+	if len(rows) == 0 {
 		return nil
 	}
-	end := l.lastEnd(time.Second, func(w api.Window) bool { return l.hasSlots(fs, pass, w) })
-	if end == 0 {
+	at := search{rows: rows, want: int64(l.Group().Count), at: ends{0, l.countEnds(time.Second) + 1}}
+	if at.high = l.roomsOver(rows, l.Window, count); sumOf(at.high) >= at.want {
 		return nil
 	}
+	at.low = make([]int64, len(rows))
+	for n, row := range rows { // all have room at first
+		at.low[n] = count(row, l.opening())
+	}
+	if sumOf(at.low) < at.want {
+		return nil
+	}
+	n := at.lastEnd(func(rows []int, n int) []int64 { return l.roomsOver(rows, l.ending(time.Second, n), count) })
+	if n == 0 {
+		return nil
+	}
+	end := l.ending(time.Second, n).End
 	d := roundLifetime(time.Duration(end-l.opening().Start) * time.Millisecond)
 	if d < time.Second {
 		return nil
@@ -129,23 +160,15 @@ func adviseLifetime(fs []Filter, l *Look) []api.Advice {
 	return []api.Advice{{Change: api.AdviceLifetime, Value: int64(d / time.Second)}}
 }
 
-// hasSlots reports whether hosts of pass have room for all slots of the group over w.
-func (l *Look) hasSlots(fs []Filter, pass capacity.Set, w api.Window) bool {
-	pass = pass.Clone()
-	l.keepRoom(&pass, w)
-	left := int64(l.Group().Count)
-	for row := range pass.All() {
-		room := l.slotsOver(row, w)
-		for i := range fs {
-			if fs[i].Room != nil && fs[i].asks(l) {
-				room = min(room, fs[i].Room(l, row))
-			}
-		}
-		if left -= room; left <= 0 {
-			return true
+// slotsUnder returns how many slots fs and the room of a row allow there over w; the row has room for one.
+func (l *Look) slotsUnder(fs []Filter, row int, w api.Window) int64 {
+	room := min(l.slotsOver(row, w), int64(l.Group().Count)) // more make no difference
+	for i := range fs {
+		if fs[i].Room != nil && fs[i].asks(l) {
+			room = min(room, fs[i].Room(l, row))
 		}
 	}
-	return left <= 0
+	return room
 }
 
 // slotsOver returns how many slots fit on a row over w that has room for one. One that draws from others counts
