@@ -60,5 +60,5 @@ func TestLastEnd(t *testing.T) {
 		require.GreaterOrEqual(t, sum(got), want)
 		require.Less(t, sum(got+1), want)
 	})
-	require.Positive(t, many, "by a sample")
+	require.True(t, many > 0 || testing.Short(), "some are found by a sample, but in a short test by chance alone")
 }
