@@ -25,7 +25,7 @@ func checkAZOfChild(v *state.State, id api.LinkID, az *string) error {
 	for _, h := range v.Holds() {
 		for _, p := range h.Parts {
 			if i, named := c.findStanding(h, &p); i != nil {
-				return api.Errorf(api.CodeInUse, "zone %q must stay in availability zone %q: %s, which is there, names it in its conditions; end that first", l.Name, named, describeStanding(i))
+				return api.Errorf(api.CodeInUse, "zone %q must stay in availability zone %q: %s, which is there, names it in its conditions; end that first", l.Name, named, state.DescribeStanding(i))
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func checkNameOfChild(v *state.State, id api.LinkID, name *string) error {
 		}
 		for _, one := range h.Held() {
 			if i, ok := v.Instance(one); ok && i.Live() && i.Status != api.StatusDeleting && readsAgain(i) {
-				return api.Errorf(api.CodeInUse, "zone %q must keep its name: %s names it in its conditions; end that first", l.Name, describeStanding(i))
+				return api.Errorf(api.CodeInUse, "zone %q must keep its name: %s names it in its conditions; end that first", l.Name, state.DescribeStanding(i))
 			}
 		}
 	}
