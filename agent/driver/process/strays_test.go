@@ -34,7 +34,7 @@ func TestAnInstanceOfAnotherFolderRunsOnce(t *testing.T) {
 			w, other := shellWork("setsid /bin/sleep 1000 & exec /bin/sleep 1000"), sleeper()
 			require.NoError(t, first.Start(t.Context(), "h", w))
 			require.NoError(t, first.Start(t.Context(), "h", other))
-			until(t, "it runs", func() bool { return living(t, w.Instance) == 2 })
+			until(t, "they run", func() bool { return living(t, w.Instance) == 2 && living(t, other.Instance) == 1 })
 			require.NoError(t, first.Close(), "instances outlive their agent")
 
 			next := again(t, dir)
