@@ -37,6 +37,7 @@ type run struct {
 	from    int                  // the first attempt that counts: holds of earlier ones are released
 	vain    int                  // attempts with refused slots although nobody was in the way
 	waits   int                  // waits for others in a row
+	unsure  bool                 // a child that was asked for a part holds nothing of it that is known: it may hold it all the same
 	last    map[api.LinkID]bool  // children that held nothing of their offer: asked last
 	silent  bool                 // one of them did not answer: asked only for slots that the owner needs
 	retries int                  // selects repeated in a row because a zone was silent
@@ -268,6 +269,7 @@ func (r *run) takeHold(ctx context.Context, req *api.Request, p *estimate.Plan, 
 	}
 	r.decided = h.Decision != api.DecisionPending
 	r.noteHold(ids, h)
+	r.unsure = r.unsure || slices.ContainsFunc(h.Parts, func(p state.Part) bool { return p.Answered && len(p.Instances) == 0 })
 	return h, nil
 }
 

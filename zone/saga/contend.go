@@ -36,8 +36,8 @@ func (r *run) contendForRoom(ctx context.Context, req *api.Request, p *estimate.
 		if err := r.yieldHolds(ctx); err != nil {
 			return false, err
 		}
-	case r.waits > 0 && r.holdsAny(): // what it kept while waiting may be in its own way
-		r.waits = 0
+	case (r.waits > 0 || r.unsure) && r.holdsAny(): // what it kept while waiting, or a child holds without having said so, may be in its own way
+		r.waits, r.unsure = 0, false
 		return true, r.yieldHolds(ctx)
 	default:
 		return false, nil

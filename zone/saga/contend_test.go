@@ -280,6 +280,33 @@ func TestContestIsBounded(t *testing.T) {
 	}
 }
 
+// TestAHoldWithoutAnAnswerIsNotInItsOwnWay loses a child's answer to a hold: the child holds a slot that the boot does not know
+// of, others take all but one of the child's slots, and the last one is the boot's own. It gives back what it has, and gets all.
+func TestAHoldWithoutAnAnswerIsNotInItsOwnWay(t *testing.T) {
+	for _, f := range []zonetest.Fault{zonetest.Silenced, zonetest.CutOff} {
+		synctest.Test(t, func(t *testing.T) {
+			w := zonetest.NewWorld(t)
+			root := w.Zone("root", nil, 3)
+			kid := w.Zone("kid", root, 3)
+			lost := 0
+			w.When(func(c zonetest.Call) zonetest.Fault {
+				if c.Op != "hold" || lost > 0 && f == zonetest.Silenced || lost > 9 {
+					return ""
+				}
+				lost++
+				return f
+			})
+			root.Boot(zonetest.Order("b", 4, 4))
+			kid.Until("it holds", func(v *state.State) bool { return len(v.PreparedHolds()) == 1 })
+			require.Equal(t, api.BootActive, kid.Run(zonetest.Order("other", 2, 2)).State())
+			b := root.Outcome("b")
+			assert.Equal(t, api.BootActive, b.State(), "%s: %s", f, b.Reason)
+			w.Settle()
+			assert.Equal(t, int64(3), kid.Used())
+		})
+	}
+}
+
 // TestNobodyWaitsForRoomThatCannotHelp: others hold all the room of this zone, and if
 // they gave it back the boot would still lack a second zone. It is not told to wait.
 func TestNobodyWaitsForRoomThatCannotHelp(t *testing.T) {

@@ -363,8 +363,11 @@ func (s *Saga) askHold(ctx context.Context, l *api.Link, r *api.HoldRequest, sha
 	err = s.asks.sendItem(ctx, l.ID, a, len(body), holdsInCall, func(ctx context.Context, as []*ask) ([]error, error) {
 		return s.askHolds(ctx, l, as)
 	})
-	if err != nil || a.answer != nil {
-		return a.answer, err
+	if err != nil { // it may be under way, so that a is not to be read
+		return nil, err
+	}
+	if a.answer != nil {
+		return a.answer, nil
 	}
 	return s.peers.Hold(ctx, l, r)
 }

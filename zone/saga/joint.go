@@ -4,14 +4,14 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"berth/api"
 )
 
 // joint sends items that are due for one child at the same time together. While one call
 // to a child is under way, further items wait, and the next call takes them all: a child
-// that is idle is told at once, and a busy one hears of many items in one call. Callers
-// do the work: the first of those that wait sends for all. The zero joint is ready to use.
+// that is idle is told at once, and a busy one hears of many items in one call. The zero joint is ready to use.
 type joint[T any] struct {
 	mu sync.Mutex // guards of
 	of map[api.LinkID]*jointQueue[T]
@@ -22,6 +22,7 @@ type jointQueue[T any] struct{ waiting []*jointItem[T] }
 
 // jointItem is one item that waits.
 type jointItem[T any] struct {
+	ctx  context.Context //nolint:containedctx // of who waits for it
 	item T
 	size int
 	turn chan []*jointItem[T] // gets the items of the next call, of which this is the first
@@ -35,37 +36,63 @@ type jointMax struct{ items, size int }
 // sendItem sends an item of a size to a child, together with those that wait, as many as most
 // allows, and returns the item's own result. send returns one result for each item, or an
 // error if the call failed as such: then all that wait fail as well, so that a silent
-// child delays none of them by more than two calls. send must return soon after its ctx ends, which is
-// that of one of the items: those that share its call then fail with it. An item whose own ctx ends while
-// it waits fails at once; what becomes of it then is not known.
+// child delays none of them by more than two calls. send must return soon after its ctx ends, which
+// it does when nobody waits for any item of the call. An item whose own ctx ends while it waits, or
+// is sent with others, fails at once; what becomes of it then is not known.
 func (j *joint[T]) sendItem(ctx context.Context, l api.LinkID, item T, size int, most jointMax, send func(ctx context.Context, items []T) ([]error, error)) error {
-	it := &jointItem[T]{item: item, size: size, turn: make(chan []*jointItem[T], 1), done: make(chan error, 1)}
+	it := &jointItem[T]{ctx: ctx, item: item, size: size, turn: make(chan []*jointItem[T], 1), done: make(chan error, 1)}
 	j.enter(l, it)
-	var batch []*jointItem[T]
-	select {
-	case err := <-it.done:
-		return err
-	case batch = <-it.turn:
-	case <-ctx.Done():
-		j.withdraw(l, it, most)
-		return api.Wrap(api.CodeTimeout, "saga.joint", "nobody waits for it any more", ctx.Err())
+	for {
+		select {
+		case err := <-it.done:
+			return err
+		case batch := <-it.turn:
+			if len(batch) == 1 {
+				j.sendBatch(ctx, l, batch, most, send)
+				return <-it.done
+			}
+			go j.sendForAll(l, batch, most, send) // ends with the call
+		case <-ctx.Done():
+			j.withdraw(l, it, most)
+			return api.Wrap(api.CodeTimeout, "saga.joint", "nobody waits for it any more", ctx.Err())
+		}
 	}
+}
+
+// sendForAll sends items of several callers. Nobody who leaves takes the call from the others.
+func (j *joint[T]) sendForAll(l api.LinkID, batch []*jointItem[T], most jointMax, send func(ctx context.Context, items []T) ([]error, error)) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(batch[0].ctx))
+	defer cancel()
+	var left atomic.Int64
+	left.Store(int64(len(batch)))
+	for _, b := range batch {
+		stop := context.AfterFunc(b.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		})
+		defer stop()
+	}
+	j.sendBatch(ctx, l, batch, most, send)
+}
+
+// sendBatch makes one call, tells each item its result, and lets the next call begin.
+func (j *joint[T]) sendBatch(ctx context.Context, l api.LinkID, batch []*jointItem[T], most jointMax, send func(ctx context.Context, items []T) ([]error, error)) {
 	items := make([]T, len(batch))
 	for i := range batch {
 		items[i] = batch[i].item
 	}
 	results, err := send(ctx, items)
 	if err != nil {
-		for _, b := range append(batch[1:], j.abandon(l)...) {
+		for _, b := range append(batch, j.abandon(l)...) {
 			b.done <- err
 		}
-		return err
+		return
 	}
-	defer j.leave(l, most)
-	for i, b := range batch[1:] {
-		b.done <- results[i+1]
+	for i, b := range batch {
+		b.done <- results[i]
 	}
-	return results[0]
+	j.leave(l, most)
 }
 
 // withdraw takes an item out that waits, or hands on its turn if it has just got it. Another one may be

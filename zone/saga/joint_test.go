@@ -141,6 +141,55 @@ func TestAnItemThatNobodyWaitsFor(t *testing.T) {
 	})
 }
 
+// TestWhoLeavesTakesTheCallFromNobody: of several that share a call each may leave, the first as well: the others get their results. The
+// call ends when nobody waits for it any more.
+func TestWhoLeavesTakesTheCallFromNobody(t *testing.T) {
+	for leaves := 1; leaves <= 3; leaves++ {
+		synctest.Test(t, func(t *testing.T) {
+			h := &heldCalls{let: make(chan error)}
+			ended := false
+			send := func(ctx context.Context, items []int) ([]error, error) {
+				if len(items) == 1 {
+					return h.send(ctx, items)
+				}
+				select {
+				case <-h.let:
+					return make([]error, len(items)), nil
+				case <-ctx.Done():
+					ended = true
+					return nil, ctx.Err()
+				}
+			}
+			results := make([]chan error, 4)
+			var leave []context.CancelFunc
+			for n := range results {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				leave, results[n] = append(leave, cancel), make(chan error, 1)
+				go func() { results[n] <- h.sendItem(ctx, "a", n, 0, jointMax{items: 3}, send) }()
+				synctest.Wait()
+			}
+			h.let <- nil
+			require.NoError(t, <-results[0])
+			synctest.Wait()
+			for n := 1; n <= leaves; n++ {
+				leave[n]()
+				assert.Equal(t, api.CodeTimeout, api.CodeOf(<-results[n]))
+			}
+			synctest.Wait()
+			assert.Equal(t, leaves == 3, ended)
+			if !ended {
+				h.let <- nil
+			}
+			for n := leaves + 1; n <= 3; n++ {
+				require.NoError(t, <-results[n])
+			}
+			synctest.Wait()
+			assert.Empty(t, h.of)
+		})
+	}
+}
+
 // TestATurnIsHandedOn: an item whose turn comes when nobody waits for it any more gives it to the next one
 // of its batch that is waited for, or to what comes after the batch.
 func TestATurnIsHandedOn(t *testing.T) {
