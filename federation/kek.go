@@ -226,15 +226,20 @@ func (f *Federation) spreadKEKs(ctx context.Context, kek [kekBytes]byte) error {
 	defer cancel()
 	var (
 		all            sync.WaitGroup
-		mu             sync.Mutex // guards have
+		mu             sync.Mutex // guards having
 		voters, having int
 	)
+	have := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		having++
+	}
 	for _, m := range f.members.Members() {
 		if m.Voter {
 			voters++
 		}
 		if m.ID == f.node {
-			having++
+			have()
 			continue
 		}
 		all.Go(func() {
@@ -244,9 +249,7 @@ func (f *Federation) spreadKEKs(ctx context.Context, kek [kekBytes]byte) error {
 				return
 			}
 			if m.Voter && slices.Contains(theirs, kek) {
-				mu.Lock()
-				defer mu.Unlock()
-				having++
+				have()
 			}
 		})
 	}

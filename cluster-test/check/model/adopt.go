@@ -86,6 +86,7 @@ func (m *Model) adoptAgents(c command.Command) {
 	}
 	if end, ok := c.(command.AgentRevoke); ok && !m.agent(end.ID).Revoked {
 		m.revokeAgent(end.ID)
+		m.settle() // what waits on its hosts is looked at again
 	}
 }
 
