@@ -575,6 +575,28 @@ func TestEachLineOfTheJournal(t *testing.T) {
 	})
 }
 
+// TestKillsAreLogged: once each, and what has neither a fence nor a notice is not mentioned.
+func TestKillsAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), newTimed(fake.Options{Stubborn: true})
+		c := config(z, d, 1)
+		var log bytes.Buffer
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		end := run(t, c)
+		z.set("host-0001", work("a"), work("b"), fenced("c"))
+		settle()
+		z.set("host-0001", work("a"), evicted("b", time.Minute), fenced("c"))
+		await.Sleep(2 * time.Minute)
+		z.silence()
+		await.Sleep(2 * testFence)
+		end()
+		for _, what := range []string{"preemptible instances are killed at their deadline", "zone does not answer: instances with a fence are killed"} {
+			assert.Equal(t, 1, strings.Count(log.String(), what), what)
+			assert.Contains(t, log.String(), what+`" instances=1`)
+		}
+	})
+}
+
 // TestAnAckOfWhatIsForgotten: what the zone has taken of an instance that is not known any more changes nothing.
 func TestAnAckOfWhatIsForgotten(t *testing.T) {
 	d := fake.New(fake.Options{})

@@ -7,7 +7,7 @@ import "strings"
 // that folder.
 var layers = [][]string{
 	{"api"},
-	{"api/rest", "internal/actor", "internal/adminsock", "internal/await", "internal/backoff", "internal/budget", "internal/codec", "internal/crash", "internal/dice", "internal/durable", "internal/golden", "internal/goruntime", "internal/measure", "internal/requestid", "internal/sdnotify", "internal/skew", "internal/sysinfo", "internal/turns", "internal/watch"},
+	{"api/rest", "internal/actor", "internal/adminsock", "internal/await", "internal/backoff", "internal/budget", "internal/codec", "internal/crash", "internal/dice", "internal/durable", "internal/filled", "internal/golden", "internal/goruntime", "internal/measure", "internal/requestid", "internal/sdnotify", "internal/skew", "internal/sysinfo", "internal/turns", "internal/watch"},
 	{"internal/script", "internal/tracing"},
 	{"binding", "capacity", "lease", "lease/recur", "preempt", "quota"},
 	{"filters/query", "capacity/queue"},
@@ -53,7 +53,7 @@ var pure = []string{
 
 // tools serve tests alone: they may use test libraries, and no package that is
 // not one of them or free may import them.
-var tools = []string{"agent/driver/drivertest", "httpd/openstack/openstacktest", "internal/await", "internal/dice", "internal/golden", "internal/script", "internal/memstore", "zone/zonetest"}
+var tools = []string{"agent/driver/drivertest", "httpd/openstack/openstacktest", "internal/await", "internal/dice", "internal/filled", "internal/golden", "internal/script", "internal/memstore", "zone/zonetest"}
 
 // independent packages judge others, and may import no packages of ours but these.
 var independent = map[string][]string{
