@@ -34,6 +34,10 @@ var excuses = []excuse{
 		`if n <= 0 || crc32.Checksum(b[:n], castagnoli) != binary.LittleEndian.Uint32(b[n:]) {`,
 		"nothing with the sum of nothing is no record either, and as damaged",
 	},
+	{
+		"raftstore/disk.go", `if _, err := os.Stat(dir); err == nil {`, `if _, err := os.Stat(dir); false && (err == nil) {`,
+		"the name of a folder that is there is made durable once more",
+	},
 	{"zone/loop.go", `case d > 0:`, `case d >= 0:`, "at that very moment the job has been started"},
 }
 
