@@ -13,6 +13,7 @@ import (
 	"berth/api/rest"
 	"berth/identity"
 	"berth/internal/memstore"
+	"berth/raftstore"
 	"berth/raftstore/command"
 	"berth/zone"
 )
@@ -43,11 +44,18 @@ var calls = map[string]struct {
 		return func(ctx context.Context) error { _, err := f.Join(ctx, b); return err }
 	}},
 	"Enrol": {writes | opens, func(f *failing) func(context.Context) error {
-		e := f.other.enrolment(f.linkToken("other"))
+		token, err := f.LinkToken(f.t.Context(), "other", 2, 3)
+		require.NoError(f.t, err)
+		e := f.other.enrolment(token)
+		e.Incarnation = 5
 		return func(ctx context.Context) error { _, err := f.Enrol(ctx, f.other.id, f.other.pin(), e); return err }
 	}},
 	"Link": {writes | opens, func(f *failing) func(context.Context) error {
 		token := f.other.linkToken("kid")
+		f.other.answers = func(back *api.Enrolment) (*api.Enrolment, error) {
+			back.Incarnation = 7
+			return back, nil
+		}
 		return func(ctx context.Context) error { _, err := f.Link(ctx, token, "up"); return err }
 	}},
 	"Hello of gateways": {writes, func(f *failing) func(context.Context) error {
@@ -72,7 +80,7 @@ var calls = map[string]struct {
 		}
 	}},
 	"LinkToken": {writes, func(f *failing) func(context.Context) error {
-		return func(ctx context.Context) error { _, err := f.LinkToken(ctx, "n", 0, 1); return err }
+		return func(ctx context.Context) error { _, err := f.LinkToken(ctx, "n", 2, 3); return err }
 	}},
 	"NewToken": {writes, func(f *failing) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -92,6 +100,16 @@ var calls = map[string]struct {
 	"RemoveMember": {writes, func(f *failing) func(context.Context) error {
 		f.joins("node-2")
 		return func(ctx context.Context) error { return f.RemoveMember(ctx, "node-2") }
+	}},
+	"RemoveMember of one without a record": {writes, func(f *failing) func(context.Context) error {
+		f.members.edit("", func(list []raftstore.Member) []raftstore.Member { return append(list, raftstore.Member{ID: "node-2"}) })
+		return func(ctx context.Context) error { return f.RemoveMember(ctx, "node-2") }
+	}},
+	"AgentToken with terms": {writes, func(f *failing) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := f.AgentToken(ctx, "n", api.AgentTerms{HostPrefix: "rack-"}, time.Minute)
+			return err
+		}
 	}},
 	"ForgetRemoved": {writes, func(f *failing) func(context.Context) error {
 		f.propose(command.NodePut{Stamp: f.zone.Stamp(), Node: api.Node{ID: "node-7", Form: api.FormNewest}})

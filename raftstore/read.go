@@ -163,21 +163,18 @@ func (s *Store) confirmAsks(ctx context.Context) {
 // confirmIndex returns an index that no change acknowledged before the call is above.
 // The order matters: this term has committed something, then the commit index is
 // noted, then a majority confirms the leader, and the term is still the same.
-func (s *Store) confirmIndex(ctx context.Context) (uint64, error) {
+func (s *Store) confirmIndex(ctx context.Context) (index uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	term := s.Term()
-	if err := s.confirmTerm(ctx, term); err != nil {
-		return 0, err
+	if err = s.confirmTerm(ctx, term); err != nil {
+		return index, err
 	}
-	index := s.raft.CommitIndex()
-	if err := s.awaitCall(ctx, func() error { return s.raft.VerifyLeader().Error() }); err != nil {
-		return 0, err
+	index = s.raft.CommitIndex()
+	if err = s.awaitCall(ctx, func() error { return s.raft.VerifyLeader().Error() }); err == nil && s.Term() != term {
+		err = raft.ErrNotLeader
 	}
-	if s.Term() != term {
-		return 0, raft.ErrNotLeader
-	}
-	return index, nil
+	return index, err
 }
 
 // confirmTerm returns when View holds all that was in the log when the term began.

@@ -212,7 +212,7 @@ func encodeBody(q call) ([]byte, error) {
 	}
 	limit := api.BodyMaxBytes
 	switch {
-	case q.limit > 0:
+	case q.limit != 0:
 		limit = q.limit
 	case q.route != nil:
 		limit = int(q.route.BodyMax())
