@@ -93,7 +93,12 @@ func everyCall(ctx context.Context, c *client.Client) []func() error {
 		func() error { return do(c.InProject("web").Linearizable().Reservation(ctx, "r-1", 0)) },
 		func() error { return do(c.InProject("a&b").Release(ctx, "r-1", time.Second)) },
 		func() error { return do(c.CreateServer(ctx, plan, "my-key")) },
+		func() error { return do(c.BootAndWait(ctx, wish, "my-key", 7*time.Second)) },
+		func() error {
+			return do(c.FindReservations(ctx, client.ReservationQuery{State: api.BootActive, AllProjects: true}, o))
+		},
 		func() error { return do(c.Servers(ctx, client.ServerQuery{}, client.ListOptions{})) },
+		func() error { return do(c.Servers(ctx, client.ServerQuery{Preemptible: true}, client.ListOptions{})) },
 		func() error {
 			return do(c.Servers(ctx, client.ServerQuery{Reservation: "r-1", Name: "we", Status: "ACTIVE", AllProjects: true}, o))
 		},
