@@ -116,7 +116,7 @@ func (s *membersBook) linkPin(c command.LinkPin) Result {
 		}
 		l.Told = c.Told
 		s.links.Set(string(l.ID), &l)
-		return Result{Link: &l}
+		return Result{}
 	}
 	if r := s.checkPins(&l, c.Pins); r.Err != nil {
 		return r
@@ -126,14 +126,14 @@ func (s *membersBook) linkPin(c command.LinkPin) Result {
 		next = c.Pins[1]
 	}
 	if s.idle = bytes.Equal(l.CA, c.Pins[0]) && bytes.Equal(l.NextCA, next); s.idle {
-		return Result{Link: &l}
+		return Result{}
 	}
 	if l.Pinned > 0 && s.now < l.Pinned.Add(s.limits.pinPause) {
 		return refuseWith(api.CodeOverloaded, "the authority of zone %q was changed a moment ago; try again", l.Name)
 	}
 	l.CA, l.NextCA, l.Pinned = c.Pins[0], next, s.now
 	s.links.Set(string(l.ID), &l)
-	return Result{Link: &l}
+	return Result{}
 }
 
 // checkPins refuses authorities that may not follow those of a link.

@@ -78,7 +78,7 @@ func (p *Plan) DescribePromised(req *api.Request) string {
 			continue
 		}
 		text := fmt.Sprintf("; hosts that are free at first and promised to others later: %d", hosts)
-		if at := p.Refusals[g].Promised; at > 0 {
+		if at := p.Refusals[g].Promised; at != 0 {
 			text += ", from " + at.Time().UTC().Format("2006-01-02 15:04 UTC")
 		}
 		return text
