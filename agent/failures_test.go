@@ -187,6 +187,30 @@ func TestAKillThatFailsIsRepeated(t *testing.T) {
 	}
 }
 
+// TestAStartThatIsCutIsNoRestart: what a fence ends before it ran has not been started anew when it runs at last.
+func TestAStartThatIsCutIsNoRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), newTimed(fake.Options{StartDelay: testFence * 3 / 2})
+		c := config(z, d, 1)
+		c.Dir = t.TempDir()
+		defer run(t, c)()
+		settle()
+		z.set("host-0001", fenced("a"))
+		await.Sleep(time.Second)
+		z.silence()
+		await.Sleep(2 * testFence)
+		synctest.Wait()
+		require.Contains(t, events(t, c.Dir, "a"), eventFenced)
+		require.NotContains(t, events(t, c.Dir, "a"), eventRunning)
+		z.do(func() { z.leader = "n1:1" })
+		await.Sleep(2 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{"a"}, running(t, d.Driver))
+		require.Equal(t, api.StatusActive, z.of("a"))
+		assert.Empty(t, z.restartsOf("a"))
+	})
+}
+
 // TestAListOfAnEarlierLedgerIsTakenAgain: what a driver lists while the hosts get other ids is not of these.
 func TestAListOfAnEarlierLedgerIsTakenAgain(t *testing.T) {
 	d := fake.New(fake.Options{})

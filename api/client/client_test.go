@@ -529,6 +529,8 @@ func TestSnapshots(t *testing.T) {
 	var stored []byte
 	var asked string
 	c := at(t, func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, r.Method == http.MethodPut, r.Header.Get("Content-Type") != "", "of what has a body")
+		assert.Equal(t, "application/octet-stream, application/json", r.Header.Get("Accept"))
 		if r.Method == http.MethodPut {
 			stored, _ = io.ReadAll(r.Body)
 			asked = r.URL.RawQuery
