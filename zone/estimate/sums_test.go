@@ -151,3 +151,46 @@ func TestWhatMayBeLean(t *testing.T) {
 		assert.Equal(t, c.lean, mayBeLean(w), name)
 	}
 }
+
+// TestWhatIsExempt from bindings: what itself says where it lies.
+func TestWhatIsExempt(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r *api.Request)
+		exempt bool
+	}{
+		"plain":     {func(*api.Request) {}, false},
+		"one zone":  {func(r *api.Request) { r.Zones.MinZones = 1 }, false},
+		"packed":    {func(r *api.Request) { r.Zones.Pack = true }, false},
+		"within":    {func(r *api.Request) { r.Within = "r" }, true},
+		"an update": {func(r *api.Request) { r.Replaces = "r" }, true},
+		"zones":     {func(r *api.Request) { r.Zones.Allowed = []string{"east"} }, true},
+		"tags":      {func(r *api.Request) { r.Zones.AllowedTags = []string{"a"} }, true},
+		"two zones": {func(r *api.Request) { r.Zones.MinZones = 2 }, true},
+		"skew":      {func(r *api.Request) { r.Zones.MaxSkew = 1 }, true},
+	} {
+		r := &api.Request{}
+		c.change(r)
+		assert.Equal(t, c.exempt, isExempt(r), name)
+	}
+}
+
+// TestWhoIsSilent: who did not answer, is not asked because it fails, or has somebody below that did not.
+func TestWhoIsSilent(t *testing.T) {
+	for _, c := range []struct {
+		outcome string
+		reason  string
+		silent  bool
+	}{
+		{api.OutcomeAnswered, "", false}, {api.OutcomeLate, "", true}, {api.OutcomeFailed, "", true}, {api.OutcomeSkipped, "", false},
+		{api.OutcomePaused, failing, true}, {api.OutcomePaused, "the link is paused", false},
+	} {
+		assert.Equal(t, c.silent, (&childAnswer{outcome: c.outcome, reason: c.reason}).isSilent(), "%+v", c)
+	}
+	link := func(name string) *api.Link { return &api.Link{Name: name} }
+	p := &Plan{
+		Zones: []api.ZoneOutcome{{Zone: "late", Outcome: api.OutcomeLate}, {Zone: "failed", Outcome: api.OutcomeFailed}, {Zone: "fine", Outcome: api.OutcomeAnswered}},
+		heard: []childAnswer{{link: link("below"), answer: &api.SelectAnswer{Silent: true}}, {link: link("late"), answer: &api.SelectAnswer{Silent: true}}},
+		first: []childAnswer{{link: link("none")}, {link: link("all"), answer: &api.SelectAnswer{}}, {link: link("below"), answer: &api.SelectAnswer{Silent: true}}},
+	}
+	assert.Equal(t, []string{"late", "failed", "below"}, p.Silent())
+}
