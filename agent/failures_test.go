@@ -684,4 +684,119 @@ func TestWhatAnEntryNeeds(t *testing.T) {
 	}
 }
 
+// TestWhatIsPlaced: what is to end or to be stopped and is not here has ended already, and what nobody asks for any more is
+// forgotten once the zone knows that it is gone.
+func TestWhatIsPlaced(t *testing.T) {
+	for _, have := range []api.Status{"", api.StatusActive, api.StatusShutoff, api.StatusError, api.StatusDeleted} {
+		for n := range 1 << 7 {
+			is := func(bit int) bool { return n>>bit&1 == 1 }
+			listed, ends, halts, busy, lapsed, known, told := is(0), is(1), is(2), is(3), is(4), is(5), is(6)
+			d := fake.New(fake.Options{})
+			b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
+			b.known[d], b.hosts["h"].listed = known, true
+			e := b.entryOf(b.hosts["h"], "h", "a")
+			e.listed, e.have, e.busy, e.lapsed, e.work.Stop, e.work.Halt = listed, have, busy, lapsed, ends, halts
+			e.fault, e.runs = "fault", 3
+			if told {
+				e.told, e.toldFault = have, "fault"
+			}
+			name := fmt.Sprintf("%q listed %v, stop %v, halt %v, busy %v, lapsed %v, known %v, told %v", have, listed, ends, halts, busy, lapsed, known, told)
+			b.placeEntry(e)
+			still := !busy && !lapsed && known
+			want, absent := have, listed && ends && have == "" && still
+			switch {
+			case absent:
+				want = api.StatusDeleted
+			case listed && !ends && halts && (have == "" || have == api.StatusDeleted) && still:
+				want = api.StatusShutoff
+				require.Zero(t, e.runs, name)
+				require.Empty(t, e.fault, name)
+			}
+			require.Equal(t, want, e.have, name)
+			require.Equal(t, absent, len(b.absent) == 1, name)
+			forgotten := !listed && !busy && !lapsed && (want == "" || want == api.StatusDeleted && told)
+			require.Equal(t, forgotten, len(b.hosts["h"].entries) == 0, name)
+			require.Equal(t, forgotten, len(b.every) == 0, name)
+			require.Equal(t, b.mustReport(e), len(b.say) == 1, name)
+		}
+	}
+}
+
+// TestWhatExpires: the deadline of what runs or may be started, once, at that very moment; and the next one is the soonest of the others.
+func TestWhatExpires(t *testing.T) {
+	due := time.Unix(100, 0)
+	for name, c := range map[string]struct {
+		change func(e *entry)
+		want   bool
+	}{
+		"runs":        {func(*entry) {}, true},
+		"starts":      {func(e *entry) { e.have, e.busy = "", true }, true},
+		"later":       {func(e *entry) { e.due = due.Add(1) }, false},
+		"without one": {func(e *entry) { e.due = time.Time{} }, false},
+		"again":       {func(e *entry) { e.overdue = true }, false},
+		"gone":        {func(e *entry) { e.have = api.StatusDeleted }, false},
+		"not here":    {func(e *entry) { e.have = "" }, false},
+	} {
+		b := newLedger([]api.HostID{"h"}, []driver.Driver{fake.New(fake.Options{})})
+		e, other := b.entryOf(b.hosts["h"], "h", "a"), b.entryOf(b.hosts["h"], "h", "b")
+		last := b.entryOf(b.hosts["h"], "h", "c")
+		e.have, e.due = api.StatusActive, due
+		other.have, other.due = api.StatusActive, due.Add(time.Hour)
+		last.have, last.due = api.StatusActive, due.Add(2*time.Hour)
+		c.change(e)
+		b.soonest = due
+		struck, next := b.expireNotices(due.Add(-1))
+		assert.Empty(t, struck, name)
+		assert.Equal(t, due, next, name)
+		struck, next = b.expireNotices(due)
+		assert.Equal(t, c.want, len(struck) == 1, name)
+		if name == "later" {
+			assert.Equal(t, e.due, next)
+		} else {
+			assert.Equal(t, other.due, next, name)
+		}
+	}
+}
+
+// TestNewsForTheZone: another status, another fault, or another restart than it has heard of.
+func TestNewsForTheZone(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(e *entry)
+		want   bool
+	}{
+		"nothing":   {func(*entry) {}, false},
+		"status":    {func(e *entry) { e.told = "" }, true},
+		"fault":     {func(e *entry) { e.toldFault = "other" }, true},
+		"restarted": {func(e *entry) { e.restarted = 5 }, true},
+	} {
+		b := newLedger([]api.HostID{"h"}, []driver.Driver{fake.New(fake.Options{})})
+		e := b.entryOf(b.hosts["h"], "h", "a")
+		e.listed, e.have, e.fault, e.told, e.toldFault = true, api.StatusActive, "f", api.StatusActive, "f"
+		c.change(e)
+		assert.Equal(t, c.want, b.mustReport(e), name)
+	}
+}
+
+// TestStrays: what is to end and is not here, although another agent of this machine has started it.
+func TestStrays(t *testing.T) {
+	d := &haunted{Driver: fake.New(fake.Options{}), stray: "a"}
+	for name, c := range map[string]struct {
+		change func(e *entry)
+		want   bool
+	}{
+		"to end":     {func(*entry) {}, true},
+		"to stop":    {func(e *entry) { e.work.Stop, e.work.Halt = false, true }, true},
+		"to run":     {func(e *entry) { e.work.Stop = false }, false},
+		"here":       {func(e *entry) { e.have = api.StatusActive }, false},
+		"not listed": {func(e *entry) { e.listed = false }, false},
+		"busy":       {func(e *entry) { e.busy = true }, false},
+		"another":    {func(e *entry) { e.work.Instance = "b" }, false},
+	} {
+		e := &entry{listed: true, work: api.Workload{Instance: "a", Stop: true}}
+		c.change(e)
+		assert.Equal(t, c.want, e.isStray(d), name)
+		assert.False(t, e.isStray(d.Driver), name)
+	}
+}
+
 func newTLS() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS13} }
