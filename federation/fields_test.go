@@ -262,3 +262,36 @@ func TestAutopilotTells(t *testing.T) {
 		assert.Equal(t, []bool{c.even, c.odd}, says(w, c.voters), "%+v", c)
 	}
 }
+
+// TestAnAgentIsRecordedOnce: what an agent has of the authorities is written while they change, if it is other than what is on record.
+func TestAnAgentIsRecordedOnce(t *testing.T) {
+	p := newWorld(t).addOfForm("p", nil, api.FormNewest)
+	_, err := p.admits(p.joinToken(api.JoinAgent, "rack-1"), certificateRequest(t))
+	require.NoError(t, err)
+	store := &noting{Store: p.store}
+	p.zone = zone.New(zone.Config{Store: store, Now: p.time, Log: p.log})
+	shown := Shown{Issued: p.time()}
+	asks := func(id api.AgentID, trusts, issuer api.Fingerprint) (written []command.Command) {
+		t.Helper()
+		store.all = nil
+		_, err := p.AgentTrust(t.Context(), id, shown, &api.AgentTrust{Trusts: trusts, Issuer: issuer})
+		require.NoError(t, err)
+		return store.all
+	}
+	old := api.FingerprintOf(p.view().CA)
+	assert.Empty(t, asks("rack-1", old, old), "nothing changes")
+	require.NoError(t, p.RotateCA(t.Context(), rest.CABrought{}))
+	next := p.view().NewestAuthority()
+	for _, c := range []struct {
+		id             api.AgentID
+		trusts, issuer api.Fingerprint
+		writes         bool
+	}{
+		{"rack-1", next, old, true}, {"rack-1", next, old, false}, {"rack-1", next, next, true}, {"rack-1", old, next, true}, {"rack-1", old, next, false},
+		{"rack-1", "unknown", next, true}, {"rack-1", "another", next, false}, {"rack-2", "unknown", "unknown", true},
+	} {
+		assert.Equal(t, c.writes, len(asks(c.id, c.trusts, c.issuer)) > 0, "%+v", c)
+	}
+	got := asks("rack-1", next, old)[0].(command.AgentTrust)
+	assert.Equal(t, []any{api.AgentID("rack-1"), next, old, api.InstantOf(shown.Issued)}, []any{got.ID, got.Trusts, got.Issuer, got.Issued})
+}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,6 +9,7 @@ import (
 
 	"berth/api"
 	"berth/internal/filled"
+	"berth/raftstore/command"
 )
 
 // anInstance returns a firm, active instance of the zone itself on a host, with a change.
@@ -110,5 +112,114 @@ func TestAHostThatSaysTheSame(t *testing.T) {
 		now, r := *h, said
 		c.change(&now, &r)
 		assert.Equal(t, c.same, now.isReported("a", &r), name)
+	}
+}
+
+// TestCallsOnInstances: an instance is met only if it is one on a host of the zone, of the right tenant and agent, and there at all.
+func TestCallsOnInstances(t *testing.T) {
+	w := newWorld(t)
+	w.form = api.FormNewest
+	w.host("h1", 4)
+	for name, c := range map[string]struct {
+		change         func(i *api.Instance)
+		reports, hosts bool
+		power, attach  api.Code // refusals
+	}{
+		"active":       {nil, true, true, "", ""},
+		"gone":         {func(i *api.Instance) { i.Status = api.StatusDeleted }, false, false, api.CodeNotFound, api.CodeNotFound},
+		"below":        {func(i *api.Instance) { i.Host = "" }, false, false, api.CodeNotFound, api.CodeNotFound},
+		"a slot":       {func(i *api.Instance) { i.Reserved = true }, true, true, api.CodeNotFound, api.CodeNotFound},
+		"a volume":     {func(i *api.Instance) { i.Volume = "fast" }, true, true, api.CodeConflict, api.CodeNotFound},
+		"being ended":  {func(i *api.Instance) { i.Status = api.StatusDeleting }, true, true, api.CodeConflict, api.CodeConflict},
+		"another's":    {func(i *api.Instance) { i.Project = "q" }, true, false, "", api.CodeNotFound},
+		"on its way":   {func(i *api.Instance) { i.Target = "h2" }, true, true, "", api.CodeConflict},
+		"unknown host": {func(i *api.Instance) { i.Host = "h9" }, false, true, "", api.CodeConflict},
+	} {
+		i := anInstance(func(i *api.Instance) {
+			i.ID, i.Project, i.Volume, i.Volumes, i.Attached = "a", "p", "", nil, ""
+			if c.change != nil {
+				c.change(i)
+			}
+		})
+		vol := anInstance(func(i *api.Instance) { i.ID, i.Project, i.Volume, i.Attached = "v", "p", "fast", "" })
+		w.s.instances.Set("a", i)
+		w.s.instances.Set("v", vol)
+		report := api.InstanceReport{Host: "h1", Instance: "a", Status: api.StatusActive}
+		assert.Equal(t, c.reports, w.s.TakesReport("a1", &report), name)
+		assert.False(t, w.s.TakesReport("a2", &report), name)
+		_, ok := w.s.HostOf(api.Tenant{Project: "p"}, "a")
+		assert.Equal(t, c.hosts, ok, name)
+		assert.Equal(t, c.power, api.CodeOf(w.s.instancePower(command.InstancePower{ID: "a", Order: api.PowerStop, Run: i.Run()}).Err), name)
+		w.s.instances.Set("a", i)
+		if r := w.s.volumeAttach(command.VolumeAttach{Volume: "v", Instance: "a"}); name != "active" {
+			assert.Equal(t, c.attach, api.CodeOf(r.Err), name)
+		}
+		if name != "active" {
+			continue
+		}
+		for stay, ok := range map[uint64]bool{0: true, i.Stay(): true, i.Stay() + 1: false} {
+			report.Stay = stay
+			assert.Equal(t, ok, w.s.TakesReport("a1", &report), "stay %d", stay)
+		}
+		other := report
+		other.Stay, other.Host = 0, "h2"
+		assert.False(t, w.s.TakesReport("a1", &other), "another host")
+		other.Host, other.Instance = "h1", "none"
+		assert.False(t, w.s.TakesReport("a1", &other), "no such instance")
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(w.s.instancePower(command.InstancePower{ID: "a", Order: "dance"}).Err))
+		assert.Equal(t, api.CodeInvalid, api.CodeOf(w.s.instancePower(command.InstancePower{ID: "a", Order: api.PowerStop, Run: i.Run() + 2}).Err))
+	}
+}
+
+// TestJoinTokensAreChecked: each condition alone refuses, and all refusals are the same.
+func TestJoinTokensAreChecked(t *testing.T) {
+	for name, c := range map[string]struct {
+		token func(t *api.JoinToken)
+		use   func(c *command.JoinUse)
+		ok    bool
+	}{
+		"good":         {nil, nil, true},
+		"used":         {func(t *api.JoinToken) { t.Used, t.By = true, []byte("other") }, nil, false},
+		"used by it":   {func(t *api.JoinToken) { t.Used, t.By = true, []byte("key") }, nil, true},
+		"other kind":   {nil, func(c *command.JoinUse) { c.Want = api.JoinAgent }, false},
+		"unknown":      {nil, func(c *command.JoinUse) { c.ID = "other" }, false},
+		"another hash": {nil, func(c *command.JoinUse) { c.Hash = []byte("hush") }, false},
+		"at its end":   {func(t *api.JoinToken) { t.Expires = start + 1000 }, nil, false},
+		"just before":  {func(t *api.JoinToken) { t.Expires = start + 1001 }, nil, true},
+	} {
+		w := newWorld(t)
+		w.form = api.FormNewest
+		token := api.JoinToken{ID: "j", Hash: []byte("hash"), Kind: api.JoinNode, Name: "n2", Expires: api.Forever}
+		if c.token != nil {
+			c.token(&token)
+		}
+		w.s.joins.Set("j", &token)
+		use := command.JoinUse{Stamp: command.Stamp{At: start + 1000}, ID: "j", Hash: []byte("hash"), Want: api.JoinNode, By: []byte("key")}
+		if c.use != nil {
+			c.use(&use)
+		}
+		w.s.now, w.s.limits = start+1000, limitsAt(api.FormNewest)
+		r := w.s.joinUse(use)
+		assert.Equal(t, c.ok, r.Err == nil, "%s: %v", name, r.Err)
+		if !c.ok {
+			assert.Equal(t, api.CodeUnauthenticated, api.CodeOf(r.Err), name)
+		}
+	}
+	for name, c := range map[string]struct {
+		kind  api.JoinKind
+		terms api.AgentTerms
+		ok    bool
+	}{
+		"agent":         {api.JoinAgent, api.AgentTerms{HostPrefix: strings.Repeat("p", api.NameMaxBytes)}, true},
+		"node":          {api.JoinNode, api.AgentTerms{HostPrefix: "p"}, false},
+		"long prefix":   {api.JoinAgent, api.AgentTerms{HostPrefix: strings.Repeat("p", api.NameMaxBytes+1)}, false},
+		"hosts":         {api.JoinAgent, api.AgentTerms{HostsMax: -1}, false},
+		"capacity":      {api.JoinAgent, api.AgentTerms{HostCapacity: api.Resources{api.VCPU: -1}}, false},
+		"some capacity": {api.JoinAgent, api.AgentTerms{HostCapacity: api.Resources{api.VCPU: 1}}, true},
+	} {
+		w := newWorld(t)
+		w.s.limits = limitsAt(api.FormNewest)
+		r := w.s.joinPut(command.JoinPut{Token: api.JoinToken{ID: "j", Kind: c.kind, Terms: &c.terms}})
+		assert.Equal(t, c.ok, r.Err == nil, "%s: %v", name, r.Err)
 	}
 }
