@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -797,6 +799,100 @@ func TestStrays(t *testing.T) {
 		assert.Equal(t, c.want, e.isStray(d), name)
 		assert.False(t, e.isStray(d.Driver), name)
 	}
+}
+
+// TestARegistrationAsksForEverything: all lists are asked for again, and what runs is reported at once.
+func TestARegistrationAsksForEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), fake.New(fake.Options{})
+		z.beat = time.Hour
+		defer run(t, config(z, d, 1))()
+		z.set("host-0001", work("a"))
+		settle()
+		z.do(func() {
+			require.NotZero(t, z.afters[len(z.afters)-1])
+			z.forgot, z.afters = true, nil
+			z.generation++ // ends the poll that waits
+			clear(z.status)
+		})
+		await.Sleep(2 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, api.StatusActive, z.of("a"))
+		z.do(func() { assert.Contains(t, z.afters, uint64(0)) })
+	})
+}
+
+// TestAnAnswerThatIsCutIsOfNoUse: the node that sent it is left.
+func TestAnAnswerThatIsCutIsOfNoUse(t *testing.T) {
+	cut := errors.New("cut")
+	l := newLink([]string{"a:1", "b:1"}, tripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(iotest.ErrReader(cut))}, nil
+	}))
+	require.ErrorIs(t, l.postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)), cut)
+	assert.Equal(t, "b:1", l.nextAddress())
+}
+
+// TestEachOutageHasItsAddresses: those of an earlier one are not named, nor those that only sent calls on.
+func TestEachOutageHasItsAddresses(t *testing.T) {
+	a, err := New(config(newZone(), fake.New(fake.Options{}), 1))
+	require.NoError(t, err)
+	now, r, failed := time.Unix(100, 0), &retry{}, errors.New("refused")
+	for range 2 {
+		a.outage.noteCall("n1:1", failed, now)
+		a.outage.noteCall("n1:1", failed, now)
+		assert.Equal(t, []string{"n1:1"}, a.outage.tried)
+		a.noteFailure(t.Context(), r, "work", failed)
+		other := &retry{}
+		a.noteFailure(t.Context(), other, "report", failed)
+		a.endFailures(t.Context(), other)
+		assert.NotNil(t, a.outage.tried, "another loop still fails")
+		a.endFailures(t.Context(), r)
+		assert.Nil(t, a.outage.tried)
+	}
+	a.outage.noteCall("n2:1", errMoved, now)
+	a.endFailures(t.Context(), r)
+	assert.Nil(t, a.outage.tried)
+	require.NoError(t, a.Close())
+}
+
+// unsure is a driver whose starts take place, and have an unknown outcome.
+type unsure struct{ *flaky }
+
+func (d unsure) Start(ctx context.Context, host api.HostID, w api.Workload) error {
+	return errors.Join(driver.ErrEnded, d.Driver.Start(ctx, host, w))
+}
+
+// TestAnUnknownStartIsNotMadeAgain: the run that is found is the one that was ordered.
+func TestAnUnknownStartIsNotMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, d := newZone(), newFlaky(fake.Options{})
+		c := config(z, d, 1)
+		c.Hosts[0].Driver = unsure{d}
+		defer run(t, c)()
+		z.set("host-0001", powered("a", false, 3))
+		settle()
+		assert.Equal(t, api.StatusActive, z.of("a"))
+		assert.Equal(t, 1, d.Starts())
+		assert.Zero(t, d.called("halt"))
+	})
+}
+
+// TestAStartHasNoVolumesYet: they are attached to what runs now, and not to what ran before.
+func TestAStartHasNoVolumesYet(t *testing.T) {
+	d := fake.New(fake.Options{})
+	a, err := New(config(newZone(), d, 1))
+	require.NoError(t, err)
+	a.ledger = newLedger([]api.HostID{"h"}, []driver.Driver{d})
+	w := powered("a", false, 2)
+	w.Volumes = []api.InstanceID{"v"}
+	a.ledger.applyStates(d, 0, nil)
+	a.ledger.applyLists(listing("h", 1, w), a.ledger.nextQuestion(), time.Time{})
+	e, task := a.takeEntry(t.Context(), start, nil)
+	e.attached = w.Volumes
+	a.startInstance(t.Context(), e, task)
+	assert.Equal(t, []any{[]api.InstanceID(nil), uint64(2), api.StatusActive}, []any{e.attached, e.runs, e.have})
+	assert.Same(t, e, a.ledger.nextEntry(attach))
+	require.NoError(t, a.Close())
 }
 
 func newTLS() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS13} }
