@@ -118,7 +118,6 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	for _, d := range a.drivers {
 		signal(a.relist[d])
 	}
-	signal(a.wake[nothing])
 	a.conf.Log.InfoContext(ctx, "hosts registered", "hosts", len(got.Hosts), "term", got.Term, "beat", a.beat)
 	return nil
 }
