@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -893,6 +894,65 @@ func TestAStartHasNoVolumesYet(t *testing.T) {
 	assert.Equal(t, []any{[]api.InstanceID(nil), uint64(2), api.StatusActive}, []any{e.attached, e.runs, e.have})
 	assert.Same(t, e, a.ledger.nextEntry(attach))
 	require.NoError(t, a.Close())
+}
+
+// TestTheShortestFenceIsNext of those that have not expired.
+func TestTheShortestFenceIsNext(t *testing.T) {
+	for range 20 { // entries come in any order
+		b := newLedger([]api.HostID{"h"}, []driver.Driver{fake.New(fake.Options{})})
+		for n, fence := range []time.Duration{30, 10, 20, 40} {
+			e := b.entryOf(b.hosts["h"], "h", api.InstanceID(strconv.Itoa(n)))
+			e.have, e.work.Fence = api.StatusActive, fence*time.Second
+		}
+		b.shortest = 10 * time.Second
+		struck, next := b.lapseFences(10*time.Second - 1)
+		assert.Empty(t, struck)
+		assert.Equal(t, 10*time.Second, next)
+		struck, next = b.lapseFences(10 * time.Second)
+		assert.Len(t, struck, 1)
+		assert.Equal(t, 20*time.Second, next)
+	}
+}
+
+// TestAnOrderedRunIsInTheJournal: one of what was here before, and is to run again.
+func TestAnOrderedRunIsInTheJournal(t *testing.T) {
+	for _, c := range []struct {
+		have api.Status
+		runs uint64
+		want bool
+	}{{"", 2, false}, {api.StatusDeleted, 2, false}, {api.StatusShutoff, 2, true}, {api.StatusError, 1, true}, {api.StatusShutoff, 0, false}} {
+		d := fake.New(fake.Options{})
+		conf := config(newZone(), d, 1)
+		conf.Dir = t.TempDir()
+		a, err := New(conf)
+		require.NoError(t, err)
+		a.ledger = newLedger([]api.HostID{"h"}, []driver.Driver{d})
+		e := a.ledger.entryOf(a.ledger.hosts["h"], "h", "a")
+		a.startInstance(t.Context(), e, task{driver: d, host: "h", work: powered("a", false, c.runs), have: c.have})
+		require.NoError(t, a.Close())
+		assert.Equal(t, c.want, slices.Contains(events(t, conf.Dir, "a"), eventOrdered), "%+v", c)
+	}
+}
+
+// TestWhatHasEnded by itself is what was seen to run otherwise, and is not killed.
+func TestWhatHasEnded(t *testing.T) {
+	for _, c := range []struct {
+		have, seen api.Status
+		lapsed     bool
+		ended      int
+	}{
+		{api.StatusActive, api.StatusShutoff, false, 1}, {api.StatusActive, api.StatusError, false, 1}, {api.StatusActive, api.StatusShutoff, true, 0},
+		{api.StatusShutoff, api.StatusShutoff, false, 0}, {api.StatusError, api.StatusActive, false, 0}, {"", api.StatusShutoff, false, 1},
+	} {
+		d := fake.New(fake.Options{})
+		b := newLedger([]api.HostID{"h"}, []driver.Driver{d})
+		e := b.entryOf(b.hosts["h"], "h", "a")
+		e.have, e.lapsed, e.listed = c.have, c.lapsed, true
+		ended, strange := b.applyStates(d, 0, []driver.State{{Host: "h", Instance: "a", Status: c.seen, Fault: "f", Runs: 3, Volumes: []api.InstanceID{"v"}}})
+		assert.Len(t, ended, c.ended, "%+v", c)
+		assert.Empty(t, strange)
+		assert.Equal(t, []any{c.seen, "f", uint64(3), []api.InstanceID{"v"}}, []any{e.have, e.fault, e.runs, e.attached})
+	}
 }
 
 func newTLS() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS13} }
