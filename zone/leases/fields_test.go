@@ -65,9 +65,9 @@ func TestDescribeAttempt(t *testing.T) {
 		},
 	}
 	assert.Equal(t, "reservation 1 could have 2 of 3 slots (hosts turned away: promised 5 from 2023-11-14 22:13 UTC, traits 1; hosts that have no more: capacity 4); "+
-		"reservation 2 could have 1 of 2 hosts (hosts turned away: capacity 6)", leases.DescribeAttempt(req, a))
+		"reservation 2 could have 1 of 2 hosts (hosts turned away: capacity 6)", leases.DescribeAttempt(state.New(), req, a))
 	a.Refusals, a.Zones = nil, nil
-	assert.Equal(t, "reservation 1 could have 2 of 3 slots; reservation 2 could have 1 of 2 hosts", leases.DescribeAttempt(req, a))
+	assert.Equal(t, "reservation 1 could have 2 of 3 slots; reservation 2 could have 1 of 2 hosts", leases.DescribeAttempt(state.New(), req, a))
 }
 
 // TestIsWide: an order has more than its lease if it lasts longer, or one of its reservations has more.
