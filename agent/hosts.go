@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"runtime"
@@ -67,7 +66,10 @@ var arches = map[string]string{
 
 // detectHost returns the attributes that follow from this machine and the driver.
 func detectHost(driver string) map[string]string {
-	arch := cmp.Or(arches[runtime.GOARCH], runtime.GOARCH)
+	arch := arches[runtime.GOARCH]
+	if arch == "" {
+		arch = runtime.GOARCH
+	}
 	return map[string]string{attributeArch: arch, attributeHypervisor: driver, attributeOS: runtime.GOOS, api.AttributeVolumes: api.VolumesUnbounded}
 }
 

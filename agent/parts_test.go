@@ -193,7 +193,6 @@ func TestRefusals(t *testing.T) {
 		assert.Equal(t, "HTTP/1.1", r.Proto)
 		assert.Equal(t, api.MediaCBOR, r.Header.Get("Content-Type"))
 		w.Header().Set("Content-Type", media)
-		w.Header().Set("Location", "/elsewhere") // nobody follows it
 		w.WriteHeader(status)
 		fmt.Fprint(w, body)
 	}))

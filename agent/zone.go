@@ -118,6 +118,7 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	for _, d := range a.drivers {
 		signal(a.relist[d])
 	}
+	signal(a.wake[nothing])
 	a.conf.Log.InfoContext(ctx, "hosts registered", "hosts", len(got.Hosts), "term", got.Term, "beat", a.beat)
 	return nil
 }
@@ -227,7 +228,6 @@ func (a *Agent) tellStrange(ctx context.Context, strange []api.HostID) error {
 	}
 	a.conf.Log.WarnContext(ctx, "work for hosts that are not served here", "hosts", len(strange), "first", strange[0])
 	if err := a.register(ctx, callTimeout); err != nil {
-		a.editLedger(func(b *ledger) { b.after = 0 }) // the next answer is to list them again
 		return err
 	}
 	a.strange = strange
@@ -259,6 +259,11 @@ func (a *Agent) reportStates(ctx context.Context) {
 	for {
 		var items []api.InstanceReport
 		a.editLedger(func(b *ledger) { items = b.pendingReports(api.ReportsMax) })
+		if a.link.formOfZone() < api.FormFifth { // it cannot read them
+			for n := range items {
+				items[n].Restarted, items[n].Reason = 0, ""
+			}
+		}
 		if len(items) == 0 {
 			select {
 			case <-ctx.Done():
@@ -274,7 +279,7 @@ func (a *Agent) reportStates(ctx context.Context) {
 		}
 		var ack api.AgentAck
 		begun, call := a.conf.Now(), nameCall(ctx)
-		err := a.callZone(call, api.PathAgentReport, r.nextTimeout(), api.AgentReport{Items: inForm(items, a.link.formOfZone())}, &ack, &ack.Term)
+		err := a.callZone(call, api.PathAgentReport, r.nextTimeout(), api.AgentReport{Items: items}, &ack, &ack.Term)
 		if err != nil {
 			beat.Reset(0) // still due
 			if !a.waitAfterFailure(call, &r, "report", err) {
@@ -291,19 +296,6 @@ func (a *Agent) reportStates(ctx context.Context) {
 		beat.Reset(a.beatNow())
 		backoff.Sleep(ctx, gatherTime(len(items))-max(a.conf.Now().Sub(begun), 0))
 	}
-}
-
-// inForm returns reports without what a zone cannot read that reads an older form. It takes the reports as they are for all that: a
-// restart that it did not hear of is not reported again.
-func inForm(items []api.InstanceReport, form api.Form) []api.InstanceReport {
-	if form >= api.FormFifth {
-		return items
-	}
-	items = slices.Clone(items)
-	for n := range items {
-		items[n].Restarted, items[n].Reason = 0, ""
-	}
-	return items
 }
 
 // gatherTime returns how long states are collected from the beginning of a report of n to the next

@@ -54,7 +54,6 @@ type zone struct {
 	trust      api.Fingerprint // in answers to reports
 	trusted    api.AgentTrusted
 	trustAsks  []time.Time
-	afters     []uint64 // of the questions for work
 	outputs
 }
 
@@ -170,7 +169,6 @@ func (z *zone) work(ctx context.Context, in api.AgentWork) (*http.Response, erro
 	t := time.NewTimer(in.Wait)
 	defer t.Stop()
 	late := z.hasty
-	z.afters = append(z.afters, in.After)
 	for z.generation <= in.After && !late && len(z.asks) == 0 {
 		moved := z.moved
 		z.mu.Unlock()
