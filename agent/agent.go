@@ -186,8 +186,8 @@ func checkConfig(c *Config) error {
 	if c.Calls < 1 || c.Calls > CallsMax {
 		return api.Errorf(api.CodeInvalid, "calls must be 1 to %d, got %d", CallsMax, c.Calls)
 	}
-	if c.Beat < 0 || c.Wait < 0 || c.Wait > api.WaitMax {
-		return api.Errorf(api.CodeInvalid, "beat must not be negative, and wait must be at most %s", api.WaitMax)
+	if min(c.Beat, c.Wait) < 0 || c.Wait > api.WaitMax {
+		return api.Errorf(api.CodeInvalid, "beat and wait must not be negative, and wait must be at most %s", api.WaitMax)
 	}
 	return checkHosts(c.Hosts)
 }

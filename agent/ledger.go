@@ -140,7 +140,7 @@ func (b *ledger) servesHosts(ids []api.HostID) bool {
 // list it has received, and only after its driver has been listed.
 func (b *ledger) decideAction(e *entry) action {
 	h := b.hosts[e.host]
-	if h == nil || h.entries[e.work.Instance] != e || e.busy || !h.listed || !b.known[h.driver] {
+	if e.busy || !h.listed || !b.known[h.driver] {
 		return nothing
 	}
 	switch {
@@ -180,8 +180,8 @@ func (b *ledger) queueEntry(e *entry) {
 // it from the ledger.
 func (b *ledger) placeEntry(e *entry) {
 	h := b.hosts[e.host]
-	if h == nil || h.entries[e.work.Instance] != e {
-		return // from an earlier ledger
+	if h.entries[e.work.Instance] != e {
+		return // it was forgotten while it was among the reports
 	}
 	if e.isStray(h.driver) && b.known[h.driver] {
 		e.have = api.StatusActive
@@ -343,7 +343,7 @@ func (b *ledger) setList(h *hostLedger, hw api.HostWorkload, asked question, cam
 		}
 		e.listed, e.work = true, w
 		b.setDeadline(e, came)
-		e.stale = e.stale && e.lapse > asked.lapses
+		e.stale = e.lapse > asked.lapses
 		if w.Stop && e.told == api.StatusDeleted && e.ack <= asked.acks {
 			e.told = "" // the zone has moved it here again since, and away again
 		}

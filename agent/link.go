@@ -175,7 +175,7 @@ func (l *link) post(ctx context.Context, path string, in, out any) error {
 	l.noteForm(api.ParseForm(resp.Header.Get(api.HeaderForm)))
 	defer func() { _ = resp.Body.Close() }() // the answer has been read
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerMaxBytes+1))
-	if err == nil && len(answer) > answerMaxBytes {
+	if len(answer) > answerMaxBytes {
 		err = fmt.Errorf("the answer has more than %d bytes", answerMaxBytes)
 	}
 	if err == nil {
