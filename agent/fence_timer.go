@@ -101,7 +101,7 @@ func (a *Agent) strikeIn(b *ledger) (struck, overdue int, next time.Duration, mo
 			e.cut()
 		}
 	}
-	if fence > 0 {
+	if fence != 0 {
 		next, more = fence-silent, true
 	}
 	if left := deadline.Sub(now); !deadline.IsZero() && (!more || left < next) {

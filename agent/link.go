@@ -317,8 +317,8 @@ func usableAddresses(addresses []string) (good []string) {
 
 // isDialable reports whether addr is just host:port.
 func isDialable(addr string) bool {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil || host == "" || port == "" {
+	host, port, _ := net.SplitHostPort(addr) // both are empty after an error
+	if host == "" || port == "" {
 		return false
 	}
 	u, err := url.Parse("https://" + addr)

@@ -127,3 +127,84 @@ func TestRestartsAfterAnAgent(t *testing.T) {
 		assert.Equal(t, map[api.InstanceID][]api.RestartReason{"a": {api.RestartAgent}, "b": nil, "c": nil}, restarts)
 	})
 }
+
+// TestWhatIsARestart: a start counts as one if what ran was killed unasked, nothing else ended it since, and nobody ordered it.
+func TestWhatIsARestart(t *testing.T) {
+	severed := []driver.State{{Host: "id-of-host-0001", Instance: "a", Fenced: true}}
+	silent := func(z *zone) {
+		z.silence()
+		await.Sleep(2 * testFence)
+		z.do(func() { z.leader, z.term = "n1:1", z.term+1 })
+		await.Sleep(2 * time.Minute)
+		synctest.Wait()
+	}
+	for name, c := range map[string]struct {
+		o       fake.Options
+		severed []driver.State
+		play    func(t *testing.T, z *zone, d *timed)
+		want    []api.RestartReason
+	}{
+		"it cannot be started again": {
+			fake.Options{FailEvery: 1}, severed,
+			func(_ *testing.T, z *zone, _ *timed) { z.set("host-0001", fenced("a")) },
+			[]api.RestartReason{api.RestartAgent},
+		},
+		"its start was cut short": {
+			fake.Options{StartDelay: 45 * time.Second}, nil,
+			func(_ *testing.T, z *zone, _ *timed) {
+				z.set("host-0001", fenced("a"))
+				await.Sleep(time.Second)
+				silent(z)
+			}, nil,
+		},
+		"it was lost after a restart": {
+			fake.Options{}, nil,
+			func(t *testing.T, z *zone, d *timed) {
+				z.set("host-0001", fenced("a"), fenced("b"))
+				settle()
+				silent(z)
+				require.NoError(t, d.Driver.Kill(t.Context(), "a"))
+				d.Exit("b", 0) // so that it is listed
+				settle()
+				require.Equal(t, []string{"a"}, running(t, d.Driver))
+			},
+			[]api.RestartReason{api.RestartFenced},
+		},
+		"its owner had stopped it": {
+			fake.Options{}, severed,
+			func(t *testing.T, z *zone, d *timed) {
+				w := powered("a", true, 0)
+				w.Fence = testFence
+				z.set("host-0001", w)
+				settle()
+				w.Halt, w.Runs = false, 1
+				z.set("host-0001", w)
+				settle()
+				require.Equal(t, []string{"a"}, running(t, d.Driver))
+			}, nil,
+		},
+		"its notice was over": {
+			fake.Options{}, nil,
+			func(t *testing.T, z *zone, d *timed) {
+				z.set("host-0001", fenced("a"))
+				settle()
+				z.set("host-0001", evicted("a", 0))
+				settle()
+				z.set("host-0001", fenced("a"))
+				settle()
+				require.Equal(t, []string{"a"}, running(t, d.Driver))
+			}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				z, d := newZone(), newTimed(c.o)
+				d.severed = c.severed
+				defer run(t, config(z, d, 1))()
+				c.play(t, z, d)
+				settle()
+				assert.Equal(t, c.want, z.restartsOf("a"))
+			})
+		})
+	}
+}

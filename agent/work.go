@@ -26,13 +26,11 @@ const (
 // watchDriver takes over the list of d, at first and after every change, until ctx ends.
 func (a *Agent) watchDriver(ctx context.Context, d driver.Driver) {
 	r := retry{rand: a.conf.Rand}
-	for {
+	for ctx.Err() == nil {
 		if err := a.askDriver(ctx, d); err != nil {
 			delay := r.nextDelay()
 			a.conf.Log.Warn("driver cannot list its instances", "err", err, "retry_in", delay)
-			if !backoff.Sleep(ctx, delay) {
-				return
-			}
+			backoff.Sleep(ctx, delay)
 			continue
 		}
 		r.endFailures()
@@ -113,17 +111,15 @@ func (a *Agent) carryOut(ctx context.Context, lane action, calls int, do func(co
 		case <-ctx.Done():
 			return
 		}
-		call, end := context.WithCancelCause(ctx)
-		e, t := a.takeEntry(ctx, lane, func() { end(errDoomed) })
+		call, end, e, t := a.takeEntry(ctx, lane)
 		if e == nil {
-			end(nil)
 			return
 		}
 		wg.Go(func() {
+			defer end(nil)
 			began := a.conf.Now()
 			do(call, e, t)
 			a.measures.actions.NoteTime(actionNames[lane], a.conf.Now().Sub(began))
-			end(nil)
 			<-slots
 		})
 	}
@@ -143,25 +139,26 @@ type task struct {
 // left returns the time until the deadline of the task's notice, at least 0.
 func (t *task) left(now time.Time) time.Duration { return max(t.due.Sub(now), 0) }
 
-// takeEntry waits for the next entry of a lane and stores cut in it to cancel its driver
-// call. It returns nil when ctx has ended.
-func (a *Agent) takeEntry(ctx context.Context, lane action, cut func()) (e *entry, t task) {
+// takeEntry waits for the next entry of a lane. It returns the context of its driver call, which ends when the entry
+// is doomed, and at the latest with end; or no entry when ctx has ended.
+func (a *Agent) takeEntry(ctx context.Context, lane action) (call context.Context, end context.CancelCauseFunc, e *entry, t task) {
 	for ctx.Err() == nil {
 		a.editLedger(func(b *ledger) {
 			if e = b.nextEntry(lane); e != nil {
 				t = task{driver: b.hosts[e.host].driver, host: e.host, work: e.work, have: e.have, fails: e.fails, due: e.due, lapsed: e.lapsed}
-				e.cut = cut
+				call, end = context.WithCancelCause(ctx)
+				e.cut = func() { end(errDoomed) }
 			}
 		})
 		if e != nil {
-			return e, t
+			return call, end, e, t
 		}
 		select {
 		case <-a.wake[lane]:
 		case <-ctx.Done():
 		}
 	}
-	return nil, t
+	return nil, nil, nil, t
 }
 
 // startInstance starts one instance. One that cannot be started is in ERROR and stays so;
@@ -171,7 +168,7 @@ func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 	if t.work.Fence > 0 {
 		detail = "fence " + t.work.Fence.String()
 	}
-	if t.work.Runs > 0 && t.have != "" && t.have != api.StatusDeleted {
+	if t.have != "" && t.have != api.StatusDeleted { // it has ended here, and more runs are wanted
 		a.writeJournal(eventOrdered, t.host, t.work.Instance, "run "+strconv.FormatUint(t.work.Runs+1, 10))
 	}
 	a.writeJournal(eventStart, t.host, t.work.Instance, detail)
@@ -207,7 +204,7 @@ func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 // The caller holds the ledger.
 func (a *Agent) noteRestart(e *entry, t task) {
 	id := e.work.Instance
-	if a.severed[id] == e.host && e.severed == "" {
+	if a.severed[id] == e.host {
 		e.severed = api.RestartAgent
 	}
 	delete(a.severed, id)
@@ -295,27 +292,33 @@ func (a *Agent) resolveCall(ctx context.Context, e *entry, t task, err error) {
 	for ctx.Err() == nil {
 		d := r.nextDelay()
 		a.conf.Log.Warn("driver call without an outcome", "host", t.host, "instance", t.work.Instance, "err", err, "retry_in", d)
-		if !backoff.Sleep(ctx, d) {
-			break
+		if backoff.Sleep(ctx, d) {
+			if err = a.askOutcome(ctx, e, t, r.fails); err == nil {
+				return
+			}
 		}
-		var states []driver.State
-		if states, err = t.driver.List(ctx); err != nil {
-			continue
-		}
-		s := driver.State{}
-		if i := slices.IndexFunc(states, func(s driver.State) bool { return s.Instance == t.work.Instance }); i >= 0 {
-			s = states[i]
-		}
-		a.editLedger(func(b *ledger) {
-			e.runs = s.Runs
-			b.endCall(e, s.Status, s.Fault)
-			e.fails = r.fails
-		})
-		return
 	}
 	if errors.Is(context.Cause(ctx), errDoomed) {
 		a.editLedger(func(b *ledger) { b.endCall(e, e.have, e.fault) })
 	}
+}
+
+// askOutcome ends the call for e with what its driver lists.
+func (a *Agent) askOutcome(ctx context.Context, e *entry, t task, fails int) error {
+	states, err := t.driver.List(ctx)
+	if err != nil {
+		return err
+	}
+	s := driver.State{}
+	if i := slices.IndexFunc(states, func(s driver.State) bool { return s.Instance == t.work.Instance }); i >= 0 {
+		s = states[i]
+	}
+	a.editLedger(func(b *ledger) {
+		e.runs = s.Runs
+		b.endCall(e, s.Status, s.Fault)
+		e.fails = fails
+	})
+	return nil
 }
 
 // endCall ends the call for e with its present state.
