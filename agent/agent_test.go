@@ -424,9 +424,13 @@ func TestBeats(t *testing.T) {
 			assert.Less(t, z.calls, 30, "an idle agent is quiet")
 		})
 	})
-	assert.Equal(t, 750*time.Millisecond, beatOf(time.Second, 4*time.Second))
-	assert.Equal(t, BeatDefault*3/4, beatOf(0, 0))
-	assert.Equal(t, beatMin, beatOf(time.Nanosecond, 0))
+	for _, c := range []struct{ mine, theirs, want time.Duration }{
+		{time.Second, 4 * time.Second, 750 * time.Millisecond}, {4 * time.Second, time.Second, 750 * time.Millisecond},
+		{0, 4 * time.Second, 3 * time.Second}, {time.Second, 0, 750 * time.Millisecond}, {time.Second, -1, 750 * time.Millisecond},
+		{0, 0, BeatDefault * 3 / 4}, {0, -1, BeatDefault * 3 / 4}, {time.Nanosecond, 0, beatMin},
+	} {
+		assert.Equal(t, c.want, beatOf(c.mine, c.theirs), "%s, %s", c.mine, c.theirs)
+	}
 }
 
 func TestForgottenHostsRegisterAgain(t *testing.T) {

@@ -41,20 +41,19 @@ func (o *outage) noteCall(addr string, err error, now time.Time) {
 	}
 }
 
-// waitAfterFailure notes and logs err, and waits before the next attempt. It reports whether ctx has
-// not ended.
-func (a *Agent) waitAfterFailure(ctx context.Context, r *retry, what string, err error) bool {
+// waitAfterFailure notes and logs err, and waits before the next attempt, or until ctx ends.
+func (a *Agent) waitAfterFailure(ctx context.Context, r *retry, what string, err error) {
 	if ctx.Err() != nil {
-		return false
+		return
 	}
 	if errors.Is(err, errMoved) && r.mayRedirect() {
 		a.conf.Log.DebugContext(ctx, "zone has another leader", "call", what, "address", a.link.nextAddress())
-		return true
+		return
 	}
 	d := r.nextDelay()
 	a.conf.Log.DebugContext(ctx, "call to the zone failed", "call", what, "err", err, "retry_in", d, "fails", r.fails)
 	a.noteFailure(ctx, r, what, err)
-	return backoff.Sleep(ctx, d)
+	backoff.Sleep(ctx, d)
 }
 
 // noteFailure notes that a call of loop r failed, and logs it if it begins an outage, or if the last line of the

@@ -165,7 +165,7 @@ func (a *Agent) takeEntry(ctx context.Context, lane action) (call context.Contex
 // if the outcome is unknown, the driver is listed.
 func (a *Agent) startInstance(ctx context.Context, e *entry, t task) {
 	detail := ""
-	if t.work.Fence > 0 {
+	if t.work.Fence != 0 {
 		detail = "fence " + t.work.Fence.String()
 	}
 	if t.have != "" && t.have != api.StatusDeleted { // it has ended here, and more runs are wanted

@@ -244,6 +244,18 @@ func TestNothingStartsBeforeItsDriverIsListed(t *testing.T) {
 	})
 }
 
+// journalOf returns the lines of the journal from their terms on.
+func journalOf(t *testing.T, dir string) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, journalFile))
+	require.NoError(t, err)
+	for l := range strings.Lines(string(text)) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(l), ",")
+		lines = append(lines, rest)
+	}
+	return lines
+}
+
 // details returns the events of the journal about an instance, with their details, and holds that each has its host.
 func details(t *testing.T, dir string, id api.InstanceID, host api.HostID) (all []string) {
 	t.Helper()

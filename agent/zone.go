@@ -75,20 +75,19 @@ func (a *Agent) isElsewhere(now time.Time) bool {
 }
 
 // registerAtLast registers the hosts, with as many attempts as needed. It reports whether
-// ctx has not ended.
+// they are registered: otherwise ctx has ended.
 func (a *Agent) registerAtLast(ctx context.Context) bool {
 	r := retry{rand: a.conf.Rand}
-	for {
+	for ctx.Err() == nil {
 		call := nameCall(ctx)
 		err := a.register(call, r.nextTimeout())
 		if err == nil {
 			a.endFailures(call, &r)
-			return ctx.Err() == nil
+			return true
 		}
-		if !a.waitAfterFailure(call, &r, "register", err) {
-			return false
-		}
+		a.waitAfterFailure(call, &r, "register", err)
 	}
+	return false
 }
 
 func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
@@ -167,23 +166,20 @@ func (a *Agent) pollWork(ctx context.Context) {
 			}
 		}
 		if err != nil {
-			if !a.waitAfterFailure(ctx, &r, "work", err) {
-				return
-			}
+			a.waitAfterFailure(ctx, &r, "work", err)
 			continue
 		}
 		a.noteAsks(work.Asks)
 		strange := a.applyWork(work, asked)
 		a.keepAddresses(ctx, work.Addresses)
 		if err := a.tellStrange(ctx, strange); err != nil {
-			if !a.waitAfterFailure(ctx, &r, "register", err) {
-				return
-			}
+			a.editLedger(func(b *ledger) { b.after = 0 }) // then the zone names them again
+			a.waitAfterFailure(ctx, &r, "register", err)
 			continue
 		}
 		a.endFailures(ctx, &r)
-		if len(work.Hosts) == 0 && work.Generation <= asked.after && !backoff.Sleep(ctx, idlePause) {
-			return
+		if len(work.Hosts) == 0 && work.Generation <= asked.after {
+			backoff.Sleep(ctx, idlePause)
 		}
 	}
 }
@@ -256,14 +252,9 @@ func (a *Agent) reportStates(ctx context.Context) {
 	r := retry{rand: a.conf.Rand}
 	beat := time.NewTimer(0) // the first beat is due at once
 	defer beat.Stop()
-	for {
+	for ctx.Err() == nil {
 		var items []api.InstanceReport
 		a.editLedger(func(b *ledger) { items = b.pendingReports(api.ReportsMax) })
-		if a.link.formOfZone() < api.FormFifth { // it cannot read them
-			for n := range items {
-				items[n].Restarted, items[n].Reason = 0, ""
-			}
-		}
 		if len(items) == 0 {
 			select {
 			case <-ctx.Done():
@@ -279,12 +270,10 @@ func (a *Agent) reportStates(ctx context.Context) {
 		}
 		var ack api.AgentAck
 		begun, call := a.conf.Now(), nameCall(ctx)
-		err := a.callZone(call, api.PathAgentReport, r.nextTimeout(), api.AgentReport{Items: items}, &ack, &ack.Term)
+		err := a.callZone(call, api.PathAgentReport, r.nextTimeout(), api.AgentReport{Items: a.readable(items)}, &ack, &ack.Term)
 		if err != nil {
 			beat.Reset(0) // still due
-			if !a.waitAfterFailure(call, &r, "report", err) {
-				return
-			}
+			a.waitAfterFailure(call, &r, "report", err)
 			continue
 		}
 		a.endFailures(call, &r)
@@ -294,8 +283,21 @@ func (a *Agent) reportStates(ctx context.Context) {
 		}
 		a.editLedger(func(b *ledger) { b.noteAcked(items) })
 		beat.Reset(a.beatNow())
-		backoff.Sleep(ctx, gatherTime(len(items))-max(a.conf.Now().Sub(begun), 0))
+		backoff.Sleep(ctx, gatherTime(len(items))-a.conf.Now().Sub(begun))
 	}
+}
+
+// readable returns reports as the zone can read them. An older one is told of no restarts: what it has acknowledged
+// counts as told all the same, or it would be told for ever.
+func (a *Agent) readable(items []api.InstanceReport) []api.InstanceReport {
+	if a.link.formOfZone() >= api.FormFifth {
+		return items
+	}
+	items = slices.Clone(items)
+	for n := range items {
+		items[n].Restarted, items[n].Reason = 0, ""
+	}
+	return items
 }
 
 // gatherTime returns how long states are collected from the beginning of a report of n to the next

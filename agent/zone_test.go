@@ -49,6 +49,9 @@ type zone struct {
 	forgot     bool         // answers not_found until hosts register
 	hasty      bool         // answers questions for work at once, also with nothing
 	tells      []string     // where it says that its nodes are; nil for where they are
+	terms      []api.WorkTerms
+	form       api.Form // that its nodes read; 0 for the newest
+	afters     []uint64 // generations after which it was asked for lists
 	beat       time.Duration
 	last       time.Time       // when the newest call came that was answered
 	trust      api.Fingerprint // in answers to reports
@@ -111,6 +114,9 @@ func (z *zone) RoundTrip(r *http.Request) (*http.Response, error) {
 	z.calls++
 	came := time.Now()
 	resp, err := z.serve(r, body)
+	if err == nil && z.form != 0 {
+		resp.Header.Set(api.HeaderForm, z.form.String())
+	}
 	if err == nil && resp.StatusCode == http.StatusOK && came.After(z.last) {
 		z.last = came
 	}
@@ -169,6 +175,7 @@ func (z *zone) work(ctx context.Context, in api.AgentWork) (*http.Response, erro
 	t := time.NewTimer(in.Wait)
 	defer t.Stop()
 	late := z.hasty
+	z.afters = append(z.afters, in.After)
 	for z.generation <= in.After && !late && len(z.asks) == 0 {
 		moved := z.moved
 		z.mu.Unlock()
@@ -182,7 +189,7 @@ func (z *zone) work(ctx context.Context, in api.AgentWork) (*http.Response, erro
 		}
 		z.mu.Lock()
 	}
-	out := api.AgentWorkload{Term: z.term, Generation: z.generation, Addresses: z.addresses, Asks: z.takeAsks()}
+	out := api.AgentWorkload{Term: z.term, Generation: z.generation, Addresses: z.addresses, Terms: z.terms, Asks: z.takeAsks()}
 	if z.tells != nil {
 		out.Addresses = z.tells
 	}
