@@ -35,9 +35,7 @@ func (b *ledger) lapseFences(silent time.Duration) (struck []*entry, next time.D
 			switch fence := e.work.Fence; {
 			case !e.isFenced():
 			case fence > silent:
-				if next == 0 || fence < next {
-					next = fence
-				}
+				next = min(cmp.Or(next, fence), fence)
 			default:
 				stale = true
 				e.stale, e.lapse = true, b.lapses+1
@@ -97,14 +95,18 @@ func (a *Agent) strikeIn(b *ledger) (struck, overdue int, next time.Duration, mo
 	lapsed, fence := b.lapseFences(silent)
 	late, deadline := b.expireNotices(now)
 	for _, e := range slices.Concat(lapsed, late) {
-		if e.busy && e.cut != nil {
+		if e.cut != nil { // of a call that has ended it does nothing
 			e.cut()
 		}
 	}
 	if fence != 0 {
 		next, more = fence-silent, true
 	}
-	if left := deadline.Sub(now); !deadline.IsZero() && (!more || left < next) {
+	if !deadline.IsZero() {
+		left := deadline.Sub(now)
+		if more {
+			left = min(left, next)
+		}
 		next, more = left, true
 	}
 	return len(lapsed), len(late), next, more

@@ -555,3 +555,154 @@ func TestBookOfMoves(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatAFenceStrikes: what runs or may run is struck, what is about to run waits for another list, and all lists are requested
+// only if there is one of these.
+func TestWhatAFenceStrikes(t *testing.T) {
+	stopped := api.Workload{Halt: true, Fence: testFence}
+	for name, c := range map[string]struct {
+		e             entry
+		struck, stale bool
+	}{
+		"runs":                   {entry{listed: true, have: active}, true, true},
+		"runs, and is busy":      {entry{listed: true, have: active, busy: true}, true, true},
+		"runs unlisted":          {entry{have: active}, true, true},
+		"is being started":       {entry{listed: true, busy: true}, true, true},
+		"is to be started":       {entry{listed: true}, false, true},
+		"waits for another list": {entry{listed: true, stale: true}, false, false},
+		"struck before":          {entry{listed: true, have: active, lapsed: true}, false, false},
+		"not listed":             {entry{}, false, false},
+		"ended":                  {entry{listed: true, have: shutoff}, false, false},
+		"stopped by its owner":   {entry{listed: true, have: shutoff, work: stopped}, false, false},
+		"gone":                   {entry{have: deleted}, false, false},
+	} {
+		for fence, has := range map[time.Duration]bool{testFence: true, 1: true, 0: false} {
+			b := bookOf(fake.New(fake.Options{}), "h")
+			c.e.work.Fence = fence
+			e := b.put(c.e)
+			b.after, b.shortest = 7, 1
+			struck, next := b.lapseFences(testFence)
+			assert.Zero(t, next, name)
+			assert.Equal(t, has && c.struck, len(struck) == 1, "%s, %s", name, fence)
+			assert.Equal(t, has && c.struck, e.lapsed && !c.e.lapsed, "%s, %s", name, fence)
+			assert.Equal(t, has && c.stale, e.stale && !c.e.stale, "%s, %s", name, fence)
+			assert.Equal(t, has && c.stale, b.lapses == 1 && b.after == 0, "%s, %s: lists are requested", name, fence)
+			assert.Equal(t, has && c.stale, e.lapse == 1)
+			assert.Equal(t, has && c.struck, b.nextEntry(kill) != nil || c.e.busy && e.lapsed, "%s, %s", name, fence)
+			struck, _ = b.lapseFences(testFence)
+			assert.Empty(t, struck, "%s, %s: once", name, fence)
+		}
+	}
+}
+
+// manyEntries fills two hosts of a ledger with entries, made by f from a number.
+func manyEntries(b *ledger, n int, f func(i int) entry) {
+	for i := range n {
+		host := api.HostID(fmt.Sprint("h", i%2+1))
+		id := api.InstanceID(fmt.Sprintf("i%02d", n-i))
+		e := f(i)
+		e.host, e.work.Instance = host, id
+		*b.entryOf(b.hosts[host], host, id) = e
+		b.hosts[host].listed = true
+	}
+}
+
+// orderOf returns the hosts and ids of entries.
+func orderOf(all []*entry) (out []string) {
+	for _, e := range all {
+		out = append(out, string(e.host)+"/"+string(e.work.Instance))
+	}
+	return out
+}
+
+// TestManyAreStruckInOrder of hosts and ids, and what is left decides when the watch looks again.
+func TestManyAreStruckInOrder(t *testing.T) {
+	const n = 24
+	began := time.Unix(1_000, 0)
+	for name, c := range map[string]struct {
+		fill   func(i int) entry
+		strike func(b *ledger, at time.Duration) ([]*entry, time.Duration)
+	}{
+		"fences": {
+			func(i int) entry {
+				return entry{listed: true, have: active, work: api.Workload{Fence: time.Duration(1+i/8) * testFence}}
+			},
+			func(b *ledger, at time.Duration) ([]*entry, time.Duration) { return b.lapseFences(at) },
+		},
+		"notices": {
+			func(i int) entry {
+				return entry{listed: true, have: active, work: api.Workload{Stop: true}, due: began.Add(time.Duration(1+i/8) * testFence)}
+			},
+			func(b *ledger, at time.Duration) ([]*entry, time.Duration) {
+				struck, next := b.expireNotices(began.Add(at))
+				assert.Equal(t, next, b.soonest)
+				return struck, max(next.Sub(began), 0)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bookOf(fake.New(fake.Options{}), "h1", "h2")
+			manyEntries(b, n, c.fill)
+			b.shortest, b.soonest = testFence, began.Add(testFence)
+			struck, next := c.strike(b, testFence-1)
+			assert.Empty(t, struck)
+			assert.Equal(t, testFence, next)
+			for k := range 3 {
+				struck, next = c.strike(b, time.Duration(k+1)*testFence)
+				require.Len(t, struck, 8)
+				assert.True(t, slices.IsSorted(orderOf(struck)), "%v", orderOf(struck))
+				if k < 2 {
+					assert.Equal(t, time.Duration(k+2)*testFence, next)
+				}
+			}
+			assert.Zero(t, next)
+		})
+	}
+}
+
+// TestNothingIsLookedAtTooEarly: while no fence and no deadline can be over, no entry is looked at, and there may be many.
+func TestNothingIsLookedAtTooEarly(t *testing.T) {
+	b := bookOf(fake.New(fake.Options{}), "h")
+	b.hosts["h"].entries["a"] = nil // it would panic
+	look := func() {
+		struck, next := b.lapseFences(testFence - 1)
+		assert.Empty(t, struck)
+		assert.Equal(t, b.shortest, next)
+		struck, soonest := b.expireNotices(time.Unix(999, 0))
+		assert.Empty(t, struck)
+		assert.Equal(t, b.soonest, soonest)
+	}
+	look()
+	b.shortest, b.soonest = testFence, time.Unix(1_000, 0)
+	look()
+}
+
+// TestTheLogTellsWhatWasKilled, and why; of nothing it tells nothing.
+func TestTheLogTellsWhatWasKilled(t *testing.T) {
+	const fences, notices = "zone does not answer: instances with a fence are killed", "preemptible instances are killed at their deadline"
+	served(t, fake.Options{}, func(z *zone, _ *failing, r *record, _ string) {
+		z.set("host-0001", fenced("a"), work("b"), work("c"), work("d"))
+		settle()
+		assert.Empty(t, r.of(fences))
+		assert.Empty(t, r.of(notices))
+		leaves := quiet("b", time.Minute)
+		leaves.Fence = 0 // its deadline is all that is due
+		z.set("host-0001", fenced("a"), leaves, work("c"), work("d"))
+		await.Sleep(time.Minute)
+		synctest.Wait()
+		r.mu.Lock()
+		text := r.b.String()
+		r.b.Reset()
+		r.mu.Unlock()
+		assert.Equal(t, 1, strings.Count(text, "level=INFO msg=\""+notices+"\" instances=1"))
+		assert.NotContains(t, text, fences)
+		z.silence()
+		await.Sleep(testFence)
+		synctest.Wait()
+		r.mu.Lock()
+		text = r.b.String()
+		r.mu.Unlock()
+		assert.Equal(t, 1, strings.Count(text, "level=WARN msg=\""+fences+"\" instances=1"))
+		assert.NotContains(t, text, notices)
+	})
+}

@@ -90,9 +90,10 @@ func (a *Agent) notifyInstance(ctx context.Context, e *entry, t task) {
 		}
 		d := r.nextDelay()
 		a.conf.Log.Warn("instance cannot be given its notice", "host", t.host, "instance", t.work.Instance, "err", err, "fails", r.fails)
-		if r.fails == noticeTries || !backoff.Sleep(ctx, d) {
+		if r.fails == noticeTries {
 			break
 		}
+		backoff.Sleep(ctx, d)
 	}
 	a.editLedger(func(b *ledger) {
 		if !e.due.IsZero() { // it has not been lifted since

@@ -240,3 +240,134 @@ func TestManyNotices(t *testing.T) {
 		assert.Equal(t, api.StatusDeleted, z.of("i299"))
 	})
 }
+
+// TestADeadlineWithoutAFence is kept to the moment, with nothing else that is due.
+func TestADeadlineWithoutAFence(t *testing.T) {
+	told(t, fake.Options{}, []api.Workload{work("a"), work("b")}, func(z *zone, d *timed, _ string) {
+		began := time.Now()
+		first, last := quiet("a", time.Minute), quiet("b", 2*time.Minute)
+		first.Fence, last.Fence = 0, 0
+		z.set("host-0001", first, last)
+		await.Sleep(3 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, time.Minute, d.at("a").Sub(began))
+		assert.Equal(t, 2*time.Minute, d.at("b").Sub(began))
+	})
+}
+
+// TestANoticeIsTriedAgain, noticeTries times in all, with what is left by then; after that the instance goes on without it.
+func TestANoticeIsTriedAgain(t *testing.T) {
+	for fails, c := range map[int]struct {
+		between []string
+		left    time.Duration // in the notice that is given; 0 for none
+	}{
+		0: {nil, time.Minute},
+		1: {[]string{"37.5ms"}, time.Minute - 37_500*time.Microsecond},
+		2: {[]string{"37.5ms", "75ms"}, time.Minute - 112_500*time.Microsecond},
+		3: {[]string{"37.5ms", "75ms"}, 0},
+	} {
+		served(t, fake.Options{}, func(z *zone, d *failing, r *record, _ string) {
+			z.set("host-0001", fenced("a"))
+			settle()
+			d.fail("notify", fails)
+			deadline := time.Now().Add(time.Minute).UTC()
+			z.set("host-0001", quiet("a", time.Minute))
+			settle()
+			assert.Equal(t, c.between, between(d.made("notify")), "%d fail", fails)
+			n, ok := d.Notice("a")
+			assert.Equal(t, c.left > 0, ok, "%d fail", fails)
+			if ok {
+				assert.Equal(t, c.left, n.Left)
+				assert.Equal(t, deadline, n.Deadline)
+			}
+			assert.Len(t, r.of("instance cannot be given its notice"), fails)
+			assert.Equal(t, []string{"a"}, running(t, d.Driver))
+		})
+	}
+}
+
+// TestANoticeThatIsLiftedWhileItIsGiven: the next one is given too, though its deadline is later.
+func TestANoticeThatIsLiftedWhileItIsGiven(t *testing.T) {
+	served(t, fake.Options{Stubborn: true}, func(z *zone, d *failing, _ *record, _ string) {
+		z.set("host-0001", fenced("a"))
+		settle()
+		d.fail("notify", 1)
+		z.set("host-0001", quiet("a", time.Minute))
+		synctest.Wait()
+		z.set("host-0001", fenced("a"))
+		settle()
+		require.Len(t, d.made("notify"), 2)
+		z.set("host-0001", quiet("a", time.Hour))
+		settle()
+		assert.Len(t, d.made("notify"), 1)
+		n, _ := d.Notice("a")
+		assert.Equal(t, time.Hour, n.Left)
+	})
+}
+
+// TestWhatADeadlineStrikes: what may run, once.
+func TestWhatADeadlineStrikes(t *testing.T) {
+	due := time.Unix(1_000, 0)
+	for name, c := range map[string]struct {
+		e    entry
+		want bool
+	}{
+		"runs":             {entry{have: active, due: due}, true},
+		"ended":            {entry{have: shutoff, due: due}, true},
+		"is being started": {entry{busy: true, due: due}, true},
+		"gone, and busy":   {entry{have: deleted, busy: true, due: due}, true},
+		"gone":             {entry{have: deleted, due: due}, false},
+		"not here":         {entry{due: due}, false},
+		"struck before":    {entry{have: active, due: due, overdue: true}, false},
+		"without one":      {entry{have: active}, false},
+		"due later":        {entry{have: active, due: due.Add(1)}, false},
+	} {
+		b := bookOf(fake.New(fake.Options{}), "h")
+		c.e.listed, c.e.work.Stop = true, true
+		b.soonest = due
+		e := b.put(c.e)
+		struck, _ := b.expireNotices(due)
+		assert.Equal(t, c.want, len(struck) == 1, name)
+		assert.Equal(t, c.want || c.e.overdue, e.overdue, name)
+		b.soonest = due
+		struck, _ = b.expireNotices(due)
+		assert.Empty(t, struck, "%s: once", name)
+	}
+}
+
+// TestDeadlinesOfLists: the earliest counts until the instance is wanted again.
+func TestDeadlinesOfLists(t *testing.T) {
+	came := time.Unix(1_000, 0)
+	leaves := func(left time.Duration) api.Workload {
+		return api.Workload{Stop: true, Notice: &api.PreemptNotice{Left: left}}
+	}
+	old := entry{listed: true, due: came.Add(time.Minute), noticed: came, overdue: true}
+	for name, c := range map[string]struct {
+		w             api.Workload
+		was           entry
+		soonest       time.Time
+		due, earliest time.Time
+		kept          bool // noticed and overdue
+	}{
+		"first":               {leaves(time.Second), entry{}, time.Time{}, came.Add(time.Second), came.Add(time.Second), false},
+		"earlier":             {leaves(time.Second), old, came.Add(time.Minute), came.Add(time.Second), came.Add(time.Second), true},
+		"later":               {leaves(time.Hour), old, came.Add(time.Minute), came.Add(time.Minute), came.Add(time.Minute), true},
+		"after another's":     {leaves(time.Hour), entry{}, came.Add(time.Second), came.Add(time.Hour), came.Add(time.Second), false},
+		"negative":            {leaves(-1), entry{}, time.Time{}, came, came, false},
+		"longer than any":     {leaves(api.PreemptGraceMax + 1), entry{}, time.Time{}, came.Add(api.PreemptGraceMax), came.Add(api.PreemptGraceMax), false},
+		"stopped, unnoticed":  {api.Workload{Stop: true}, old, came.Add(time.Minute), came.Add(time.Minute), came.Add(time.Minute), true},
+		"unnoticed, and new":  {api.Workload{Stop: true}, entry{}, time.Time{}, time.Time{}, time.Time{}, false},
+		"wanted":              {api.Workload{}, old, came.Add(time.Minute), time.Time{}, came.Add(time.Minute), false},
+		"wanted, with notice": {api.Workload{Notice: &api.PreemptNotice{}}, old, came.Add(time.Minute), time.Time{}, came.Add(time.Minute), false},
+	} {
+		b := bookOf(fake.New(fake.Options{}), "h")
+		b.soonest = c.soonest
+		c.was.listed, c.was.work = true, c.w
+		e := b.put(c.was)
+		b.setDeadline(e, came)
+		assert.Equal(t, c.due, e.due, name)
+		assert.Equal(t, c.earliest, b.soonest, name)
+		assert.Equal(t, c.kept, !e.noticed.IsZero(), name)
+		assert.Equal(t, c.kept, e.overdue, name)
+	}
+}
