@@ -115,7 +115,7 @@ func New(conf Config) (*Agent, error) {
 		transport = newTransport(conf.TLS, conf.Dial)
 	}
 	a := &Agent{
-		conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport).of(&conf), end: func(error) {}, beat: conf.Beat, ledger: newLedger(nil, nil),
+		conf: conf, kept: slices.Sorted(slices.Values(conf.Addresses)), link: newLink(conf.Addresses, transport).of(&conf), ledger: newLedger(nil, nil),
 		severed:  map[api.InstanceID]api.HostID{},
 		measures: measures{measure.NewFamily[Call](), measure.NewFamily[string]()},
 	}

@@ -326,3 +326,46 @@ func TestWhatALinkSends(t *testing.T) {
 	}
 	assert.True(t, strings.HasPrefix(got.Header.Get(api.HeaderRequestID), "req-"))
 }
+
+// forgetful is a zone that has forgotten its hosts again after each registration.
+type forgetful struct{ *zone }
+
+func (z forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
+	a, err := z.zone.RoundTrip(r)
+	z.do(func() { z.forgot = true })
+	return a, err
+}
+
+// TestAZoneThatForgetsIsNotCalledWithoutPause: after each registration that does not help the agent waits longer.
+func TestAZoneThatForgetsIsNotCalledWithoutPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := forgetful{newZone()}
+		c := config(z.zone, fake.New(fake.Options{}), 1)
+		c.Transport = z
+		defer run(t, c)()
+		await.Sleep(time.Minute)
+		synctest.Wait()
+		z.do(func() {
+			assert.Greater(t, z.registered, 20)
+			assert.Less(t, z.registered, 40)
+		})
+	})
+}
+
+// TestWhatWasDoneCountsAfterARegistration: what the agent knows of its hosts stays, if they are the same.
+func TestWhatWasDoneCountsAfterARegistration(t *testing.T) {
+	served(t, fake.Options{}, func(z *zone, d *failing, _ *record, dir string) {
+		z.set("host-0001", fenced("a"))
+		settle()
+		leaves := quiet("a", time.Hour)
+		z.set("host-0001", leaves)
+		settle()
+		z.do(func() { z.forgot = true })
+		z.set("host-0001", leaves)
+		await.Sleep(2 * WaitDefault)
+		synctest.Wait()
+		require.Equal(t, 2, z.registered)
+		assert.Len(t, d.made("notify"), 1)
+		assert.Equal(t, []string{"start", "running", "notice"}, events(t, dir, "a"))
+	})
+}

@@ -14,14 +14,14 @@ import (
 	"berth/internal/await"
 )
 
-// newWallet returns the wallet of an agent, and the authority that has issued its certificate.
-func newWallet(t *testing.T) (*identity.Wallet, api.Authority) {
+// newWallet returns the wallet of an agent, and the authority that has issued its certificate for a time.
+func newWallet(t *testing.T, ttl time.Duration) (*identity.Wallet, *identity.CA) {
 	t.Helper()
 	ca, err := identity.NewCA("zone-a", time.Now())
 	require.NoError(t, err)
 	key, err := identity.NewKey()
 	require.NoError(t, err)
-	leaf, err := ca.Issue(identity.Subject{Zone: "zone-a", Role: identity.RoleAgent, ID: "agent-1"}, key.Public(), time.Now(), identity.LeafTTL)
+	leaf, err := ca.Issue(identity.Subject{Zone: "zone-a", Role: identity.RoleAgent, ID: "agent-1"}, key.Public(), time.Now(), ttl)
 	require.NoError(t, err)
 	c, err := identity.NewCredentials(key, leaf, ca.CertDER())
 	require.NoError(t, err)
@@ -29,7 +29,7 @@ func newWallet(t *testing.T) (*identity.Wallet, api.Authority) {
 	require.NoError(t, c.SaveDir(dir))
 	w, err := identity.OpenWallet(dir, identity.RoleAgent)
 	require.NoError(t, err)
-	return w, api.Authority{Cert: ca.CertDER()}
+	return w, ca
 }
 
 // TestTrustIsAskedOncePerMark: an agent asks which authorities there are when the zone has another mark than before, again and
@@ -38,8 +38,9 @@ func TestTrustIsAskedOncePerMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := newZone()
 		c := config(z, fake.New(fake.Options{}), 1)
-		var authority api.Authority
-		c.Wallet, authority = newWallet(t)
+		w, ca := newWallet(t, identity.LeafTTL)
+		authority := api.Authority{Cert: ca.CertDER()}
+		c.Wallet = w
 		z.trusted = api.AgentTrusted{Authorities: []api.Authority{authority}, Issuer: api.FingerprintOf(authority.Cert)}
 		defer run(t, c)()
 		asked := func(d time.Duration) (pauses []time.Duration) {
