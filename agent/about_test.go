@@ -49,3 +49,27 @@ func TestAnAgentTellsOfItself(t *testing.T) {
 		assert.True(t, s.IsFar())
 	})
 }
+
+// TestAnAgentThatTellsNothing of itself measures nothing, and has no such headers; a zone of an earlier release tells no time.
+func TestAnAgentThatTellsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &late{}
+		for _, c := range []Config{{}, {Now: time.Now}} {
+			l := newLink([]string{"a:1"}, z).of(&c)
+			for range 2 {
+				require.NoError(t, l.postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)))
+			}
+			_, known := l.about.skew()
+			assert.Equal(t, c.Now != nil, known)
+		}
+		for n, h := range z.heads {
+			assert.NotContains(t, h, http.CanonicalHeaderKey(api.HeaderVersion))
+			assert.NotContains(t, h, http.CanonicalHeaderKey(api.HeaderHome))
+			assert.Equal(t, n == 3, h.Get(api.HeaderSkew) != "")
+		}
+		a := about{now: time.Now}
+		a.read(http.Header{}, a.began())
+		_, known := a.skew()
+		assert.False(t, known)
+	})
+}

@@ -427,7 +427,7 @@ func TestBeats(t *testing.T) {
 	for _, c := range []struct{ mine, theirs, want time.Duration }{
 		{time.Second, 4 * time.Second, 750 * time.Millisecond}, {4 * time.Second, time.Second, 750 * time.Millisecond},
 		{0, 4 * time.Second, 3 * time.Second}, {time.Second, 0, 750 * time.Millisecond}, {time.Second, -1, 750 * time.Millisecond},
-		{0, 0, BeatDefault * 3 / 4}, {0, -1, BeatDefault * 3 / 4}, {time.Nanosecond, 0, beatMin},
+		{0, 0, BeatDefault * 3 / 4}, {0, -1, BeatDefault * 3 / 4}, {time.Nanosecond, 0, beatMin}, {time.Nanosecond, time.Second, beatMin},
 	} {
 		assert.Equal(t, c.want, beatOf(c.mine, c.theirs), "%s, %s", c.mine, c.theirs)
 	}

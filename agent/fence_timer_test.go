@@ -564,17 +564,18 @@ func TestWhatAFenceStrikes(t *testing.T) {
 		e             entry
 		struck, stale bool
 	}{
-		"runs":                   {entry{listed: true, have: active}, true, true},
-		"runs, and is busy":      {entry{listed: true, have: active, busy: true}, true, true},
-		"runs unlisted":          {entry{have: active}, true, true},
-		"is being started":       {entry{listed: true, busy: true}, true, true},
-		"is to be started":       {entry{listed: true}, false, true},
-		"waits for another list": {entry{listed: true, stale: true}, false, false},
-		"struck before":          {entry{listed: true, have: active, lapsed: true}, false, false},
-		"not listed":             {entry{}, false, false},
-		"ended":                  {entry{listed: true, have: shutoff}, false, false},
-		"stopped by its owner":   {entry{listed: true, have: shutoff, work: stopped}, false, false},
-		"gone":                   {entry{have: deleted}, false, false},
+		"runs":                    {entry{listed: true, have: active}, true, true},
+		"runs, and is busy":       {entry{listed: true, have: active, busy: true}, true, true},
+		"runs unlisted":           {entry{have: active}, true, true},
+		"is being started":        {entry{listed: true, busy: true}, true, true},
+		"being started, unlisted": {entry{busy: true}, true, true},
+		"is to be started":        {entry{listed: true}, false, true},
+		"waits for another list":  {entry{listed: true, stale: true}, false, false},
+		"struck before":           {entry{listed: true, have: active, lapsed: true}, false, false},
+		"not listed":              {entry{}, false, false},
+		"ended":                   {entry{listed: true, have: shutoff}, false, false},
+		"stopped by its owner":    {entry{listed: true, have: shutoff, work: stopped}, false, false},
+		"gone":                    {entry{have: deleted}, false, false},
 	} {
 		for fence, has := range map[time.Duration]bool{testFence: true, 1: true, 0: false} {
 			b := bookOf(fake.New(fake.Options{}), "h")

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,6 +55,51 @@ func TestFigures(t *testing.T) {
 		for c := range f.Calls {
 			assert.Contains(t, []string{api.PathAgentRegister, api.PathAgentWork, api.PathAgentReport}, c.Path)
 		}
+		cancel()
+		require.NoError(t, <-done)
+		require.NoError(t, a.Close())
+	})
+}
+
+// TestCallsAreCountedByTheirErrors.
+func TestCallsAreCountedByTheirErrors(t *testing.T) {
+	a, err := New(config(newZone(), fake.New(fake.Options{}), 1))
+	require.NoError(t, err)
+	began := a.conf.Now().Add(-time.Minute)
+	for _, err := range []error{nil, errMoved, api.Errorf(api.CodeConflict, "no"), fmt.Errorf("calling: %w", errMoved), errors.New("x")} {
+		a.noteCall("/x", began, err)
+	}
+	counts := map[Call]uint64{}
+	for c, d := range a.Figures().Calls {
+		counts[c] = d.Count
+		assert.GreaterOrEqual(t, d.Sum, 60*float64(d.Count))
+	}
+	assert.Equal(t, map[Call]uint64{{"/x", ""}: 1, {"/x", "moved"}: 2, {"/x", api.CodeConflict}: 1, {"/x", api.CodeInternal}: 1}, counts)
+}
+
+// TestActionsAreCountedByTheirNames: each lane has its own.
+func TestActionsAreCountedByTheirNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZone()
+		a, err := New(config(z, fake.New(fake.Options{Stubborn: true}), 1))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- a.Run(ctx) }()
+		uses := work("a")
+		uses.Volumes = []api.InstanceID{"b"}
+		for _, list := range [][]api.Workload{
+			{work("a"), work("b"), work("c"), work("d")}, {uses, work("b"), powered("c", true, 0), stopping("d")}, {uses, evicted("b", time.Minute)},
+			{uses, evicted("b", 0)},
+		} {
+			z.set("host-0001", list...)
+			settle()
+		}
+		counts := map[string]uint64{}
+		for name, d := range a.Figures().Actions {
+			counts[name] = d.Count
+		}
+		assert.Equal(t, map[string]uint64{"start": 4, "attach": 1, "halt": 1, "stop": 2, "notify": 1, "kill": 1}, counts)
 		cancel()
 		require.NoError(t, <-done)
 		require.NoError(t, a.Close())

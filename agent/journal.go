@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -84,11 +85,8 @@ func (j *journal) openFile() error {
 	if err != nil {
 		return err
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return errors.Join(err, file.Close())
-	}
-	j.file, j.size = file, info.Size()
+	j.file = file
+	j.size, _ = file.Seek(0, io.SeekEnd) // the end of an open file can be asked for
 	return nil
 }
 

@@ -229,14 +229,14 @@ func (l *link) followLeader(addr string, answer []byte) error {
 // readRefusal reads the body of an error answer.
 func readRefusal(resp *http.Response, answer []byte) error {
 	var body api.ErrorBody
-	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	switch {
-	case err == nil && media == api.MediaCBOR:
-		err = codec.Unmarshal(answer, &body)
-	case err == nil && media == "application/json":
-		err = json.Unmarshal(answer, &body)
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // what is none is another
+	switch media {                                                      // what cannot be decoded has no code
+	case api.MediaCBOR:
+		_ = codec.Unmarshal(answer, &body)
+	case "application/json":
+		_ = json.Unmarshal(answer, &body)
 	}
-	if err != nil || body.Error.Code == "" {
+	if body.Error.Code == "" {
 		return fmt.Errorf("status %d without an error body", resp.StatusCode)
 	}
 	if resp.Header.Get(api.HeaderHome) != "" {

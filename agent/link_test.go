@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"berth/agent/driver/fake"
 	"berth/api"
+	"berth/internal/await"
 	"berth/internal/codec"
 )
 
@@ -156,4 +159,88 @@ func TestTheZoneGetsNoMessageThatItDoesNotRead(t *testing.T) {
 	zone.form = api.FormSecond
 	require.NoError(t, register(&api.Needs{Image: true}))
 	assert.Equal(t, []string{api.PathAgentRegister, api.PathAgentReport, api.PathAgentReport, api.PathAgentRegister}, zone.paths)
+}
+
+// TestWhatCanBeDialled is a host and a port alone.
+func TestWhatCanBeDialled(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"a:1": true, "[::1]:1": true, "10.0.0.7:443": true, "": false, "a": false, ":1": false, "a:": false, "a:1/x": false, "u@a:1": false,
+		"a:1?x": false, "a:1#x": false, "a b:1": false, "a:b": false, "a:1:2": false,
+	} {
+		assert.Equal(t, want, isDialable(addr), "%q", addr)
+	}
+}
+
+// endless is a body of zeros, which breaks off after so many with an error, if there is one.
+type endless struct {
+	left int
+	err  error
+}
+
+func (b *endless) Read(p []byte) (int, error) {
+	n := min(len(p), b.left)
+	clear(p[:n])
+	b.left -= n
+	if b.left == 0 {
+		return n, b.err
+	}
+	return n, nil
+}
+
+// TestAnAnswerThatBreaksOff is none, and another node is asked; so it is with one that is too long.
+func TestAnAnswerThatBreaksOff(t *testing.T) {
+	for _, c := range []struct {
+		body endless
+		want string
+	}{
+		{endless{9, errors.New("reset")}, "reset"}, {endless{answerMaxBytes, io.EOF}, "decoding"}, {endless{answerMaxBytes + 1, io.EOF}, "more than"},
+	} {
+		l := newLink([]string{"a:1", "b:1"}, tripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&c.body), Request: r}, nil
+		}))
+		err := l.postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, new(api.AgentAck))
+		require.ErrorContains(t, err, c.want)
+		require.ErrorContains(t, err, "calling a:1: ")
+		assert.Equal(t, "b:1", l.nextAddress(), c.want)
+	}
+}
+
+// TestACallThatCannotBeMade reaches nobody.
+func TestACallThatCannotBeMade(t *testing.T) {
+	calls := 0
+	nobody := tripper(func(*http.Request) (*http.Response, error) {
+		calls++
+		return nil, errors.New("nobody is there")
+	})
+	l := newLink([]string{"a:1"}, nobody)
+	require.Error(t, l.post(t.Context(), api.PathAgentReport, make(chan int), new(api.AgentAck)))
+	require.Error(t, newLink([]string{"a b:1"}, nobody).postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)))
+	assert.Zero(t, calls)
+	needs := api.AgentRegister{Hosts: []api.AgentHost{{Needs: &api.Needs{Image: true}}}}
+	require.ErrorContains(t, l.postTo(t.Context(), api.PathAgentRegister, needs, new(api.AgentAck)), "nobody is there", "which form it reads is not known")
+	assert.Equal(t, 1, calls)
+}
+
+// TestNodesThatRedirectToEachOther are called with pauses.
+func TestNodesThatRedirectToEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		c := config(nil, fake.New(fake.Options{}), 1)
+		c.Transport = tripper(func(r *http.Request) (*http.Response, error) {
+			calls++
+			other := map[string]string{"n1:1": "n2:1", "n2:1": "n1:1"}[r.URL.Host]
+			return answer(http.StatusMisdirectedRequest, api.AgentRedirect{Leader: other})
+		})
+		r := &record{}
+		c.Log = r.logger(slog.LevelInfo)
+		end := run(t, c)
+		synctest.Wait()
+		assert.Equal(t, movesMax+1, calls, "at once")
+		await.Sleep(time.Minute)
+		synctest.Wait()
+		end()
+		assert.Greater(t, calls, 20)
+		assert.Less(t, calls, 40)
+		assert.Len(t, r.take(), 1)
+	})
 }

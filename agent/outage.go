@@ -98,4 +98,4 @@ func (a *Agent) endFailures(ctx context.Context, r *retry) {
 	o.tried = nil
 }
 
-func roundTime(d time.Duration) time.Duration { return max(d, 0).Round(time.Millisecond) }
+func roundTime(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

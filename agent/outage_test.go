@@ -189,3 +189,43 @@ func TestAddressesOfAnOutageAreBounded(t *testing.T) {
 		assert.Len(t, o.tried, outageNamed)
 	}
 }
+
+// TestWhatAnOutageHasTried is of that outage alone, and it is over with the first call that is answered.
+func TestWhatAnOutageHasTried(t *testing.T) {
+	r := &record{}
+	c := config(newZone(), fake.New(fake.Options{}), 1)
+	now := time.Unix(1_000, 0)
+	c.Now, c.Log = func() time.Time { return now }, r.logger(slog.LevelInfo)
+	a, err := New(c)
+	require.NoError(t, err)
+	var one, other retry
+	step := func(d time.Duration, f func()) {
+		now = now.Add(d)
+		f()
+	}
+	for _, addr := range []string{"n1:1", "n2:1"} {
+		a.outage.noteCall(addr, assert.AnError, now)
+		a.noteFailure(t.Context(), &one, "work", assert.AnError)
+		step(time.Second, func() { a.noteFailure(t.Context(), &other, "report", assert.AnError) })
+		step(time.Second, func() { a.outage.noteCall("n3:1", nil, now) })
+		step(time.Second, func() { a.outage.noteCall("n3:1", nil, now) })
+		a.endFailures(t.Context(), &one)
+		a.endFailures(t.Context(), &one)
+		lines := r.take()
+		require.Len(t, lines, 1, "the other loop fails yet")
+		assert.Contains(t, lines[0], "they are repeated\" call=work err=")
+		a.endFailures(t.Context(), &other)
+		lines = r.take()
+		require.Len(t, lines, 1)
+		assert.Contains(t, lines[0], " for=2s tries=2 addresses_tried=["+addr+"]")
+	}
+	// What fails again after an answer goes on with the same outage.
+	a.noteFailure(t.Context(), &one, "work", assert.AnError)
+	step(time.Second, func() { a.outage.noteCall("n3:1", nil, now) })
+	step(time.Second, func() { a.noteFailure(t.Context(), &one, "work", assert.AnError) })
+	step(time.Second, func() { a.outage.noteCall("n3:1", nil, now) })
+	a.endFailures(t.Context(), &one)
+	lines := r.take()
+	require.Len(t, lines, 2)
+	assert.Contains(t, lines[1], " for=3s tries=2 ")
+}

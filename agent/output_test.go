@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"testing"
@@ -153,4 +154,26 @@ func TestADeposedLeaderIsToldNothing(t *testing.T) {
 		})
 		settle()
 	})
+}
+
+// TestQuestionsAreBounded: no more than api.OutputAsksMax of one answer are answered, and no call is made for none.
+func TestQuestionsAreBounded(t *testing.T) {
+	for n, want := range map[int]int{0: 0, 1: 1, api.OutputAsksMax: api.OutputAsksMax, api.OutputAsksMax + 1: api.OutputAsksMax} {
+		synctest.Test(t, func(t *testing.T) {
+			z := newZone()
+			defer run(t, config(z, printing{fake.New(fake.Options{})}, 1))()
+			settle()
+			var ids []string
+			for i := range n {
+				ids = append(ids, fmt.Sprint("i", i))
+			}
+			z.do(func() { z.asks = z.ask(ids...) })
+			z.set("host-0001")
+			settle()
+			z.do(func() {
+				assert.Len(t, z.answers, want)
+				assert.Equal(t, min(n, 1), z.batches)
+			})
+		})
+	}
 }

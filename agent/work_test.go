@@ -383,10 +383,10 @@ func TestWhatRunsForOtherHosts(t *testing.T) {
 	}
 }
 
-// lasting is a fake of which one list takes as long as is wanted.
+// lasting is a fake of which some lists take as long as is wanted.
 type lasting struct {
 	*fake.Driver
-	hold chan chan struct{} // has what the next list waits for
+	hold chan chan struct{} // has what the next lists wait for
 }
 
 func (d lasting) List(ctx context.Context) ([]driver.State, error) {
@@ -402,7 +402,7 @@ func (d lasting) List(ctx context.Context) ([]driver.State, error) {
 // TestAListFromBeforeTheHostsChanged is not taken over: it may lack what has been started since.
 func TestAListFromBeforeTheHostsChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		z, d := newZone(), lasting{fake.New(fake.Options{StartDelay: 20 * time.Second}), make(chan chan struct{}, 1)}
+		z, d := newZone(), lasting{fake.New(fake.Options{StartDelay: 20 * time.Second}), make(chan chan struct{}, 2)}
 		c := config(z, d, 2)
 		c.Dir = t.TempDir()
 		defer run(t, c)()
@@ -411,10 +411,12 @@ func TestAListFromBeforeTheHostsChanged(t *testing.T) {
 		synctest.Wait()
 		z.set("host-0001", work("a"))
 		synctest.Wait() // it is being started
-		until := make(chan struct{})
-		end := sync.OnceFunc(func() { close(until) })
-		defer end()
-		d.hold <- until
+		first, second := make(chan struct{}), make(chan struct{})
+		endFirst, endSecond := sync.OnceFunc(func() { close(first) }), sync.OnceFunc(func() { close(second) })
+		defer endFirst()
+		defer endSecond()
+		d.hold <- first
+		d.hold <- second
 		d.Exit("b", 0)
 		synctest.Wait() // and is not in that list
 		z.do(func() { z.forgot, z.ids["host-0002"] = true, "another-id" })
@@ -422,7 +424,11 @@ func TestAListFromBeforeTheHostsChanged(t *testing.T) {
 		await.Sleep(30 * time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"a"}, running(t, d.Driver))
-		end()
+		endFirst()
+		await.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []string{"start", "running"}, events(t, c.Dir, "a"), "it is not started again")
+		endSecond()
 		await.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, []string{"start", "running"}, events(t, c.Dir, "a"))

@@ -117,7 +117,6 @@ func (a *Agent) register(ctx context.Context, timeout time.Duration) error {
 	for _, d := range a.drivers {
 		signal(a.relist[d])
 	}
-	signal(a.wake[nothing])
 	a.conf.Log.InfoContext(ctx, "hosts registered", "hosts", len(got.Hosts), "term", got.Term, "beat", a.beat)
 	return nil
 }
@@ -136,9 +135,9 @@ func reportedNeeds(h Host) *api.Needs {
 // beatOf returns the shorter of two beats, where 0 means unset, less a quarter for the way
 // to the zone.
 func beatOf(mine, theirs time.Duration) time.Duration {
-	beat := mine
-	if beat <= 0 || theirs > 0 && theirs < beat {
-		beat = theirs
+	beat := max(mine, theirs)
+	if min(mine, theirs) > 0 {
+		beat = min(mine, theirs)
 	}
 	if beat <= 0 {
 		beat = BeatDefault

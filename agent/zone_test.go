@@ -57,6 +57,7 @@ type zone struct {
 	trust      api.Fingerprint // in answers to reports
 	trusted    api.AgentTrusted
 	trustAsks  []time.Time
+	trustHas   []api.AgentTrust // what it was told with each of them
 	outputs
 }
 
@@ -156,7 +157,11 @@ func (z *zone) serve(r *http.Request, body []byte) (*http.Response, error) {
 	case api.PathAgentOutputs:
 		return z.takeOutputs(body)
 	case api.PathAgentTrust:
-		z.trustAsks = append(z.trustAsks, time.Now())
+		var in api.AgentTrust
+		if err := codec.Unmarshal(body, &in); err != nil {
+			return nil, err
+		}
+		z.trustAsks, z.trustHas = append(z.trustAsks, time.Now()), append(z.trustHas, in)
 		out := z.trusted
 		out.Term = z.term
 		return answer(http.StatusOK, out)

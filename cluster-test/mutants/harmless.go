@@ -28,6 +28,14 @@ var excuses = []excuse{
 		"else the agent ends, and nobody reads what it notes",
 	},
 	{"agent/ledger.go", `b.lanes[a][0] = nil`, ``, "it frees an entry a little earlier: the lane itself ends or grows anew"},
+	{"agent/link.go", `if l.formOfZone() >= api.FormNewest { // it reads everything`, `if false && (l.formOfZone() >= api.FormNewest) { // it reads everything`, "what follows finds the same, and takes longer"},
+	{
+		"agent/link.go", `answer, err := io.ReadAll(io.LimitReader(resp.Body, answerMaxBytes+1))`, `answer, err := io.ReadAll(io.LimitReader(resp.Body, answerMaxBytes+(1 + 1)))`,
+		"one byte too many is as bad as two",
+	},
+	{"agent/fence_timer.go", `t := time.NewTimer(0)`, `t := time.NewTimer((0 + 1))`, "a nanosecond later"},
+	{"agent/zone.go", `beat := time.NewTimer(0) // the first beat is due at once`, `beat := time.NewTimer((0 + 1)) // the first beat is due at once`, "a nanosecond later"},
+	{"agent/zone.go", `beat.Reset(0) // still due`, `beat.Reset((0 + 1)) // still due`, "a nanosecond later"},
 	{"agent/ledger.go", `b.lanes[a] = nil`, ``, "it frees the memory of a lane that is empty"},
 	{
 		"raftstore/sealed.go", `if n < 0 || crc32.Checksum(b[:n], castagnoli) != binary.LittleEndian.Uint32(b[n:]) {`,
