@@ -185,3 +185,22 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 		})
 	}
 }
+
+// TestALineAfterOneThatFailed is written, though it would fit into the file that was closed.
+func TestALineAfterOneThatFailed(t *testing.T) {
+	dir := t.TempDir()
+	j, r := openJournalIn(t, dir)
+	j.writeLine(line{Event: eventTerm})
+	j.max = 3 * j.size
+	old := filepath.Join(dir, journalOldFile)
+	require.NoError(t, os.MkdirAll(filepath.Join(old, "x"), 0o700))
+	j.writeLine(line{Event: eventTerm, Detail: strings.Repeat("x", int(j.max))})
+	require.Len(t, r.of("journal cannot be written"), 1)
+	require.NoError(t, os.RemoveAll(old))
+	j.writeLine(line{Event: eventEnded})
+	assert.Empty(t, r.of("journal cannot be written"))
+	text, err := os.ReadFile(filepath.Join(dir, journalFile))
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"event":"ended"`)
+	assert.FileExists(t, old)
+}

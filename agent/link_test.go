@@ -244,3 +244,16 @@ func TestNodesThatRedirectToEachOther(t *testing.T) {
 		assert.Len(t, r.take(), 1)
 	})
 }
+
+// TestARedirectOfHTTPIsNotFollowed: nodes say who leads in another way.
+func TestARedirectOfHTTPIsNotFollowed(t *testing.T) {
+	calls := 0
+	l := newLink([]string{"a:1"}, tripper(func(r *http.Request) (*http.Response, error) {
+		calls++
+		return &http.Response{
+			StatusCode: http.StatusTemporaryRedirect, Header: http.Header{"Location": {"https://elsewhere:1/"}}, Body: http.NoBody, Request: r,
+		}, nil
+	}))
+	require.ErrorContains(t, l.postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, new(api.AgentAck)), "status 307 without an error body")
+	assert.Equal(t, 1, calls)
+}

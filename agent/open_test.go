@@ -65,6 +65,7 @@ func TestAnAgentCallsByTLS(t *testing.T) {
 	assert.Equal(t, connsMax, of.MaxConnsPerHost)
 	assert.Equal(t, time.Minute, of.IdleConnTimeout)
 	require.NoError(t, a.Close())
+	assert.NotNil(t, newTransport(c.TLS, nil).DialContext, "a dialer with a limit of its own")
 }
 
 // TestTheFolderOfAnAgent is made for its owner alone, and closed with the agent.

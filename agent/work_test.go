@@ -287,12 +287,12 @@ func TestWhatTheJournalTells(t *testing.T) {
 	}}
 	served(t, o, func(z *zone, d *failing, r *record, dir string) {
 		ordered := fenced("ordered")
-		ordered.Runs = 6
+		ordered.Runs = 40
 		z.set("host-0001", work("a"), fenced("f"), work("bad"), ordered, quiet("q", 0), work("n"))
 		settle()
 		until := time.Now().Add(time.Minute).UTC().Format(time.RFC3339Nano)
 		d.Exit("a", 7)
-		ordered.Runs = 7
+		ordered.Runs = 41
 		leaves := quiet("n", time.Minute)
 		leaves.Fence = 0
 		z.set("host-0001", work("a"), fenced("f"), work("bad"), ordered, leaves)
@@ -307,7 +307,7 @@ func TestWhatTheJournalTells(t *testing.T) {
 		assert.Equal(t, []string{"start fence 20s", "running", "fenced no answer of the zone for 20s", "gone"}, details(t, dir, "f", host))
 		assert.Equal(t, []string{"start", "failed no room", "ordered run 2", "start", "failed no room"}, details(t, dir, "bad", host))
 		assert.Equal(t, []string{
-			"start fence 20s", "running", "halt", "halted", "ordered run 8", "start fence 20s", "running", "fenced no answer of the zone for 20s", "gone",
+			"start fence 20s", "running", "halt", "halted", "ordered run 42", "start fence 20s", "running", "fenced no answer of the zone for 20s", "gone",
 		}, details(t, dir, "ordered", host))
 		assert.Equal(t, []string{"absent"}, details(t, dir, "q", host))
 		assert.Equal(t, []string{"start", "running", "notice notify until " + until, "killed its notice is over", "gone"}, details(t, dir, "n", host))
