@@ -241,9 +241,6 @@ func TestRefusals(t *testing.T) {
 		require.ErrorContains(t, err, c.want, c.status)
 		assert.Equal(t, c.stays, l.nextAddress() == addr, "%d", c.status)
 	}
-	l := newLink([]string{addr, "other:1"}, transport)
-	status, media, body = 200, api.MediaCBOR, strings.Repeat("x", answerMaxBytes+1)
-	require.ErrorContains(t, l.postTo(t.Context(), api.PathAgentReport, api.AgentReport{}, nil), "more than")
 }
 
 func TestAddresses(t *testing.T) {
