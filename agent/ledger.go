@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -347,8 +348,8 @@ func (b *ledger) setList(h *hostLedger, hw api.HostWorkload, asked question, cam
 		if w.Stop && e.told == api.StatusDeleted && e.ack <= asked.acks {
 			e.told = "" // the zone has moved it here again since, and away again
 		}
-		if w.Fence > 0 && (b.shortest == 0 || w.Fence < b.shortest) {
-			b.shortest = w.Fence
+		if w.Fence > 0 {
+			b.shortest = min(cmp.Or(b.shortest, w.Fence), w.Fence)
 		}
 		b.placeEntry(e)
 	}

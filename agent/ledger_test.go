@@ -340,3 +340,159 @@ func TestAReportHasEachOnce(t *testing.T) {
 	b.applyStates(b.hosts["h"].driver, b.seq, []driver.State{{Host: "h", Instance: "a", Status: failed, Fault: "x"}})
 	assert.Equal(t, []api.InstanceReport{{Host: "h", Instance: "a", Status: failed, Fault: "x"}}, b.pendingReports(2))
 }
+
+// TestTheShortestFence of all that were ever listed.
+func TestTheShortestFence(t *testing.T) {
+	b := bookOf(fake.New(fake.Options{}), "h")
+	for n, c := range []struct{ fence, want time.Duration }{{0, 0}, {20, 20}, {10, 10}, {30, 10}, {0, 10}, {1, 1}, {2, 1}} {
+		w := work("a")
+		w.Fence = c.fence
+		b.list(uint64(n+1), w)
+		assert.Equal(t, c.want, b.shortest, "list %d", n)
+	}
+}
+
+// TestWhatAListMakesOfWhatWasTold: another stay has been told nothing, nor has one that was gone before the list was requested and is
+// listed to be stopped yet.
+func TestWhatAListMakesOfWhatWasTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		told api.Status
+		stop bool
+		stay uint64
+		ack  uint64 // of what was told
+		want api.Status
+	}{
+		"runs":                         {active, false, 1, 3, active},
+		"runs in another stay":         {active, false, 2, 3, ""},
+		"is to be stopped":             {active, true, 1, 3, active},
+		"gone, in an answer of before": {deleted, true, 1, 4, deleted},
+		"gone, and listed again":       {deleted, true, 1, 3, ""},
+		"gone, and listed long after":  {deleted, true, 1, 2, ""},
+		"ended, and to be stopped":     {shutoff, true, 1, 3, shutoff},
+	} {
+		b := bookOf(fake.New(fake.Options{}), "h")
+		b.acks = 3
+		asked := b.nextQuestion()
+		e := b.put(entry{listed: true, have: c.told, told: c.told, ack: c.ack, work: api.Workload{Stay: 1}})
+		b.applyLists(listing("h", 1, api.Workload{Instance: "a", Stay: c.stay, Stop: c.stop}), asked, time.Time{})
+		assert.Equal(t, c.want, e.told, name)
+	}
+}
+
+// TestWhatADriverListMakesOfAnEntry: what ended is told for the journal, what is missing is lost, and what has a call, or had one since
+// the driver was asked, stays as it is.
+func TestWhatADriverListMakesOfAnEntry(t *testing.T) {
+	const mark = 5
+	state := func(st api.Status) []driver.State {
+		return []driver.State{{Host: "h", Instance: "a", Status: st, Fault: "f", Runs: 7, Volumes: []api.InstanceID{"v"}}}
+	}
+	for name, c := range map[string]struct {
+		e           entry
+		states      []driver.State
+		have        api.Status
+		ended       int
+		again, kept bool // the driver is listed again; the rest of the entry is as it was
+	}{
+		"runs":                         {entry{have: active}, state(active), active, 0, false, false},
+		"was not known":                {entry{}, state(active), active, 0, false, false},
+		"ended":                        {entry{have: active}, state(shutoff), shutoff, 1, false, false},
+		"failed":                       {entry{have: active}, state(failed), failed, 1, false, false},
+		"had ended":                    {entry{have: shutoff}, state(shutoff), shutoff, 0, false, false},
+		"ended, and its fence too":     {entry{have: active, lapsed: true}, state(shutoff), shutoff, 0, false, false},
+		"ended, and its notice too":    {entry{have: active, overdue: true}, state(shutoff), shutoff, 0, false, false},
+		"is missing":                   {entry{have: active}, nil, "", 0, false, false},
+		"had ended, and is missing":    {entry{have: shutoff}, nil, "", 0, false, false},
+		"had failed, and is missing":   {entry{have: failed, fault: "own"}, nil, failed, 0, false, true},
+		"was gone":                     {entry{have: deleted, fault: "own"}, nil, deleted, 0, false, true},
+		"was started since":            {entry{have: active, fault: "own", seq: mark + 1}, nil, active, 0, false, true},
+		"was started at the time":      {entry{have: active, seq: mark}, nil, "", 0, false, false},
+		"ended, and had a call since":  {entry{have: active, fault: "own", seq: mark + 1}, state(shutoff), active, 0, true, true},
+		"runs, and had a call since":   {entry{have: active, fault: "own", seq: mark + 1}, state(active), active, 0, false, true},
+		"runs, and a call of the time": {entry{have: active, fault: "own", seq: mark}, state(active), active, 0, false, false},
+		"ended during a call":          {entry{have: active, fault: "own", busy: true}, state(shutoff), active, 0, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := fake.New(fake.Options{})
+			b := bookOf(d, "h")
+			c.e.listed = true
+			e := b.put(c.e)
+			ended, strange := b.applyStates(d, mark, c.states)
+			assert.Equal(t, c.have, e.have)
+			assert.Len(t, ended, c.ended)
+			assert.Empty(t, strange)
+			assert.Equal(t, c.again, b.again[d])
+			assert.Equal(t, c.e.busy, e.doubt)
+			switch {
+			case c.kept:
+				assert.Equal(t, "own", e.fault)
+			case c.states == nil:
+				assert.Empty(t, e.fault)
+			default:
+				assert.Equal(t, "f", e.fault)
+				assert.Equal(t, uint64(7), e.runs)
+				assert.Equal(t, []api.InstanceID{"v"}, e.attached)
+			}
+			if e.busy {
+				b.calls++
+				b.endCall(e, shutoff, "")
+				assert.True(t, b.again[d], "it is listed again afterwards")
+				assert.False(t, e.doubt)
+			}
+		})
+	}
+}
+
+// TestStatesOfOtherHosts are strange: those of hosts that are not served, and those of hosts that another driver serves.
+func TestStatesOfOtherHosts(t *testing.T) {
+	d, other := fake.New(fake.Options{}), fake.New(fake.Options{})
+	b := newLedger([]api.HostID{"h", "h2"}, []driver.Driver{d, other})
+	all := []driver.State{{Host: "h", Instance: "a", Status: active}, {Host: "h2", Instance: "b", Status: active}, {Host: "h3", Instance: "c", Status: active}}
+	ended, strange := b.applyStates(d, 0, all)
+	assert.Empty(t, ended)
+	assert.Equal(t, all[1:], strange)
+	assert.Equal(t, map[driver.Driver]bool{d: true}, b.known)
+	assert.Empty(t, b.hosts["h2"].entries)
+	b.applyStates(other, 0, all[1:2])
+	b.applyStates(d, 0, nil)
+	assert.Equal(t, active, b.hosts["h2"].entries["b"].have, "that of another driver is not missing")
+}
+
+// TestWhatAnAcknowledgementSays: what was in the report, of the stay that it names, and when it came.
+func TestWhatAnAcknowledgementSays(t *testing.T) {
+	report := api.InstanceReport{Host: "h", Instance: "a", Status: failed, Fault: "f", Stay: 2, Restarted: 9, Reason: api.RestartFenced}
+	for stay, want := range map[uint64]bool{2: true, 3: false, 0: false} {
+		b := bookOf(fake.New(fake.Options{}), "h")
+		b.acks = 4
+		e := b.put(entry{listed: true, have: failed, fault: "f", restarted: 9, reason: api.RestartFenced, work: api.Workload{Stay: stay}})
+		b.placeEntry(e)
+		b.noteAcked([]api.InstanceReport{report})
+		assert.Equal(t, want, e.told == failed && e.toldFault == "f" && e.toldAgain == 9 && e.ack == 5, "stay %d", stay)
+		pending := b.pendingReports(1)
+		assert.Equal(t, want, len(pending) == 0, "stay %d", stay)
+		if !want {
+			report := report
+			report.Stay = stay
+			assert.Equal(t, []api.InstanceReport{report}, pending)
+		}
+	}
+}
+
+// TestAllIsToldAgain after markUntold, in the order of hosts and ids, a number at a time.
+func TestAllIsToldAgain(t *testing.T) {
+	b := bookOf(fake.New(fake.Options{}), "h1", "h2")
+	manyEntries(b, 10, func(int) entry { return entry{listed: true, have: failed, fault: "f", told: failed, toldFault: "f"} })
+	assert.Empty(t, b.pendingReports(10))
+	b.markUntold()
+	var told []string
+	for range 4 {
+		items := b.pendingReports(3)
+		for _, i := range items {
+			told = append(told, string(i.Host)+"/"+string(i.Instance))
+		}
+		b.noteAcked(items)
+	}
+	assert.Len(t, told, 10)
+	assert.IsIncreasing(t, told)
+	assert.Empty(t, b.pendingReports(1))
+	assert.Empty(t, b.say)
+}

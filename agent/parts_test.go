@@ -163,8 +163,24 @@ func TestMachine(t *testing.T) {
 	h, err := Machine("here", t.TempDir(), api.Resources{api.MemoryMB: 256})
 	require.NoError(t, err)
 	assert.Equal(t, int64(256), h.Inventory[api.MemoryMB].Reserved)
+	assert.Equal(t, api.AgentHost{
+		Name: "here", Inventory: h.Inventory, Driver: driverProcess, Pool: api.PoolShared,
+		Attributes: detectHost(driverProcess), Traits: []string{api.TraitVolumes},
+	}, h)
 	assert.Equal(t, driverProcess, h.Attributes[attributeHypervisor])
-	assert.Positive(t, h.Inventory[api.VCPU].Total)
+	assert.Equal(t, api.VolumesUnbounded, h.Attributes[api.AttributeVolumes])
+	assert.Len(t, h.Inventory, 3)
+	for _, c := range []api.ResourceClass{api.VCPU, api.MemoryMB, api.DiskGB} {
+		total := h.Inventory[c].Total
+		assert.Positive(t, total)
+		if c == api.DiskGB {
+			continue // others write to the disk
+		}
+		for reserve, ok := range map[int64]bool{-1: false, 0: true, total: true, total + 1: false} {
+			_, err = Machine("here", t.TempDir(), api.Resources{c: reserve})
+			assert.Equal(t, ok, err == nil, "%d of %d %s", reserve, total, c)
+		}
+	}
 	for c, i := range h.Inventory {
 		require.NoError(t, i.Validate(c))
 	}
@@ -180,7 +196,10 @@ func TestMachine(t *testing.T) {
 
 func TestFakeHosts(t *testing.T) {
 	hosts := FakeHosts("host", 2, Inventory{api.VCPU: {Total: 4}})
-	assert.Equal(t, "host-0001", hosts[0].Name)
+	assert.Equal(t, api.AgentHost{
+		Name: "host-0001", Inventory: Inventory{api.VCPU: {Total: 4}}, Driver: driverFake, Pool: api.PoolShared,
+		Attributes: detectHost(driverFake), Traits: []string{api.TraitVolumes},
+	}, hosts[0])
 	assert.Equal(t, "host-0002", hosts[1].Name)
 	hosts[0].Inventory[api.VCPU] = api.Inventory{}
 	assert.Equal(t, int64(4), hosts[1].Inventory[api.VCPU].Total, "each has its own")
