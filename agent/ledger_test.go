@@ -369,6 +369,7 @@ func TestWhatAListMakesOfWhatWasTold(t *testing.T) {
 		"gone, and listed again":       {deleted, true, 1, 3, ""},
 		"gone, and listed long after":  {deleted, true, 1, 2, ""},
 		"ended, and to be stopped":     {shutoff, true, 1, 3, shutoff},
+		"gone, and wanted again":       {deleted, false, 1, 3, deleted},
 	} {
 		b := bookOf(fake.New(fake.Options{}), "h")
 		b.acks = 3

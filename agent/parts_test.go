@@ -270,7 +270,11 @@ func TestAddresses(t *testing.T) {
 	l.leaveAddress("a:1")
 	assert.Equal(t, "b:1", l.nextAddress(), "somebody has left it already")
 	l.leaveAddress("b:1")
-	assert.Equal(t, "c:1", l.nextAddress())
+	_, at := l.nextPlace()
+	l.leaveAddress("a:1")
+	addr, now := l.nextPlace()
+	assert.Equal(t, "c:1", addr, "a late word of an address that was left moves nobody")
+	assert.Same(t, at, now, "and ends no call")
 	l.leaveAddress("c:1")
 	assert.Equal(t, "a:1", l.nextAddress())
 	var many []string
