@@ -229,8 +229,9 @@ func (l *link) followLeader(addr string, answer []byte) error {
 // readRefusal reads the body of an error answer.
 func readRefusal(resp *http.Response, answer []byte) error {
 	var body api.ErrorBody
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // what is none is another
-	switch media {                                                      // what cannot be decoded has no code
+	// A type that cannot be read is another one, and a body that cannot be decoded has no code.
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch media {
 	case api.MediaCBOR:
 		_ = codec.Unmarshal(answer, &body)
 	case "application/json":
