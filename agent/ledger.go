@@ -429,11 +429,8 @@ func (b *ledger) pendingReports(limit int) []api.InstanceReport {
 	}
 	b.dropReports(due)
 	items := make([]api.InstanceReport, 0, min(limit, len(b.say)))
-	for _, e := range b.say {
-		if len(items) == limit {
-			break
-		}
-		if b.mustReport(e) {
+	for i := 0; i < len(b.say) && len(items) < limit; i++ {
+		if e := b.say[i]; b.mustReport(e) {
 			e.told, e.toldFault = "", ""
 			items = append(items, api.InstanceReport{
 				Host: e.host, Instance: e.work.Instance, Status: e.have, Fault: e.fault, Stay: e.work.Stay,

@@ -124,16 +124,19 @@ func TestOutputsAreNoOutage(t *testing.T) {
 		z.older = true
 		c := config(z, printing{d}, 1)
 		var lines bytes.Buffer
-		c.Log = slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		c.Log = slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		end := run(t, c)
 		settle()
+		assert.NotContains(t, lines.String(), "level=DEBUG")
 		z.askFor("a")
 		settle()
 		z.set("host-0001", work("a"))
 		settle()
 		assert.Equal(t, []string{"a"}, running(t, d))
 		end()
-		assert.Empty(t, lines.String())
+		assert.NotContains(t, lines.String(), "level=WARN")
+		assert.NotContains(t, lines.String(), "level=ERROR")
+		assert.Contains(t, lines.String(), `level=DEBUG msg="outputs of instances were not sent" outputs=1 err=`)
 	})
 }
 
