@@ -1,11 +1,4 @@
 package leases
 
-// What tests ask of a lease that is decided, of its order, and of what was refused.
-var (
-	WasUpdated      = wasUpdated
-	OrderOf         = orderOf
-	RefusalOfSeries = refusalOfSeries
-	DescribeAttempt = describeAttempt
-	CheckedPlaces   = checkedPlaces
-	IsWide          = isWide
-)
+// WasUpdated lets tests ask what an update asks when its room is decided.
+var WasUpdated = wasUpdated

@@ -128,22 +128,15 @@ func refusalOfSeries(v *state.State, c *command.SeriesCreate) error {
 	}
 	for i := range c.Leases {
 		one := &c.Leases[i]
-		if err := refusalOfOrder(v, c.Project, one.Order); err != nil {
+		if one.Order == nil {
+			continue
+		}
+		if b, ok := v.Boot(c.Project, one.Order.Request.Reservation); ok && b.Decision == api.DecisionAbort && !b.Ended {
+			err := refusal(v, c.Project, b.Request.Reservation)
 			return api.Errorf(api.CodeOf(err), "the lease of %s, %d of %d: %s", describeWindow(one.Terms.Window), i+1, len(c.Leases), api.MessageOf(err))
 		}
 	}
 	return api.Errorf(api.CodeConflict, "the series of leases was deleted meanwhile")
-}
-
-// refusalOfOrder returns why an order failed that is still known, nil if it did not.
-func refusalOfOrder(v *state.State, project api.ProjectID, order *command.BootTerms) error {
-	if order == nil {
-		return nil
-	}
-	if b, ok := v.Boot(project, order.Request.Reservation); !ok || b.Decision != api.DecisionAbort || b.Ended {
-		return nil
-	}
-	return refusal(v, project, order.Request.Reservation)
 }
 
 // describeWindow says when a lease of a series takes place.
