@@ -126,17 +126,18 @@ func refusalOfSeries(v *state.State, c *command.SeriesCreate) error {
 	if c == nil {
 		return api.Errorf(api.CodeConflict, "the series of leases could not be made; ask again with another key to learn why")
 	}
+	gone := api.Errorf(api.CodeConflict, "the series of leases was deleted meanwhile")
 	for i := range c.Leases {
 		one := &c.Leases[i]
-		if one.Order == nil {
-			continue
+		if one.Order == nil { // nor has any other one room
+			return gone
 		}
 		if b, ok := v.Boot(c.Project, one.Order.Request.Reservation); ok && b.Decision == api.DecisionAbort && !b.Ended {
 			err := refusal(v, c.Project, b.Request.Reservation)
 			return api.Errorf(api.CodeOf(err), "the lease of %s, %d of %d: %s", describeWindow(one.Terms.Window), i+1, len(c.Leases), api.MessageOf(err))
 		}
 	}
-	return api.Errorf(api.CodeConflict, "the series of leases was deleted meanwhile")
+	return gone
 }
 
 // describeWindow says when a lease of a series takes place.
