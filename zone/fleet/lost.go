@@ -32,11 +32,11 @@ func (f *Fleet) WriteOff(ctx context.Context, host api.HostID, instance api.Inst
 		return state.Lost{}, api.Errorf(api.CodeConflict, "the agent of host %q was heard a moment ago, and may still run what is there; try again in %s", h.Name, wait.Round(time.Second)+time.Second)
 	}
 	c := command.HostWriteOff{Stamp: f.zone.Stamp(), ID: host, Since: h.DownSince, Instance: instance}
-	if dryRun {
-		if err := command.CheckForm(c, f.zone.Form()); err != nil {
-			return state.Lost{}, err
-		}
-		return state.NewDraft(v).LoseHost(c)
+	if err := command.CheckForm(c, f.zone.Form()); err != nil {
+		return state.Lost{}, err
+	}
+	if lost, err := state.NewDraft(v).LoseHost(c); err != nil || dryRun { // what is refused costs no entry
+		return lost, err
 	}
 	res, err := f.zone.Propose(ctx, c)
 	if err != nil {
