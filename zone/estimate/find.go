@@ -65,8 +65,9 @@ func (s *roomSearch) findStarts(ctx context.Context, req *api.Request, windows i
 	sum, checks, unsure := s.sumRoom(), roomChecksMax, api.Forever
 	f := &FreeRoom{Silent: sum.Silent, Estimate: s.hasChildren()}
 	search := &lease.Search{Over: s.q.Starts(), Need: 1, Unit: api.Instant(api.RoomUnit.Milliseconds()), Windows: windows}
-	for i := range sum.Steps {
-		search.Turns = append(search.Turns, sum.Steps[i].At)
+	search.Turns = turnsOf([]*api.RoomAnswer{sum})
+	if s.dependsOnZones() {
+		search.Turns = turnsOf(s.answers()) // also those at which the sum stays, and other zones have it
 	}
 	found := lease.Free(search, func(at api.Instant) int {
 		fits, sure := s.fitsIn(stepAt(sum.Steps, at))
@@ -111,16 +112,22 @@ func stepAt(steps []api.RoomStep, at api.Instant) *api.RoomStep {
 // together is room for all, and what each group could have alone is not exceeded in any way. Which of
 // the zones a group goes to that must be in one is not known here.
 func (s *roomSearch) fitsIn(step *api.RoomStep) (fits, sure bool) {
-	z, need := &s.q.Request.Zones, countsOf(&s.q.Request)
+	need := countsOf(&s.q.Request)
 	if step.Together == nil || !atLeast(step.Bound(), need) {
 		return false, true
 	}
-	strict := s.binder != nil && s.binder.strict
-	if strict || z.Pack || z.MinZones > 1 || z.MaxSkew > 0 || slices.ContainsFunc(s.q.Request.Rules, func(r api.Rule) bool { return len(r.Groups) > 1 }) {
+	if s.dependsOnZones() {
 		return false, false
 	}
 	fits = atLeast(step.Together, need)
 	return fits, fits || !s.hasChildren()
+}
+
+// dependsOnZones reports whether it matters to the request which zones have room, beside how much all of them have.
+func (s *roomSearch) dependsOnZones() bool {
+	z := &s.q.Request.Zones
+	return s.binder != nil && s.binder.strict || z.Pack || z.MinZones > 1 || z.MaxSkew > 0 ||
+		slices.ContainsFunc(s.q.Request.Rules, func(r api.Rule) bool { return len(r.Groups) > 1 })
 }
 
 // fitsAt plans a request in all zones as if it started at an instant, and reports whether every

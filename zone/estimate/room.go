@@ -271,27 +271,42 @@ func addStep(steps []api.RoomStep, s api.RoomStep) []api.RoomStep {
 	return append(steps, s)
 }
 
+// answers returns the answers of this zone and of the children that gave one.
+func (s *roomSearch) answers() []*api.RoomAnswer {
+	out := []*api.RoomAnswer{&s.own}
+	for i := range s.children {
+		if room := s.children[i].room; room != nil {
+			out = append(out, room)
+		}
+	}
+	return out
+}
+
+// turnsOf returns the instants at which some answers change, in order.
+func turnsOf(answers []*api.RoomAnswer) []api.Instant {
+	var out []api.Instant
+	for _, a := range answers {
+		for i := range a.Steps {
+			out = append(out, a.Steps[i].At)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // sumRoom returns what this zone and its children have together.
 func (s *roomSearch) sumRoom() *api.RoomAnswer {
-	answers := []*api.RoomAnswer{&s.own}
+	answers := s.answers()
 	out := &api.RoomAnswer{Until: s.own.Until}
 	for i := range s.children {
 		c := &s.children[i]
 		out.Silent = out.Silent || c.isSilent()
 		if c.room != nil {
-			answers = append(answers, c.room)
 			out.Until = min(out.Until, c.room.Until)
 		}
 	}
-	var turns []api.Instant
-	for _, a := range answers {
-		for i := range a.Steps {
-			turns = append(turns, a.Steps[i].At)
-		}
-	}
-	slices.Sort(turns)
 	next := make([]int, len(answers))
-	for _, at := range slices.Compact(turns) {
+	for _, at := range turnsOf(answers) {
 		var now []*api.RoomStep
 		for n, a := range answers {
 			for next[n] < len(a.Steps) && a.Steps[next[n]].At <= at {
