@@ -70,7 +70,6 @@ func (a *admission) count(change func(*Admission)) {
 
 // ticket is one owner on its way through the admission.
 type ticket struct {
-	owner  owner
 	want   *want
 	key    string          // of its caller, "" for none: a repeat has the same
 	record command.Command // that makes it
@@ -303,7 +302,7 @@ func (s *Saga) firstHold(t *ticket, p *estimate.Plan) (command.Hold, error) {
 	for g := range groups {
 		groups[g].Alternates = groups[g].Alternates[:min(admitSparesMax, len(groups[g].Alternates))]
 	}
-	r := newRun(s, t.owner, t.want)
+	r := newRun(s, nil, t.want) // nobody decides it: its hold does
 	r.attempt = 1
 	return r.holdCommand(&t.req, p, r.nextInstances(&p.Layer), true)
 }

@@ -66,7 +66,7 @@ func (s *Saga) bootPlanned(ctx context.Context, c command.BootCreate) (*state.Bo
 		return s.recordBoot(ctx, c)
 	}
 	t := &ticket{
-		owner: bootOwner{c.Request.Project, c.Request.Reservation, 0}, want: wantOf(&c.BootTerms), key: c.Key, record: c, turn: make(chan turn, 1),
+		want: wantOf(&c.BootTerms), key: c.Key, record: c, turn: make(chan turn, 1),
 	}
 	if !s.admission.enter(t) {
 		return s.recordBoot(ctx, c)
