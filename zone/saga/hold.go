@@ -269,7 +269,7 @@ func (s *Saga) askParts(ctx context.Context, h *state.Hold, l *buildplan.Layer, 
 	if err == nil {
 		err = rs[0].Err
 	}
-	if err == nil && ctx.Err() != nil && len(c.Answers) < asked {
+	if err == nil && len(c.Answers) < asked { // ctx has ended
 		err = api.Wrap(api.CodeTimeout, "saga.Hold", "not every zone below has answered yet; ask again", ctx.Err())
 	}
 	if err != nil {
