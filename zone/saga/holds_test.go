@@ -117,6 +117,7 @@ func TestDecisionsThatShareACall(t *testing.T) {
 			api.HoldDecision{ID: "commits", Decision: api.DecisionAbort},
 			api.HoldDecision{ID: "commits", Decision: api.DecisionCommit},
 		))
+		synctest.Wait() // for what the agent says of the one that ended
 		aborts := []api.HoldDecision{{ID: "aborts", Decision: api.DecisionAbort}, {ID: "aborted", Decision: api.DecisionAbort}}
 		w.Unchanged(func() { assert.Equal(t, []api.Code{"", ""}, decide(aborts...)) })
 	})
