@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"berth/filters"
 	"berth/internal/memstore"
 	"berth/raftstore/command"
+	"berth/zone"
 )
 
 // TestWhatIsExemptFromBindings: a request that itself says where it lies, or how it lies over zones.
@@ -433,3 +435,50 @@ func TestStepsOfRoom(t *testing.T) {
 	assert.Len(t, addStep([]api.RoomStep{{Together: []int{2}, Alone: []int{3}}}, api.RoomStep{Together: []int{2}}), 2)
 	assert.Len(t, addStep(nil, api.RoomStep{Together: []int{2}}), 1)
 }
+
+// TestTheOrderOfABinder: the child that is bound comes first, once, and the others after it; one that is left comes as the rule has it.
+func TestTheOrderOfABinder(t *testing.T) {
+	m := memstore.NewOfForm(api.FormNewest)
+	z := zone.New(zone.Config{Store: m, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	e := New(Config{Zone: z, Digests: nobody{}})
+	m.Must(t, command.Init{Stamp: z.Stamp(), Zone: "z", Name: "own", Config: api.ZoneConfig{Bindings: api.BindingRule{Mode: api.BindingStrict}}})
+	for _, name := range []string{"a", "b", "c"} {
+		m.Must(t, command.LinkPut{Stamp: z.Stamp(), Link: api.Link{ID: api.LinkID(name), Name: "zone-" + name, Role: api.LinkChild, Zone: api.ZoneID(name), Scale: 1, State: api.LinkActive}})
+	}
+	order := func(edit func(*api.Request)) *keyChoice {
+		req := plainRequest()
+		edit(req)
+		b := e.newBinder(m.View(), &Want{Request: req})
+		require.NotNil(t, b)
+		require.Len(t, b.keys, 1)
+		return b.keys[0]
+	}
+	same := func(*api.Request) {}
+	first := order(same)
+	assert.ElementsMatch(t, []api.LinkID{"a", "b", "c"}, first.order)
+	assert.Nil(t, first.active)
+	for _, bound := range []api.LinkID{"c", "a", "b"} {
+		m.Must(t, command.BindingSet{Stamp: z.Stamp(), ID: api.BindingID(api.NewUUID()), Project: "p", Link: bound})
+		k := order(same)
+		require.NotNil(t, k.active)
+		assert.Equal(t, bound, k.order[0])
+		assert.ElementsMatch(t, []api.LinkID{"a", "b", "c"}, k.order, "each once")
+		assert.Equal(t, pin{"a", "b", "c", ""}, k.others)
+		assert.False(t, k.stays)
+		assert.True(t, order(func(r *api.Request) { r.Class = api.Preemptible }).stays)
+		gone := order(func(r *api.Request) { r.Zones.Excluded = []string{"zone-" + string(bound)} })
+		assert.True(t, gone.stays, "the request excludes it")
+		assert.Len(t, gone.order, 2)
+		assert.NotContains(t, gone.order, bound)
+	}
+	paused := api.LinkPaused
+	m.Must(t, command.LinkSet{Stamp: z.Stamp(), ID: "b", State: &paused})
+	left := order(same)
+	assert.Equal(t, api.BindingAway, left.leave)
+	assert.ElementsMatch(t, []api.LinkID{"a", "c"}, left.order)
+}
+
+// nobody is zone.Digests of a zone that has heard nobody.
+type nobody struct{}
+
+func (nobody) Digest(api.ZoneID) (api.Digest, time.Duration, bool) { return api.Digest{}, 0, false }

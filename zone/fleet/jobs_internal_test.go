@@ -266,3 +266,16 @@ func TestSlotsThatHeal(t *testing.T) {
 	c.mark(api.HostDown, "h2")
 	assert.Equal(t, []string{"soon"}, due(), "it may come back until then")
 }
+
+// TestNamesInALineOfTheLog: the first ones, in order.
+func TestNamesInALineOfTheLog(t *testing.T) {
+	assert.Equal(t, []string{"a", "b", "c"}, firstNames([]string{"c", "a", "b"}))
+	var many []string
+	for n := range namesMax + 1 {
+		many = append([]string{string(rune('a' + n))}, many...)
+	}
+	slices.Reverse(many)
+	want := slices.Clone(many[:namesMax])
+	slices.Reverse(many)
+	assert.Equal(t, want, firstNames(many))
+}
