@@ -482,3 +482,57 @@ func TestTheOrderOfABinder(t *testing.T) {
 type nobody struct{}
 
 func (nobody) Digest(api.ZoneID) (api.Digest, time.Duration, bool) { return api.Digest{}, 0, false }
+
+// TestRoomBesideWhatABootHas: its places count with those of the room, which stays as it was; a boot that has nothing adds nothing.
+func TestRoomBesideWhatABootHas(t *testing.T) {
+	r := Room{Slots: []int{2}, Places: map[api.LinkID]bool{"a": true}}
+	assert.Equal(t, r, r.Beside(nil))
+	assert.Nil(t, Room{}.Beside(nil).Places)
+	got := r.Beside([]map[api.LinkID]int{{"b": 1, "c": 0}, {"a": 0, "": 2}})
+	assert.Equal(t, Room{Slots: []int{2}, Places: map[api.LinkID]bool{"a": true, "b": true, "c": false, "": true}}, got)
+	assert.Equal(t, map[api.LinkID]bool{"a": true}, r.Places)
+	assert.Equal(t, map[api.LinkID]bool{"b": true}, Room{}.Beside([]map[api.LinkID]int{{"b": 1}}).Places)
+}
+
+// TestRoomThatOthersHold: what children say that others hold is room that a plan which came out short could have, up to what is wanted; of
+// both of their answers the larger one counts, and what only older ones hold is not had before they are decided.
+func TestRoomThatOthersHold(t *testing.T) {
+	m := memstore.NewOfForm(api.FormNewest)
+	z := zone.New(zone.Config{Store: m, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	e := New(Config{Zone: z})
+	m.Must(t, command.Init{Stamp: z.Stamp(), Zone: "z", Name: "own"})
+	child := func(link api.LinkID, c api.Contended) childAnswer {
+		return childAnswer{link: &api.Link{ID: link}, answer: &api.SelectAnswer{Contended: []api.Contended{c}}}
+	}
+	for name, c := range map[string]struct {
+		a, b, first   api.Contended // of two children, and of the first one when it was asked for all
+		younger, all  []int         // of this zone and these children; nil if nobody is in the way
+		contended     []api.Contended
+		pack, offered bool
+	}{
+		"nobody":              {},
+		"younger":             {a: api.Contended{All: 2, Younger: 2}, younger: []int{1, 3, 2}, all: []int{1, 3, 2}, contended: []api.Contended{{Younger: 2, All: 2}}},
+		"older":               {a: api.Contended{All: 2}, younger: []int{1, 1, 2}, all: []int{1, 3, 2}, contended: []api.Contended{{All: 2}}},
+		"both":                {a: api.Contended{All: 2, Younger: 1}, b: api.Contended{All: 1}, younger: []int{1, 2, 2}, all: []int{1, 3, 3}, contended: []api.Contended{{Younger: 1, All: 3}}},
+		"more than is wanted": {a: api.Contended{All: 50, Younger: 50}, younger: []int{1, 9, 2}, all: []int{1, 9, 2}, contended: []api.Contended{{Younger: 5, All: 5}}},
+		"more younger":        {a: api.Contended{All: 1, Younger: 7}, younger: []int{1, 2, 2}, all: []int{1, 2, 2}, contended: []api.Contended{{Younger: 1, All: 1}}},
+		"at first":            {first: api.Contended{All: 3, Younger: 1}, younger: []int{1, 2, 2}, all: []int{1, 4, 2}, contended: []api.Contended{{Younger: 1, All: 3}}},
+		"nothing is short":    {a: api.Contended{All: 2}, offered: true},
+	} {
+		req := plainRequest()
+		req.Groups[0].Count = 9
+		p := planOf(4)
+		if c.offered {
+			req.Groups[0].Count = 4
+		}
+		p.offers = [][]int{{1, 1, 2}}
+		p.heard = []childAnswer{child("a", c.a), child("b", c.b)}
+		p.first = []childAnswer{child("a", c.first), {link: &api.Link{ID: "b"}}}
+		e.findRivals(m.View(), "", req, p)
+		assert.Equal(t, c.all != nil, p.Contended(), name)
+		assert.Equal(t, c.contended, p.contendedRoom(req), name)
+		if c.all != nil {
+			assert.Equal(t, [][][]int{{c.younger}, {c.all}}, [][][]int{p.rivals.younger, p.rivals.all}, name)
+		}
+	}
+}

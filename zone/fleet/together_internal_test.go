@@ -156,6 +156,10 @@ func TestWhatLeavesTogether(t *testing.T) {
 	req, err = requestOf(v, together(v, is("a")))
 	require.NoError(t, err)
 	assert.Empty(t, req.Rules)
+	lifted := *is("c")
+	lifted.ChangeTerms(func(t *api.InstanceTerms) { t.Rules = []string{string(two)} })
+	assert.Equal(t, []string{string(one), string(two)}, affinities(v, is("c")))
+	assert.Equal(t, []string{string(two)}, affinities(v, &lifted), "the other group binds it no more")
 	gone := *is("a")
 	gone.InstanceTerms = &api.InstanceTerms{Hold: "none", Rules: []string{"x"}}
 	_, err = requestOf(v, []*api.Instance{&gone})
