@@ -536,3 +536,19 @@ func TestRoomThatOthersHold(t *testing.T) {
 		}
 	}
 }
+
+// TestChildrenInTheOrderOfAFanout: those that fit all groups come first, and of these the cheapest.
+func TestChildrenInTheOrderOfAFanout(t *testing.T) {
+	child := func(link api.LinkID, fits []int64, price int64) childAnswer {
+		return childAnswer{link: &api.Link{ID: link}, guess: &guess{fits: fits, price: []int64{price, price, 0}}}
+	}
+	req := plainRequest()
+	req.Groups = []api.Group{{Count: 1}, {Count: 1}, {Count: 0}}
+	f := &fanout{w: &Want{Request: req}, order: []int{0, 1, 2, 3}, worth: []int64{1, 1, 1}, answers: []childAnswer{
+		child("none", []int64{0, 0, 0}, 0), child("one", []int64{5, 0, 0}, 1), child("dear", []int64{5, 5, 0}, 900), child("cheap", []int64{5, 5, 0}, 100),
+	}}
+	f.sortChildren()
+	assert.Equal(t, []int{3, 2, 1, 0}, f.order)
+	assert.Equal(t, []int{2, 1, 0, 0}, []int{f.emptyGroups(0), f.emptyGroups(1), f.emptyGroups(2), f.emptyGroups(3)})
+	assert.Equal(t, []int64{0, 1, 1800, 200}, []int64{f.priceOf(0), f.priceOf(1), f.priceOf(2), f.priceOf(3)})
+}

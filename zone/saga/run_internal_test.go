@@ -11,6 +11,7 @@ import (
 
 	"berth/api"
 	"berth/buildplan"
+	"berth/internal/await"
 	"berth/internal/memstore"
 	"berth/internal/turns"
 	"berth/raftstore/command"
@@ -200,4 +201,20 @@ func TestWhatAVolumeIsAttachedTo(t *testing.T) {
 	require.NoError(t, s.OrderPower(t.Context(), api.Tenant{Project: "p"}, "server", api.PowerStop))
 	server, _ := store.View().Instance("server")
 	assert.True(t, server.Halted)
+}
+
+// TestWhenAParentIsAsked: about a hold that has been undecided for so long, and not before.
+func TestWhenAParentIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := newSaga(t, same)
+		store.Must(t, command.LinkPut{Link: api.Link{ID: "up", Name: "parent", Role: api.LinkParent, Zone: "up", Scale: 1, State: api.LinkActive}},
+			command.Hold{Stamp: s.zone.Stamp(), ID: "hold", Origin: "up", Attempt: 1, Request: plainBoot(1), Plan: "plan", Expires: api.Forever, Slots: []command.Slot{{Instance: specs("i")[0], Host: "h"}}})
+		require.Len(t, store.View().PreparedHolds(), 1)
+		due := func() int { return len(s.dueQuestions(store.View())) }
+		assert.Zero(t, due())
+		await.Sleep(holdAskAfter - time.Millisecond)
+		assert.Zero(t, due())
+		await.Sleep(time.Millisecond)
+		assert.Equal(t, 1, due())
+	})
 }
