@@ -45,6 +45,8 @@ var excuses = []excuse{
 	{
 		"raftstore/disk.go", `if _, err := os.Stat(dir); err == nil {`, `if _, err := os.Stat(dir); false && (err == nil) {`,
 		"the name of a folder that is there is made durable once more",
+	},
+	{
 		"zone/saga/owner.go", `if b, is := o.(bootOwner); is && err == nil && d == api.DecisionAbort && b.refill == 0 {`,
 		`if b, is := o.(bootOwner); (true || (is)) && err == nil && d == api.DecisionAbort && b.refill == 0 {`, "a boot is the only kind of owner",
 	},

@@ -52,8 +52,8 @@ func TestStepAt(t *testing.T) {
 	}
 }
 
-// TestSumsStopAtTheirEnds.
-func TestSumsStopAtTheirEnds(t *testing.T) {
+// TestSumsOfBothStopAtTheirEnds.
+func TestSumsOfBothStopAtTheirEnds(t *testing.T) {
 	for _, c := range []struct{ a, b, want int64 }{
 		{1, 2, 3}, {-1, -2, -3}, {1, -2, -1}, {-1, 2, 1}, {0, 0, 0}, {0, -1, -1}, {math.MaxInt64, 0, math.MaxInt64}, {math.MaxInt64, 1, math.MaxInt64},
 		{1, math.MaxInt64, math.MaxInt64}, {math.MaxInt64, math.MinInt64, -1}, {math.MinInt64, -1, math.MinInt64}, {-1, math.MinInt64, math.MinInt64},

@@ -12,8 +12,8 @@ import (
 	"berth/raftstore/command"
 )
 
-// TestWhatIsInTheWayOfMaintenance: firm work in its window, less the time to clean, that is not of the lease itself.
-func TestWhatIsInTheWayOfMaintenance(t *testing.T) {
+// TestWhoIsInTheWayOfMaintenance: firm work in its window, less the time to clean, that is not of the lease itself.
+func TestWhoIsInTheWayOfMaintenance(t *testing.T) {
 	m := memstore.New()
 	m.Must(t, command.Init{Zone: "z", Name: "zone"})
 	v := m.View()
