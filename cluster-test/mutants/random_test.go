@@ -37,6 +37,18 @@ func (s *S) do(a, b int) (bool, error) {
 	switch a {
 	case b, 7:
 		s.n++
+	case 8, 9:
+	}
+	switch s.v.(type) {
+	case T, *T:
+	}
+	switch a {
+	case 5, b:
+	default:
+		s.on = b
+	}
+	switch {
+	case s.on, s.off:
 	}
 	defer s.call(b - 1)
 	return false, fmt.Errorf("no %d", a-b)
@@ -64,6 +76,9 @@ func (s *S) String() string { return s.name + "!" }
 		"never: if false && (a > 3) {", "always: if true || (a > 3) {", "operator: if a >= 3 {", "one more: if a > (3 + 1) {",
 		"other way: break", "statement left out: ", "field left out: s.call(T{Y: b})", "field left out: s.call(T{X: a, })",
 		"case left out: case 7:", "case left out: case b:", "one more: case b, (7 + 1):", "statement left out: ",
+		"one more: case (8 + 1), 9:", "one more: case 8, (9 + 1):",
+		"case left out: case b:", "case left out: case 5:", "one more: case (5 + 1), b:", "statement left out: ",
+		"case left out: case s.off:", "case left out: case s.on:",
 		"other answer: return true, fmt.Errorf(\"no %d\", a-b)",
 	}, got)
 }

@@ -132,6 +132,7 @@ type finder struct {
 	file  string
 	text  []byte
 	found []site
+	names map[*ast.CaseClause]bool // clauses that only name what nothing is done for
 }
 
 // calls reports whether a call is of one of these, whatever its package.
@@ -157,6 +158,12 @@ func (f *finder) visit(n ast.Node) bool {
 		return false
 	case *ast.BlockStmt:
 		f.block(n.List)
+	case *ast.SwitchStmt:
+		if n.Tag != nil {
+			f.noteNames(n.Body)
+		}
+	case *ast.TypeSwitchStmt:
+		f.noteNames(n.Body)
 	case *ast.CaseClause:
 		f.clause(n)
 		f.block(n.Body)
@@ -294,9 +301,26 @@ func (f *finder) fields(l *ast.CompositeLit) {
 	}
 }
 
+// noteNames notes the empty clauses of a switch by value or type that has no default: without them nothing is done either.
+func (f *finder) noteNames(b *ast.BlockStmt) {
+	if f.names == nil {
+		f.names = map[*ast.CaseClause]bool{}
+	}
+	for _, s := range b.List {
+		if c := s.(*ast.CaseClause); c.List == nil {
+			return
+		}
+	}
+	for _, s := range b.List {
+		if c := s.(*ast.CaseClause); len(c.Body) == 0 {
+			f.names[c] = true
+		}
+	}
+}
+
 // clause leaves out one value of a case, or the whole of it.
 func (f *finder) clause(c *ast.CaseClause) {
-	if len(c.List) < 2 {
+	if len(c.List) < 2 || f.names[c] {
 		return // a condition alone is met by the faults within it
 	}
 	for i, e := range c.List {
