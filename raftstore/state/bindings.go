@@ -3,7 +3,6 @@ package state
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -205,17 +204,13 @@ func (s *bindingsBook) endBinding(old *api.Binding, why api.BindingReason) *api.
 	s.putBinding(&b)
 	prefix, over := tenantKey(tenantOf(old))+"\x00", -s.limits.bindingsPast
 	var oldest []string
-	s.past.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
+	eachUnder(&s.past, prefix, func(rest string) {
 		over++
-		oldest = append(oldest, k)
-		return true
+		oldest = append(oldest, rest)
 	})
-	for _, k := range oldest[:max(0, over)] {
-		s.past.Delete(k)
-		s.bindings.Delete(k[len(prefix)+8:])
+	for _, rest := range oldest[:max(0, over)] {
+		s.past.Delete(prefix + rest)
+		s.bindings.Delete(rest[8:])
 	}
 	if why != api.BindingUnlinked { // all of a child at once: whoever ended the link knows
 		s.addFact(bindingChanged{&b})
@@ -268,15 +263,10 @@ func (s *bindingsBook) Bindings() []*api.Binding { return s.bindings.Values() }
 // ActiveBindings returns the active bindings of a tenant, by key.
 func (s *bindingsBook) ActiveBindings(t api.Tenant) []*api.Binding {
 	var out []*api.Binding
-	prefix := tenantKey(t) + "\x00"
-	s.active.Ascend(prefix, func(k, id string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
+	eachRecordUnder(s.active, tenantKey(t)+"\x00", func(_, id string) {
 		if b, ok := s.bindings.Get(id); ok {
 			out = append(out, b)
 		}
-		return true
 	})
 	return out
 }
@@ -284,15 +274,10 @@ func (s *bindingsBook) ActiveBindings(t api.Tenant) []*api.Binding {
 // PastBindings returns the bindings that a tenant had, the newest first.
 func (s *bindingsBook) PastBindings(t api.Tenant) []*api.Binding {
 	var out []*api.Binding
-	prefix := tenantKey(t) + "\x00"
-	s.past.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
-		if b, ok := s.bindings.Get(k[len(prefix)+8:]); ok {
+	eachUnder(&s.past, tenantKey(t)+"\x00", func(rest string) {
+		if b, ok := s.bindings.Get(rest[8:]); ok {
 			out = append(out, b)
 		}
-		return true
 	})
 	slices.Reverse(out)
 	return out

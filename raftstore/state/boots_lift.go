@@ -2,7 +2,6 @@ package state
 
 import (
 	"slices"
-	"strings"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -14,16 +13,11 @@ func (s *bootsBook) deleteGroup(c command.GroupDelete) Result {
 	if r.Err != nil || !s.limits.rulesLifted {
 		return r
 	}
-	prefix := string(c.Project) + "\x00"
 	var under []string
-	s.boots.Ascend(prefix, func(k string, b *Boot) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
+	eachRecordUnder(s.boots, string(c.Project)+"\x00", func(k string, b *Boot) {
 		if b.mayHold() && b.Request.IsUnder(c.ID) {
 			under = append(under, k)
 		}
-		return true
 	})
 	for _, k := range under {
 		s.editBoot(k, func(b *Boot) { b.Lifted = append(slices.Clip(b.Lifted), c.ID) })

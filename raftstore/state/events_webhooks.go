@@ -1,8 +1,6 @@
 package state
 
 import (
-	"strings"
-
 	"berth/api"
 	"berth/raftstore/command"
 )
@@ -123,13 +121,6 @@ func (s *eventsBook) Webhook(p api.ProjectID, name string) (*api.Webhook, bool) 
 // WebhooksOf returns the webhooks of a project, by name.
 func (s *eventsBook) WebhooksOf(p api.ProjectID) []*api.Webhook {
 	var out []*api.Webhook
-	prefix := joinKey(p, "")
-	s.webhooks.Ascend(prefix, func(k string, w *api.Webhook) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
-		out = append(out, w)
-		return true
-	})
+	eachRecordUnder(s.webhooks, joinKey(p, ""), func(_ string, w *api.Webhook) { out = append(out, w) })
 	return out
 }

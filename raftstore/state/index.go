@@ -28,13 +28,28 @@ func addTally(t table.Map[int], k string, n int) {
 }
 
 func eachOn(index *table.Set, id api.HostID, visit func(api.InstanceID)) {
-	prefix := string(id) + "\x00"
+	eachUnder(index, string(id)+"\x00", func(rest string) { visit(api.InstanceID(rest)) })
+}
+
+// eachUnder visits the rest of each key of an index that begins with a prefix, in order.
+func eachUnder(index *table.Set, prefix string, visit func(rest string)) {
 	index.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
+		under := strings.HasPrefix(k, prefix)
+		if under {
+			visit(k[len(prefix):])
 		}
-		visit(api.InstanceID(k[len(prefix):]))
-		return true
+		return under
+	})
+}
+
+// eachRecordUnder visits each record of a table whose key begins with a prefix, in order.
+func eachRecordUnder[V any](t table.Map[V], prefix string, visit func(k string, v V)) {
+	t.Ascend(prefix, func(k string, v V) bool {
+		under := strings.HasPrefix(k, prefix)
+		if under {
+			visit(k, v)
+		}
+		return under
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-	"strings"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -367,14 +366,9 @@ func (s *leasesBook) LeasesFor(p api.ProjectID) []*Lease {
 
 // pickLeases appends the leases that an index has for a project, by id.
 func (s *leasesBook) pickLeases(index *table.Set, p api.ProjectID, out []*Lease) []*Lease {
-	prefix := string(p) + "\x00"
-	index.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
-		l, _ := s.leases.Get(k[len(prefix):])
+	eachUnder(index, string(p)+"\x00", func(id string) {
+		l, _ := s.leases.Get(id)
 		out = append(out, l)
-		return true
 	})
 	return out
 }

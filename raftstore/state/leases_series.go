@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-	"strings"
 
 	"berth/api"
 	"berth/raftstore/command"
@@ -177,15 +176,10 @@ func (s *leasesBook) AllSeries(p api.ProjectID) []*Series {
 // SeriesLeases returns the leases that are left of a series, by start.
 func (s *leasesBook) SeriesLeases(id api.SeriesID) []*Lease {
 	var out []*Lease
-	prefix := string(id) + "\x00"
-	s.bySeries.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
-		if l, ok := s.leases.Get(k[len(prefix)+8:]); ok {
+	eachUnder(&s.bySeries, string(id)+"\x00", func(rest string) {
+		if l, ok := s.leases.Get(rest[8:]); ok {
 			out = append(out, l)
 		}
-		return true
 	})
 	return out
 }

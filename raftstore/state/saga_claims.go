@@ -4,7 +4,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	"berth/api"
 )
@@ -99,14 +98,8 @@ func (s *sagaBook) Usages(p api.ProjectID, u *api.UserID) []Usage {
 // API, its instances, and the slots of its undecided holds.
 func (s *sagaBook) consumersFor(p api.ProjectID) []api.ConsumerID {
 	var out []api.ConsumerID
-	own, prefix := api.Tenant{Project: p}, string(p)+"\x00"
-	s.byOwner.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
-		out = append(out, api.ConsumerID(k[len(prefix):]))
-		return true
-	})
+	own := api.Tenant{Project: p}
+	eachUnder(&s.byOwner, string(p)+"\x00", func(id string) { out = append(out, api.ConsumerID(id)) })
 	s.byTenant.Ascend(tenantKey(own), "", func(id string) bool {
 		out = append(out, api.ConsumerID(id))
 		return true

@@ -127,14 +127,7 @@ func (s *stockBook) leaveAggregates(id api.HostID) {
 // aggregateIDs returns the aggregates that a host is in, by id.
 func (s *stockBook) aggregateIDs(id api.HostID) []string {
 	var out []string
-	prefix := string(id) + "\x00"
-	s.inAggregate.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
-		out = append(out, k[len(prefix):])
-		return true
-	})
+	eachUnder(&s.inAggregate, string(id)+"\x00", func(a string) { out = append(out, a) })
 	return out
 }
 

@@ -54,14 +54,10 @@ func (s *workBook) countInstance(i *api.Instance, n int) {
 // eachPlace visits the places where a rule has members, in order, with their number.
 func (s *workBook) eachPlace(t api.Tenant, rule string, visit func(at place, n int)) {
 	prefix := memberKey(t, rule, "")
-	s.members.Ascend(prefix, func(k string, n int) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
+	eachRecordUnder(s.members, prefix, func(k string, n int) {
 		if n -= s.gone[k]; n > 0 {
 			visit(place(k[len(prefix):]), n)
 		}
-		return true
 	})
 }
 

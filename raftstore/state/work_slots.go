@@ -167,15 +167,10 @@ func (s *workBook) endWindow(i *api.Instance) {
 
 // eachWithin visits the live instances within a slot, by id.
 func (s *workBook) eachWithin(slot api.InstanceID, visit func(*api.Instance)) {
-	prefix := string(slot) + "\x00"
-	s.within.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
-		if i, ok := s.instances.Get(k[len(prefix):]); ok {
+	eachUnder(&s.within, string(slot)+"\x00", func(id string) {
+		if i, ok := s.instances.Get(id); ok {
 			visit(i)
 		}
-		return true
 	})
 }
 
@@ -271,15 +266,10 @@ func (s *workBook) SlotsOn(id api.HostID) []*api.Instance {
 // by id. origin is the parent that has the lease, "" for this zone.
 func (s *workBook) SlotsOf(origin api.LinkID, reservation api.ReservationID) []*api.Instance {
 	var out []*api.Instance
-	prefix := joinKey(origin, reservation) + "\x00"
-	s.reserved.Ascend(prefix, func(k string) bool {
-		if !strings.HasPrefix(k, prefix) {
-			return false
-		}
-		if i, ok := s.instances.Get(k[len(prefix):]); ok {
+	eachUnder(&s.reserved, joinKey(origin, reservation)+"\x00", func(id string) {
+		if i, ok := s.instances.Get(id); ok {
 			out = append(out, i)
 		}
-		return true
 	})
 	return out
 }
@@ -291,9 +281,7 @@ func (s *workBook) promiseWithin(slot api.InstanceID, c api.Class, n int) {
 	} else {
 		addTally(s.promised, string(slot), n)
 	}
-	if n < 0 {
-		s.endEmptySlot(slot)
-	}
+	s.endEmptySlot(slot)
 }
 
 // noteKept marks a slot as one that an undecided hold takes over, or no longer.
