@@ -1,7 +1,9 @@
 package state
 
 import (
+	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -334,4 +336,199 @@ func TestWhatIsInAGroup(t *testing.T) {
 	now, _ := s.Instance("9")
 	assert.Equal(t, []string{"other"}, now.Rules)
 	assert.Equal(t, []string{"g1", "other", "g1"}, bound[0].Rules, "views are not changed")
+}
+
+// TestSecretsOfOneByte are rewrapped like all others.
+func TestSecretsOfOneByte(t *testing.T) {
+	s := New()
+	s.CAKey, s.Change = []byte{1}, &CAChange{Key: []byte{2}}
+	s.Epochs = []command.Epoch{{Wrapped: []byte{3}}}
+	s.Config.Leases.Check.Token = []byte{4}
+	s.setWebhook(&api.Webhook{Project: "p", Name: "a", Secret: []byte{5}})
+	assert.Equal(t, [][]byte{{1}, {2}, {3}, {4}, {5}}, s.wrapped())
+	var all []command.Rewrap
+	for _, old := range s.wrapped() {
+		all = append(all, command.Rewrap{Old: old, New: []byte{old[0] + 10}})
+	}
+	s.KEKDue = 3
+	assert.Equal(t, api.CodeConflict, codeOf(s.kekUse(command.KEKUse{ID: []byte("k"), Due: 2, Secrets: all})))
+	for n := range all {
+		some := append(append([]command.Rewrap{}, all[:n]...), all[n+1:]...)
+		assert.Equal(t, api.CodeConflict, codeOf(s.kekUse(command.KEKUse{ID: []byte("k"), Due: 3, Secrets: some})), "without %d", n)
+	}
+	require.NoError(t, s.kekUse(command.KEKUse{ID: []byte("k"), Due: 3, Secrets: all}).Err)
+	assert.Equal(t, [][]byte{{11}, {12}, {13}, {14}, {15}}, s.wrapped())
+	assert.Equal(t, []any{"k", uint64(0)}, []any{string(s.KEK), s.KEKDue})
+	s.Change, s.Config.Leases.Check.Token = &CAChange{}, nil
+	assert.Equal(t, [][]byte{{11}, {13}, {15}}, s.wrapped())
+}
+
+// TestServersLearnOfTheirVolumes: the host of a server is shown anew when a volume of it changes.
+func TestServersLearnOfTheirVolumes(t *testing.T) {
+	w := leaseWorld(t)
+	vol := api.NewInstance(&api.InstanceTerms{Project: "p", Volume: "disk", Window: api.Window{End: api.Forever}}, spec("v"), api.StatusActive)
+	to := api.NewInstance(&api.InstanceTerms{Project: "p", Window: api.Window{End: api.Forever}}, spec("s"), api.StatusActive)
+	vol.Host, to.Host = "h2", "h1"
+	vol.ChangeExtras(func(x *api.InstanceExtras) { x.Attached = "s" })
+	to.ChangeExtras(func(x *api.InstanceExtras) { x.Volumes = []api.InstanceID{"v"} })
+	w.s.loadInstance(vol)
+	w.s.loadInstance(to)
+	work := func(id string) uint64 {
+		h, _ := w.s.hosts.Get(id)
+		return h.Work
+	}
+	w.s.index++
+	w.s.setStatus(vol, api.StatusError, "broken")
+	assert.Equal(t, w.s.index, work("h1"))
+	assert.Less(t, work("h2"), w.s.index)
+	w.s.index++
+	w.s.setStatus(w.instance("v"), api.StatusDeleting, "")
+	assert.Equal(t, []uint64{w.s.index, w.s.index}, []uint64{work("h1"), work("h2")})
+	assert.Empty(t, w.instance("s").Volumes)
+	w.s.index++
+	w.s.touchServer("none")
+	w.s.setStatus(w.instance("v"), api.StatusDeleted, "")
+	assert.Equal(t, []uint64{w.s.index - 1, w.s.index}, []uint64{work("h1"), work("h2")})
+}
+
+// TestAClaimThatNoInventoryHas is refused as such.
+func TestAClaimThatNoInventoryHas(t *testing.T) {
+	w := leaseWorld(t)
+	a := &allotment{seen: map[api.ProviderID]declaration{}}
+	claim := func(of string, class api.ResourceClass, n int64) error {
+		return w.s.checkShare(a, api.Share{Provider: api.ProviderID(of), Resources: api.Resources{class: n}}).Err
+	}
+	require.NoError(t, claim("h1", api.VCPU, 1))
+	require.ErrorContains(t, claim("h1", "MEMORY_MB", 1), "it has none")
+	require.ErrorContains(t, claim("h1", api.VCPU, 5), "hands out 1 to 4")
+	require.ErrorContains(t, claim("h1", "CUSTOM_X", 1), "no resource class")
+	require.ErrorContains(t, claim("none", api.VCPU, 1), "no provider")
+	a.seen["h2"] = declaration{}
+	err := claim("h2", api.VCPU, 1)
+	require.ErrorContains(t, err, "taken away and claimed")
+	assert.Equal(t, api.CodeInUse, api.CodeOf(err))
+}
+
+// TestASeriesThatEndsIsShown until the last of its leases is gone, to its own project alone.
+func TestASeriesThatEndsIsShown(t *testing.T) {
+	w := leaseWorld(t)
+	w.link("kid", api.LinkChild)
+	c := w.seriesOf("x", 2)
+	r := w.ok(c)
+	assert.Equal(t, []any{api.SeriesCreating, 2}, []any{r.Series.Status, r.Series.Waiting})
+	again := c
+	again.Stamp = w.stamp()
+	assert.Same(t, r.Series, w.unchanged(again).Series)
+	h := hold(w.stamp(), "k", string(c.Leases[0].Order.Request.Reservation), nil, part("kid", string(c.Leases[0].Order.Instances[0].ID)))
+	h.Request = c.Leases[0].Order.Request
+	w.ok(h)
+	w.refused(api.CodeNotFound, command.SeriesDelete{Stamp: w.stamp(), Project: "q", ID: "x"})
+	w.refused(api.CodeNotFound, command.SeriesDelete{Stamp: w.stamp(), Project: "p", ID: "y"})
+	r = w.ok(command.SeriesDelete{Stamp: w.stamp(), Project: "p", ID: "x"})
+	if r.Series != nil {
+		assert.Equal(t, api.SeriesDeleting, r.Series.Status)
+	}
+	assert.Equal(t, r.Series != nil, len(w.s.SeriesLeases("x")) > 0)
+	checkIndexes(t, w.s)
+}
+
+// TestTextsOfABootAreShared with those of its holds, also behind one that is forgotten.
+func TestTextsOfABootAreShared(t *testing.T) {
+	s := New()
+	of := func(id string) []command.Slot { return slots("h1", strings.Clone(id)) }
+	s.holds.Set(joinKey("", "k"), &Hold{ID: "k", Slots: of("i1")})
+	b := &Boot{BootTerms: command.BootTerms{Instances: specs(strings.Clone("i0"), strings.Clone("i1"))}, Holds: []api.HoldID{"gone", "k"}}
+	s.shareBoot(b)
+	h, _ := s.Hold("", "k")
+	assert.Same(t, unsafe.StringData(string(h.Slots[0].Instance.ID)), unsafe.StringData(string(b.Instances[1].ID)))
+	assert.Equal(t, "i0", string(b.Instances[0].ID))
+}
+
+// TestALateSlotIsNamedOnce, though it waits for its host and for all that give it a share.
+func TestALateSlotIsNamedOnce(t *testing.T) {
+	w := leaseWorld(t)
+	add := func(id string, change func(i *api.Instance)) {
+		i := api.NewInstance(&api.InstanceTerms{Reserved: true, Window: api.Window{Start: w.s.now, End: api.Forever}}, spec(id), api.StatusBuild)
+		i.Host = "h1"
+		i.ChangeExtras(func(x *api.InstanceExtras) {
+			x.Shares = []api.Share{{Provider: "pool", Resources: api.Resources{api.VCPU: 1}}}
+		})
+		change(i)
+		w.s.loadInstance(i)
+	}
+	add("b", func(*api.Instance) {})
+	add("a", func(*api.Instance) {})
+	add("an instance", func(i *api.Instance) {
+		i.ChangeTerms(func(t *api.InstanceTerms) { t.Reserved = false })
+		i.Waits = true
+	})
+	add("begun", func(i *api.Instance) { i.Status = api.StatusActive })
+	assert.Equal(t, []api.InstanceID{"a", "b"}, idsOf(w.s.LateSlots(w.s.now)))
+	assert.Empty(t, w.s.LateSlots(w.s.now-1))
+}
+
+// TestWhyAShareIsFull: others of the parent that are not decided, or an older attempt of the same request, may give room back.
+func TestWhyAShareIsFull(t *testing.T) {
+	h := &Hold{ID: "k", Origin: "up", Request: request("r", 1)}
+	h.Request.Attempt = 2
+	for name, c := range map[string]struct {
+		change      func(o *Hold)
+		less, whole api.Code
+	}{
+		"another request":   {func(o *Hold) { o.Request.Reservation = "s" }, api.CodeContended, api.CodeContended},
+		"an older attempt":  {func(o *Hold) { o.Attempt = 1 }, api.CodeContended, api.CodeContended},
+		"this attempt":      {func(o *Hold) { o.Attempt = 2 }, api.CodeOverQuota, api.CodeNoCapacity},
+		"of another parent": {func(o *Hold) { o.Origin = "" }, api.CodeOverQuota, api.CodeContended},
+		"without slots":     {func(o *Hold) { o.Request.Reservation, o.Slots = "s", nil }, api.CodeOverQuota, api.CodeNoCapacity},
+	} {
+		s := New()
+		o := &Hold{ID: "o", Origin: "up", Request: request("r", 1), Attempt: 2, Decision: api.DecisionPending, Slots: slots("h1", "x")}
+		c.change(o)
+		s.holds.Set(o.Key(), o)
+		if o.Origin == "" {
+			s.open.Insert(o.Key())
+		} else {
+			s.prepared.Insert(o.Key())
+		}
+		assert.Equal(t, c.less, s.whyOver(h, share{100, 99}), name)
+		assert.Equal(t, c.less, s.whyOver(h, share{99, 100}), name)
+		assert.Equal(t, c.whole, s.whyOver(h, share{100, 100}), name)
+	}
+}
+
+// TestClaimsOfInstances: each field, and what waits, is reserved or is overdue.
+func TestClaimsOfInstances(t *testing.T) {
+	s := New()
+	i := api.NewInstance(&api.InstanceTerms{
+		Resources: api.Resources{api.VCPU: 2}, Window: api.Window{Start: 3, End: 9}, Class: api.Firm, Whole: true, Grace: 7,
+	}, spec("i"), api.StatusActive)
+	want := api.Claim{Consumer: "i", Resources: i.Resources, Window: i.Window, Class: api.Firm, Whole: true, Grace: 7}
+	assert.Equal(t, want, s.ClaimOf(i))
+	waits, slot, late := *i, *i, *i
+	waits.Waits, late.Overdue = true, true
+	reserve(&slot)
+	want.Class = api.Preempting
+	assert.Equal(t, want, s.ClaimOf(&waits))
+	assert.Equal(t, want, s.ClaimOf(&slot))
+	want.Class, want.Whole, want.Window.End = api.Preemptible, false, api.Forever
+	assert.Equal(t, want, s.ClaimOf(&late))
+}
+
+// TestHoldsFollowTheirSlot into the one that takes its place, and no other slot does.
+func TestHoldsFollowTheirSlot(t *testing.T) {
+	s := New()
+	h := &Hold{ID: "k", Decision: api.DecisionPending, Request: request("r", 2), Slots: slots("h1", "a", "b")}
+	h.Slots[0].Within, h.Slots[1].Within = "old", "other"
+	s.holds.Set(h.Key(), h)
+	s.open.Insert(h.Key())
+	s.promiseWithin("old", api.Firm, 2)
+	s.promiseWithin("old", api.Preemptible, 1)
+	s.moveHolds("old", "new")
+	now, _ := s.Hold("", "k")
+	assert.Equal(t, []api.InstanceID{"new", "other"}, []api.InstanceID{now.Slots[0].Within, now.Slots[1].Within})
+	assert.Equal(t, api.InstanceID("old"), h.Slots[0].Within, "views are not changed")
+	firm, _ := s.promised.Get("new")
+	soft, _ := s.lent.Get("new")
+	assert.Equal(t, []int{2, 1}, []int{firm, soft})
+	assert.False(t, s.isOccupied("old"))
 }

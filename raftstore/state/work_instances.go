@@ -161,7 +161,7 @@ func (s *workBook) outerClaim(slot api.InstanceID) *api.Claim {
 // is gone at once: no agent was shown it.
 func (s *workBook) endInstance(i *api.Instance) {
 	switch {
-	case i.Status == api.StatusDeleting || !i.Live():
+	case !i.Live():
 	case i.Waits:
 		s.setStatus(i, api.StatusDeleted, "")
 	default:
@@ -334,7 +334,7 @@ func (s *workBook) loadInstance(i *api.Instance) {
 // snapshot are loaded.
 func (s *workBook) allocateWithin() {
 	s.instances.Scan(func(_ string, i *api.Instance) bool {
-		if i.Within != "" && i.Host != "" && i.Live() {
+		if i.Within != "" && i.Live() { // only slots on own hosts have any within them
 			s.allocate(i.Host, s.claimOf(i), i.Shares)
 		}
 		return true
@@ -395,7 +395,7 @@ func (s *workBook) listSlot(i *api.Instance) {
 		s.reserved.Insert(reservedKey(i))
 		addTally(s.leased, string(i.Origin), +1)
 	}
-	if i.Within != "" && i.Host != "" && i.Live() {
+	if i.Within != "" && i.Live() { // only slots on own hosts have any within them
 		s.within.Insert(joinKey(i.Within, i.ID))
 	}
 }
