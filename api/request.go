@@ -54,7 +54,7 @@ type Request struct {
 	// Replaces is an earlier request of the tenant that reserves, whose slots this one may
 	// take over; "" for none. On commit what it has not taken over is released.
 	Replaces ReservationID `cbor:"14,keyasint,omitempty" form:"4"`
-	// Within is the reservation in whose slots all instances are to run; "" for none.
+	// Within is the reservation in whose slots all instances are to run, see WithinOf; "" for none.
 	Within ReservationID `cbor:"15,keyasint,omitempty" form:"4"`
 	// Shared are the other projects of the same zone that may use what is reserved; sorted.
 	Shared []ProjectID `cbor:"16,keyasint,omitempty" form:"4"`

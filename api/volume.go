@@ -119,6 +119,17 @@ func (r *Request) HasVolumes() bool {
 	return slices.ContainsFunc(r.Groups, func(g Group) bool { return g.Volume != "" })
 }
 
+// WithinOf returns the reservation in whose slots a group is to be; "" for none, as for volumes.
+func (r *Request) WithinOf(group int) ReservationID {
+	if r.Groups[group].Volume != "" {
+		return ""
+	}
+	return r.Within
+}
+
+// NeedsRoom reports whether some group takes room that is not reserved for it.
+func (r *Request) NeedsRoom() bool { return r.Within == "" || r.HasVolumes() }
+
 // validateVolumes checks what a request with volumes may have. Volumes are never preempted, and
 // what is attached to each other must be in one zone.
 func (r *Request) validateVolumes() error {
@@ -129,8 +140,8 @@ func (r *Request) validateVolumes() error {
 		return Errorf(CodeInvalid, "volumes are of class %q; boot preemptible instances by themselves", Firm)
 	case r.Reserves:
 		return Errorf(CodeInvalid, "volumes cannot be reserved")
-	case r.Within != "":
-		return Errorf(CodeInvalid, "volumes are in no reservation: boot the servers into it alone, then make a volume for each with the hint same_host, and attach it")
+	case r.Within != "" && !r.pairsVolumes():
+		return Errorf(CodeInvalid, "volumes are in no reservation; one boot makes those alone that its servers there get, one each: give attach_to")
 	case len(r.Groups) > 1 && !r.Zones.Pack:
 		return Errorf(CodeInvalid, "volumes and what is booted with them must be in one zone: set zones.pack")
 	}
@@ -143,6 +154,17 @@ func (r *Request) validateVolumes() error {
 		}
 	}
 	return nil
+}
+
+// pairsVolumes reports whether every group of volumes is paired with the instances that get them.
+func (r *Request) pairsVolumes() bool {
+	for g := range r.Groups {
+		paired := func(n int) bool { return r.Rules[n].Pairs }
+		if r.Groups[g].Volume != "" && (r.Groups[g].AttachTo == "" || !slices.ContainsFunc(r.RulesOf(g), paired)) {
+			return false
+		}
+	}
+	return true
 }
 
 // Attaches reports whether Rules[n] only keeps volumes on the hosts of the instances of the same request to which they

@@ -73,9 +73,20 @@ func TestRequestsWithVolumes(t *testing.T) {
 	r := good()
 	require.NoError(t, r.Validate())
 	require.True(t, r.HasVolumes())
+	require.True(t, r.NeedsRoom())
+	r.Within, r.Rules[0].Pairs = "r1", true
+	require.NoError(t, r.Validate(), "beside a lease, in pairs")
+	require.Equal(t, []ReservationID{"r1", ""}, []ReservationID{r.WithinOf(0), r.WithinOf(1)})
+	require.True(t, r.NeedsRoom())
+	r.Groups = r.Groups[:1]
+	require.False(t, r.NeedsRoom())
 	for want, change := range map[string]func(r *Request){
-		"volumes are of class":     func(r *Request) { r.Class = Preemptible },
-		"are in no reservation":    func(r *Request) { r.Within = "r1" },
+		"volumes are of class":  func(r *Request) { r.Class = Preemptible },
+		"are in no reservation": func(r *Request) { r.Within = "r1" },
+		"give attach_to": func(r *Request) {
+			r.Within, r.Rules[0].Pairs = "r1", true
+			r.Groups = append(r.Groups, Group{Count: 1, Name: "more", Volume: "standard", Resources: Resources{DiskGB: 1}})
+		},
 		"must be in one zone":      func(r *Request) { r.Zones.Pack = false },
 		`no group "db"`:            func(r *Request) { r.Groups[1].AttachTo = "db" },
 		`no group "data"`:          func(r *Request) { r.Groups[1].AttachTo = "data" },

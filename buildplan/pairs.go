@@ -10,7 +10,9 @@ import (
 // pairing is the state of a plan with groups that share hosts pair by pair.
 type pairing struct {
 	req  *api.Request
-	s    Inputs // with what is placed so far
+	s    Inputs                      // with what is placed so far
+	out  Inputs                      // the hosts beside s, if it has some
+	full map[int]map[api.HostID]bool // by the first group of those that share hosts: hosts without room beside their slots
 	last []GroupPlan
 }
 
@@ -65,10 +67,11 @@ func pairedGroups(req *api.Request) [][]int {
 // selectInTurns places pairs, at most so many of each group, then the other groups, and then the other pairs; nil for all
 // pairs before the other groups.
 func selectInTurns(s *Inputs, req *api.Request, paired [][]int, most []int) Plan {
-	p := &pairing{req: req, s: *s, last: make([]GroupPlan, len(req.Groups))}
-	p.s.kept, p.s.pairing = make([]slotsKept, len(req.Groups)), true
-	for g := range p.s.kept {
-		p.s.kept[g].on = map[int]int64{}
+	p := &pairing{req: req, s: *s, last: make([]GroupPlan, len(req.Groups)), full: map[int]map[api.HostID]bool{}}
+	p.s.startPairing(len(req.Groups))
+	if s.Beside != nil {
+		p.out = *s.Beside.Inputs
+		p.out.startPairing(len(req.Groups))
 	}
 	for _, groups := range paired {
 		p.placePairs(groups, most)
@@ -82,9 +85,18 @@ func selectInTurns(s *Inputs, req *api.Request, paired [][]int, most []int) Plan
 	out := Plan{Groups: p.last}
 	for g := range out.Groups {
 		out.Groups[g].Slots = nil
-		p.s.kept[g].addTo(&out.Groups[g], &req.Groups[g], s.View)
+		its := p.inputsOf(g)
+		its.kept[g].addTo(&out.Groups[g], &req.Groups[g], its.View)
 	}
 	return out
+}
+
+// startPairing has a copy of inputs take note of the slots that are placed on them.
+func (s *Inputs) startPairing(groups int) {
+	s.kept, s.pairing = make([]slotsKept, groups), true
+	for g := range s.kept {
+		s.kept[g].on = map[int]int64{}
+	}
 }
 
 // placePairs places one slot of each of some groups on one host, again and again, until they have enough or
@@ -99,11 +111,11 @@ func (p *pairing) placePairs(groups, most []int) {
 		one.Groups[g].Count, one.Groups[g].Min = 1, 1
 	}
 	enough := func(g int) bool {
-		n := len(p.s.kept[g].slots)
+		n := len(p.inputsOf(g).kept[g].slots)
 		return n >= p.req.Groups[g].Count || most != nil && n >= most[g]
 	}
 	for !slices.ContainsFunc(groups, enough) {
-		plan := selectPlaced(&p.s, &one)
+		plan := p.planPair(&one, groups)
 		for _, g := range groups {
 			p.last[g] = plan.Groups[g]
 		}
@@ -135,31 +147,42 @@ func (p *pairing) placeOthers(paired [][]int) {
 // after all: what several hosts draw from may be gone.
 func (p *pairing) claim(plan Plan, groups []int) bool {
 	ok := true
-	view := p.s.View.Without(func(t *capacity.Table) {
-		for _, g := range groups {
-			grp := &p.req.Groups[g]
-			c := api.Claim{Resources: grp.Resources, Window: p.req.WindowAt(p.s.View.Now()), Class: p.req.ClaimClass(), Whole: grp.Whole}
-			for _, sl := range plan.Groups[g].Slots {
-				var err error
-				if grp.Whole {
-					_, _, err = t.PlaceWhole(sl.Host, c)
-				} else {
-					_, err = t.Place(sl.Host, c)
+	claimIn := func(s *Inputs) capacity.View {
+		return s.View.Without(func(t *capacity.Table) {
+			for _, g := range groups {
+				for _, sl := range plan.Groups[g].Slots {
+					ok = ok && (p.inputsOf(g) != s || p.place(t, g, sl) == nil)
 				}
-				ok = ok && err == nil
 			}
-		}
-	})
+		})
+	}
+	inside, outside := claimIn(&p.s), p.out.View
+	if p.s.Beside != nil {
+		outside = claimIn(&p.out)
+	}
 	if !ok {
 		return false
 	}
-	p.s.View = view
+	p.s.View, p.out.View = inside, outside
 	for _, g := range groups {
+		its := p.inputsOf(g)
 		for _, sl := range plan.Groups[g].Slots {
-			row, _ := view.Row(sl.Host) // it comes from the view
-			p.s.kept[g].on[row]++
-			p.s.kept[g].slots = append(p.s.kept[g].slots, sl)
+			row, _ := its.View.Row(sl.Host) // it comes from the view
+			its.kept[g].on[row]++
+			its.kept[g].slots = append(its.kept[g].slots, sl)
 		}
 	}
 	return true
+}
+
+// place claims one slot of a group in a table.
+func (p *pairing) place(t *capacity.Table, g int, sl Slot) error {
+	grp := &p.req.Groups[g]
+	c := api.Claim{Resources: grp.Resources, Window: p.req.WindowAt(p.s.View.Now()), Class: p.req.ClaimClass(), Whole: grp.Whole}
+	if grp.Whole {
+		_, _, err := t.PlaceWhole(sl.Host, c)
+		return err
+	}
+	_, err := t.Place(sl.Host, c)
+	return err
 }

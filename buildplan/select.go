@@ -66,6 +66,10 @@ type Inputs struct {
 	// which a plan is to keep them; nil for none.
 	Keep [][]Keep
 
+	// Beside is where the volumes of a request within a lease go, whose instances get slots of View; nil
+	// for other requests.
+	Beside *Beside
+
 	kept    []slotsKept // by group, of a planner; nil for none
 	pairing bool        // kept are slots of this plan: see selectPairs
 }

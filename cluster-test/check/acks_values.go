@@ -246,7 +246,7 @@ func (a *audit) checkInto(acks []Ack) {
 	for _, f := range a.order {
 		for _, i := range instancesOf(f.State) {
 			lease, asked := into[model.BootID{Project: i.Project, Reservation: i.Reservation}]
-			if !asked || i.Host == "" {
+			if !asked || i.Host == "" || i.Volume != "" { // volumes are in no lease
 				continue
 			}
 			a.sum.Into++

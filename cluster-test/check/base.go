@@ -248,7 +248,7 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 		m.Plans[from.Plan] = 0 // its expiry is not in the record
 	}
 	for n := range from.Slots {
-		h.Slots = append(h.Slots, claimOf(s, from, n))
+		h.Slots = append(h.Slots, claimOf(s, from, h, n))
 	}
 	for _, p := range from.Parts {
 		mp := &model.Part{Link: p.Link, Answered: p.Answered, Acked: p.Acked, Committed: p.Committed}
@@ -286,13 +286,13 @@ func addHold(m *model.Model, s *state.State, from *state.Hold) {
 }
 
 // claimOf returns the claim of a slot of a hold.
-func claimOf(s *state.State, from *state.Hold, n int) *model.Claim {
+func claimOf(s *state.State, from *state.Hold, of *model.Hold, n int) *model.Claim {
 	sl := &from.Slots[n]
 	c := &model.Claim{
 		Consumer: sl.Instance.ID, Host: sl.Host, Want: from.Request.Groups[sl.Group].Resources,
-		Start: from.Window.Start, End: from.Window.End, Class: from.Request.Class,
+		Start: of.Start, End: of.EndOf(sl.Group), Class: from.Request.Class,
 		Whole: from.Request.Groups[sl.Group].Whole, Within: sl.Within, Keeps: sl.Keeps, Grace: from.Grace,
-		Pushes: from.Request.Class == api.Firm && (from.Request.Reserves || from.Request.Preempt || from.Request.Within != ""),
+		Pushes: of.Pushes(sl.Group),
 	}
 	if sl.Until > 0 {
 		c.End = min(c.End, sl.Until)

@@ -130,6 +130,7 @@ func TestWhatMakesAVolume(t *testing.T) {
 		`,"size":1,"type":"a b"`:           "volume.type",
 		`,"size":1,"image_properties":{}`:  "are of instances",
 		`,"size":1,"scheduler_hints":{"preemptible":true}`: "a volume is never preemptible",
+		`,"size":1,"scheduler_hints":{"reservation":"r"}`:  "scheduler_hints.reservation: a volume is in no reservation",
 	} {
 		w.refused(t, volume(text), api.CodeInvalid, want)
 	}

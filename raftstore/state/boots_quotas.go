@@ -34,16 +34,16 @@ func (s *bootsBook) count(p api.ProjectID, u quota.Use, counted bool) {
 	}
 }
 
-// bootUsesQuota reports whether the instances of a request count: not within a lease, nor the
-// room of a lease, which is counted with its record.
-func bootUsesQuota(r *api.Request) bool { return !r.Reserves && r.Within == "" }
+// bootUsesQuota reports whether something of a request counts: what is within a lease does not, nor
+// the room of a lease, which is counted with its record.
+func bootUsesQuota(r *api.Request) bool { return !r.Reserves && r.NeedsRoom() }
 
 // useOfBoot returns what a boot counts until it is decided: itself, and what it asks for. When its
 // lifetime begins is not known before it is held, so it counts without an end.
 func useOfBoot(r *api.Request) quota.Use {
 	out := quota.Amounts{quota.Boots: 1}
-	if bootUsesQuota(r) {
-		for i := range r.Groups {
+	for i := range r.Groups {
+		if !r.Reserves && r.WithinOf(i) == "" {
 			out = out.Plus(quota.Count(familyOf(r.Class, r.Groups[i].Volume), r.Groups[i].Count, r.Groups[i].Resources))
 		}
 	}

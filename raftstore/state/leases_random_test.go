@@ -135,9 +135,11 @@ func (d *leaseDice) hold(at command.Stamp) (command.Hold, bool) {
 		free = d.w.s.SlotsOf("", b.Request.Within)
 	}
 	for n, spec := range b.Instances {
-		sl := command.Slot{Instance: spec, Host: d.hostFrom(b.Request.Window.Start)}
+		sl := command.Slot{Instance: spec, Host: d.hostFrom(b.Request.Window.Start), Group: min(n, len(b.Request.Groups)-1)}
 		sl.Instance.ID += api.InstanceID(fmt.Sprint("x", d.made))
 		switch {
+		case sl.Group > 0: // a volume
+			sl.Host = d.hostOf(c.Slots[0].Host)
 		case len(free) > 0:
 			sl.Host = api.HostID(one(d.dice, free).ID)
 		case n < len(keep) && !d.chance(5):
@@ -145,13 +147,21 @@ func (d *leaseDice) hold(at command.Stamp) (command.Hold, bool) {
 		}
 		c.Slots = append(c.Slots, sl)
 	}
-	c.Spares = make([][]api.HostID, 1)
+	c.Spares = make([][]api.HostID, len(b.Request.Groups))
 	for _, id := range leasedHosts {
 		if !d.chance(6) {
 			c.Spares[0] = append(c.Spares[0], api.HostID(id))
 		}
 	}
 	return c, true
+}
+
+// hostOf draws a host, most often the one that a slot is on.
+func (d *leaseDice) hostOf(slot api.HostID) api.HostID {
+	if i, ok := d.w.s.Instance(api.InstanceID(slot)); ok && !d.chance(3) {
+		return i.Host
+	}
+	return api.HostID(one(d.dice, leasedHosts))
 }
 
 // waiting returns the boots that are not decided and still can be, now and then all.
@@ -228,6 +238,12 @@ func (d *leaseDice) within(at command.Stamp) (command.BootCreate, bool) {
 	if d.chance(5) {
 		c.Request.Project = "q"
 	}
+	if d.chance(3) { // with a volume
+		c.Instances = append(c.Instances, specs(fmt.Sprintf("v%d", d.made))...)
+		c.Request.Groups[0].Name, c.Request.Zones.Pack = "web", true
+		c.Request.Groups = append(c.Request.Groups, api.Group{Count: 1, Name: "data", Volume: "standard", AttachTo: "web", Resources: api.Resources{api.VCPU: 1}})
+		c.Request.Rules = []api.Rule{{Policy: api.Affinity, Groups: []int{0, 1}, Pairs: true}}
+	}
 	return c, true
 }
 
@@ -241,6 +257,11 @@ func (d *leaseDice) startWithin(at command.Stamp) (command.Command, bool) {
 		d.made++
 		c := hold(at, fmt.Sprintf("%s-k%d", b.Request.Reservation, d.made), "", slots(string(one(d.dice, free).ID), fmt.Sprintf("w%d", d.made)))
 		c.Request, c.Commit = b.Request, true
+		if len(b.Request.Groups) > 1 {
+			volume := slots(string(d.hostOf(c.Slots[0].Host)), fmt.Sprintf("y%d", d.made))
+			volume[0].Group = 1
+			c.Slots = append(c.Slots, volume...)
+		}
 		return c, true
 	}
 	return d.within(at)
@@ -383,7 +404,7 @@ func TestLeaseHistories(t *testing.T) {
 			return ""
 		}
 		return draws.Rare(seen, 5,
-			"LeaseCreate ok", "LeaseSet ok", "LeaseDelete ok", "Hold ok", "Hold kept", "Hold whole", "Hold within", "Hold refused some", "BootDecide ok",
+			"LeaseCreate ok", "LeaseSet ok", "LeaseDelete ok", "Hold ok", "Hold kept", "Hold whole", "Hold within", "Hold beside", "Hold refused some", "BootDecide ok",
 			"HoldDecide ok", "HoldDecide conflict", "InstanceMove ok", "InstanceReport ok", "BootCreate ok", "lease PENDING", "lease ACTIVE",
 			"lease TERMINATING", "lease TERMINATED", "lease UPDATING", "lease STARTING", "lease DELETING")
 	})
@@ -399,7 +420,7 @@ func (d *leaseDice) note(c command.Command, r Result) {
 	d.seen[name+" ok"]++
 	if r.Hold != nil {
 		for _, sl := range r.Hold.Slots {
-			for what, is := range map[string]bool{"kept": sl.Keeps != "", "whole": sl.Whole != nil, "within": sl.Within != ""} {
+			for what, is := range map[string]bool{"kept": sl.Keeps != "", "whole": sl.Whole != nil, "within": sl.Within != "", "beside": sl.Within == "" && r.Hold.Request.Within != ""} {
 				if is {
 					d.seen["Hold "+what]++
 				}
@@ -425,7 +446,8 @@ func (d *leaseDice) finish() {
 	}
 	d.w.now += 10_000
 	d.w.do(command.Tick{Stamp: d.w.stamp()})
-	for _, host := range leasedHosts {
+	for n := range 2 * len(leasedHosts) { // what volumes are attached to goes first
+		host := leasedHosts[n%len(leasedHosts)]
 		for _, i := range d.w.s.OnHost(api.HostID(host)) {
 			d.w.do(command.InstanceDelete{Stamp: d.w.stamp(), ID: i.ID})
 			d.w.do(reports(d.w.stamp(), "a1", host, api.StatusDeleted, string(i.ID)))

@@ -35,15 +35,17 @@ func slowUsage(s *State, p api.ProjectID, at api.Instant) quota.Amounts {
 	}
 	slowKept(out, s, p)
 	for _, b := range s.boots.Values() {
-		if r := &b.Request; r.Project == p && b.Decision == api.DecisionPending && !r.Reserves && r.Within == "" {
+		if r := &b.Request; r.Project == p && b.Decision == api.DecisionPending && !r.Reserves {
 			for g := range r.Groups {
-				slowInstances(out, r.Class, r.Groups[g].Volume, r.Groups[g].Resources, r.Groups[g].Count)
+				if r.Within == "" || r.Groups[g].Volume != "" {
+					slowInstances(out, r.Class, r.Groups[g].Volume, r.Groups[g].Resources, r.Groups[g].Count)
+				}
 			}
 		}
 	}
 	for _, i := range s.instances.Values() {
 		b, made := s.Boot(i.Project, i.Reservation)
-		if i.Project == p && i.Origin == "" && made && !b.Request.Reserves && b.Request.Within == "" && i.Status != api.StatusDeleted && at < i.Window.End {
+		if i.Project == p && i.Origin == "" && made && !b.Request.Reserves && (b.Request.Within == "" || i.Volume != "") && i.Status != api.StatusDeleted && at < i.Window.End {
 			slowInstances(out, i.Class, i.Volume, i.Resources, 1)
 		}
 	}

@@ -149,9 +149,9 @@ func (s *sagaBook) termsOf(h *Hold) []*api.InstanceTerms {
 		out[n] = &api.InstanceTerms{
 			Reservation: h.Request.Reservation, Project: h.Request.Project,
 			User: h.Request.User, Flavor: g.Flavor, Resources: g.Resources, Metadata: h.Metadata,
-			Origin: h.Origin, Hold: h.ID, Window: h.Window, Class: h.Request.Class,
+			Origin: h.Origin, Hold: h.ID, Window: h.windowOfGroup(n), Class: h.Request.Class,
 			Created: s.now, Rules: rulesOf(&h.Request, n), Group: g.Name, Movable: g.ExtraSpecs[api.SpecEvacuate] == "true",
-			Reserved: h.Request.Reserves, Whole: g.Whole, Shared: h.Request.Shared, InLease: h.Request.Within != "",
+			Reserved: h.Request.Reserves, Whole: g.Whole, Shared: h.Request.Shared, InLease: h.Request.WithinOf(n) != "",
 			OnPreempt: h.Request.OnPreempt, Way: h.Request.Way, Grace: h.Grace, ShareIdle: g.ShareIdle, Volume: g.Volume,
 		}
 	}

@@ -152,11 +152,28 @@ func (s *sagaBook) claimOfSlot(h *Hold, sl command.Slot) api.Claim {
 
 // windowOf returns the window of one slot: that of a preemptible within a lease ends with it.
 func (h *Hold) windowOf(sl command.Slot) api.Window {
-	w := h.Window
+	w := h.windowOfGroup(sl.Group)
 	if sl.Until > 0 {
 		w.End = min(w.End, sl.Until)
 	}
 	return w
+}
+
+// windowOfGroup returns the window of a group: what is within a lease ends with it, volumes beside
+// it do not.
+func (h *Hold) windowOfGroup(g int) api.Window {
+	if h.Request.WithinOf(g) == h.Request.Within {
+		return h.Window
+	}
+	return h.windowBeside()
+}
+
+// windowBeside returns the window of what the hold has that is not within a lease.
+func (h *Hold) windowBeside() api.Window {
+	if h.Request.Within == "" {
+		return h.Window
+	}
+	return h.Request.WindowAt(h.Created)
 }
 
 // neverArrived reports whether a hold was aborted before it arrived.

@@ -19,7 +19,7 @@ type lending struct {
 // newLending returns nil for a hold that no share limits.
 func (s *sagaBook) newLending(h *Hold) *lending {
 	l, ok := s.links.Get(string(h.Origin))
-	if h.Origin == "" || !ok || h.Request.Within != "" {
+	if h.Origin == "" || !ok || !h.Request.NeedsRoom() {
 		return nil
 	}
 	may, limited := s.limits.shareOf(l)
@@ -36,7 +36,7 @@ func (s *sagaBook) mayLend(l *lending, r api.Resources) bool {
 	if l == nil {
 		return true
 	}
-	w := l.hold.Window
+	w := l.hold.windowBeside()
 	w.Start = max(w.Start, s.now)
 	for class, n := range r { // all must fit, so their order does not count
 		room, known := l.room[class]
@@ -125,7 +125,7 @@ func (s *sagaBook) lentBy(h *Hold) []quota.Use {
 		}
 	}
 	if len(sum) > 0 {
-		w := h.Window
+		w := h.windowBeside()
 		if !h.Request.Reserves {
 			w.Start = 0 // it has begun
 		}

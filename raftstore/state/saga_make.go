@@ -212,7 +212,7 @@ func wholeFirst(slots []command.Slot, groups []api.Group) []command.Slot {
 // takeSlot claims a slot on a host, in place of one that it replaces if it can, or within the
 // slot of a lease that id names. A parent takes what its share leaves.
 func (s *sagaBook) takeSlot(h *Hold, sl *command.Slot, id api.HostID, lends *lending) (shares []api.Share, ok bool) {
-	if h.Request.Within != "" {
+	if h.Request.WithinOf(sl.Group) != "" {
 		return nil, s.takeWithin(h, sl, api.InstanceID(id))
 	}
 	if sl.Keeps != "" && id == sl.Host {

@@ -22,6 +22,9 @@ func (s *sagaBook) dropUnpaired(h *Hold) (some bool) {
 		s.releaseAllocation(sl.Host, s.claimOfSlot(h, sl), shares)
 		s.bumpDrawn(sl.Host, shares)
 		s.countSlot(h, sl, -1)
+		if sl.Within != "" {
+			s.promiseWithin(sl.Within, h.Request.Class, -1)
+		}
 		h.Refused = append(h.Refused, sl.Instance.ID)
 	}
 	if some {
@@ -30,7 +33,7 @@ func (s *sagaBook) dropUnpaired(h *Hold) (some bool) {
 	return some
 }
 
-// keepOthers returns a list without the items that are gone; an empty one stays as it is.
+// keepOthers returns a list without the items that are gone; nil if none is left.
 func keepOthers[T any](list []T, gone []bool) []T {
 	kept := list[:0]
 	for n := range list {
@@ -39,6 +42,9 @@ func keepOthers[T any](list []T, gone []bool) []T {
 		}
 	}
 	clear(list[len(kept):])
+	if len(kept) == 0 {
+		return nil // as in a state that was restored
+	}
 	return kept
 }
 

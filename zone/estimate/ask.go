@@ -127,7 +127,7 @@ func (e *Estimator) prepareQuestion(l *api.Link, req *api.Request, pinned []pin,
 	case a.outcome != "":
 	case l.State == api.LinkPaused:
 		a.outcome, a.reason = api.OutcomePaused, "paused by an operator of this zone"
-	case l.Terms.Maintenance && req.Within == "" && req.Replaces == "":
+	case l.Terms.Maintenance && req.NeedsRoom() && req.Replaces == "":
 		a.outcome, a.reason = api.OutcomePaused, pausedBy+"its maintenance"
 	case d.Paused:
 		a.outcome, a.reason = api.OutcomePaused, pausedBelow

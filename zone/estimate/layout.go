@@ -23,11 +23,11 @@ func hostsFor(v *state.State, req *api.Request) capacity.View {
 // explainHidden says in the refusals of a plan for a parent that came out short that there may be hosts
 // which it is not shown.
 func explainHidden(v *state.State, req *api.Request, p *buildplan.Plan) {
-	if req.Origin == "" || req.Within != "" || !v.Config.HidesLayout {
+	if req.Origin == "" || !v.Config.HidesLayout {
 		return
 	}
 	for g := range p.Groups {
-		if gp := &p.Groups[g]; len(gp.Slots) < req.Groups[g].Count {
+		if gp := &p.Groups[g]; len(gp.Slots) < req.Groups[g].Count && req.WithinOf(g) == "" {
 			gp.Refusals.Filters = append(gp.Refusals.Filters, api.FilterCount{Filter: refusedLayout, Hosts: 1, Tier: api.TierNotAllowed})
 			gp.Refusals.Considered++
 		}

@@ -398,6 +398,9 @@ func (e *Estimator) Inputs(v *state.State, req *api.Request) *buildplan.Inputs {
 		View: hostsFor(v, req), World: worldOf(v, req), Filters: e.zoneFilters(v), Costs: e.zoneCosts(v, req), Spare: sparesMax, Split: runParts,
 	}
 	if req.Within != "" {
+		if req.HasVolumes() {
+			in.Beside = besideOf(v, in)
+		}
 		in.View = insideOf(v, req)
 		in.World.Census = slotCensus{v, v.FreeSlots(req.Origin, req.Within, req.Project)}
 	}

@@ -15,13 +15,13 @@ const limitedByShare = "share"
 // group first. A slot that keeps one of the parent's counts nothing: the log looks at what it adds.
 func keepWithinShare(v *state.State, req *api.Request, p *buildplan.Plan) {
 	room := v.ShareRoom(req.Origin, req.Class, req.WindowAt(v.Now()))
-	if room == nil || req.Within != "" {
+	if room == nil || !req.NeedsRoom() {
 		return
 	}
 	took, taken := api.Resources{}, make([]int, len(p.Groups))
 	take := func(g, most int) {
 		for n := taken[g]; n < min(most, len(p.Groups[g].Slots)); n++ {
-			needs := needsOf(v, &req.Groups[g], &p.Groups[g].Slots[n])
+			needs := needsOf(v, req, g, &p.Groups[g].Slots[n])
 			for class, amount := range needs {
 				if amount > 0 && took[class]+amount > room(class) {
 					return
@@ -48,9 +48,10 @@ func keepWithinShare(v *state.State, req *api.Request, p *buildplan.Plan) {
 }
 
 // needsOf returns what a slot of a plan on own hosts takes of the share of a parent.
-func needsOf(v *state.State, g *api.Group, sl *buildplan.Slot) api.Resources {
+func needsOf(v *state.State, req *api.Request, group int, sl *buildplan.Slot) api.Resources {
+	g := &req.Groups[group]
 	switch {
-	case sl.Keeps != "":
+	case sl.Keeps != "", req.WithinOf(group) != "":
 		return nil
 	case !g.Whole:
 		return g.Resources

@@ -42,6 +42,16 @@ func insideOf(v *state.State, req *api.Request) capacity.View {
 	return t.View()
 }
 
+// besideOf returns where volumes of a request go whose instances run within a reservation: to the hosts of
+// the slots, into the room that is not reserved there.
+func besideOf(v *state.State, in *buildplan.Inputs) *buildplan.Beside {
+	outside := *in
+	return &buildplan.Beside{Inputs: &outside, HostOf: func(slot api.HostID) api.HostID {
+		i, _ := v.Instance(api.InstanceID(slot)) // the view has no others
+		return i.Host
+	}}
+}
+
 // specOf describes a slot as a host; false if its host is not known.
 func specOf(v *state.State, slot *api.Instance) (capacity.Spec, bool) {
 	hosts := v.Hosts()

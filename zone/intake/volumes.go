@@ -24,6 +24,9 @@ func (rd *reading) readVolume(part string, g *rest.GroupCreate, out api.Group, j
 	if g.Hints != nil && g.Hints.Preemptible != nil && bool(*g.Hints.Preemptible) {
 		return api.Errorf(api.CodeInvalid, "%sscheduler_hints.preemptible: a volume is never preemptible", part)
 	}
+	if g.Hints != nil && g.Hints.Reservation != "" {
+		return api.Errorf(api.CodeInvalid, "%sscheduler_hints.reservation: a volume is in no reservation; give it for the instances that get the volumes", part)
+	}
 	spec := g.Volume
 	class := cmp.Or(spec.Class, api.DiskGB)
 	switch {

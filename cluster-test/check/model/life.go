@@ -72,7 +72,7 @@ func (m *Model) setStatus(id api.InstanceID, st api.Status) {
 	}
 	if st == api.StatusDeleted {
 		i.Away = 0
-		end := i.Hold.End
+		end := i.Hold.EndOf(i.Group)
 		if c := m.Claims[id]; c != nil {
 			end = c.Until()
 		}

@@ -141,8 +141,8 @@ func (m *Model) Uses(p api.ProjectID) (out [][]Use) {
 		}
 	}
 	for id, i := range m.Instances {
-		if r := &i.Hold.Request; r.Project == p && i.Hold.ID.Origin == "" && i.Live() && counts(r) {
-			u := Use{api.Window{End: i.Hold.End}, map[Item]int64{}}
+		if r := &i.Hold.Request; r.Project == p && i.Hold.ID.Origin == "" && i.Live() && counts(r, i.Group) {
+			u := Use{api.Window{End: i.Hold.EndOf(i.Group)}, map[Item]int64{}}
 			if c := m.Claims[id]; c != nil {
 				u.Window.End = c.Until() // in a slot that is lent it ends with that
 			}
@@ -153,8 +153,20 @@ func (m *Model) Uses(p api.ProjectID) (out [][]Use) {
 	return out
 }
 
-// counts reports whether the instances of a request count: not within leases, and slots of leases count with them.
-func counts(r *api.Request) bool { return !r.Reserves && r.Within == "" }
+// counts reports whether the instances of a group count: not within leases, and slots of leases count with them.
+func counts(r *api.Request, group int) bool {
+	return !r.Reserves && (r.Within == "" || r.Groups[group].Volume != "")
+}
+
+// countsSome reports whether something of a request counts.
+func countsSome(r *api.Request) bool {
+	for g := range r.Groups {
+		if counts(r, g) {
+			return true
+		}
+	}
+	return false
+}
 
 // useOfRecord returns what the record of a boot counts, with what it has of its caller.
 func useOfRecord(bytes int64) Use {
@@ -168,11 +180,10 @@ func useOfGroup() Use {
 // addBoot adds what a boot counts that is not decided.
 func addBoot(u *Use, r *api.Request) {
 	u.Amounts[boots]++
-	if !counts(r) {
-		return
-	}
-	for _, g := range r.Groups {
-		u.add(familyOf(r.Class, g.Volume), g.Count, g.Resources)
+	for n, g := range r.Groups {
+		if counts(r, n) {
+			u.add(familyOf(r.Class, g.Volume), g.Count, g.Resources)
+		}
 	}
 }
 
@@ -258,7 +269,7 @@ func (m *Model) checkBootQuota(all ...*command.BootTerms) *Refusal {
 	}
 	r := &all[0].Request
 	ask := Use{api.Window{Start: m.Now, End: api.Forever}, map[Item]int64{}}
-	if counts(r) {
+	if countsSome(r) {
 		ask.Window = r.WindowAt(m.Now)
 	}
 	for _, t := range all {

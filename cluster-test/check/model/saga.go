@@ -251,7 +251,7 @@ func (m *Model) placeSlot(h *Hold, c *command.Hold, sl command.Slot) {
 func (m *Model) takeSlot(h *Hold, sl command.Slot, id api.HostID) *Claim {
 	cl := h.claimFor(sl, id)
 	switch {
-	case h.Request.Within != "":
+	case h.isWithin(sl.Group):
 		if m.fitsWithin(h, cl, sl.Group, api.InstanceID(id)) {
 			return cl
 		}
@@ -293,14 +293,9 @@ func (m *Model) windowOf(h *Hold) (start, end api.Instant) {
 func (h *Hold) claimFor(sl command.Slot, on api.HostID) *Claim {
 	g := h.Request.Groups[sl.Group]
 	return &Claim{
-		Consumer: sl.Instance.ID, Host: on, Want: g.Resources, Start: h.Start, End: h.End, Class: h.Request.Class, Whole: g.Whole,
-		Grace: h.Grace, Pushes: h.pushes(),
+		Consumer: sl.Instance.ID, Host: on, Want: g.Resources, Start: h.Start, End: h.EndOf(sl.Group), Class: h.Request.Class, Whole: g.Whole,
+		Grace: h.Grace, Pushes: h.Pushes(sl.Group),
 	}
-}
-
-// pushes reports whether preemptibles leave for what h holds.
-func (h *Hold) pushes() bool {
-	return h.Request.Class == api.Firm && (h.Request.Reserves || h.Request.Preempt || h.Request.Within != "")
 }
 
 func (m *Model) holdParts(c command.HoldParts) *Refusal {

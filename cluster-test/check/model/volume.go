@@ -190,3 +190,26 @@ func (m *Model) noteAttached(ch api.InstanceChange, i *Instance) {
 		i.Attached, m.Hit[ch.ID] = now, true
 	}
 }
+
+// isWithin reports whether a group is in the room of a lease. Volumes are in that of nobody.
+func (h *Hold) isWithin(group int) bool {
+	return h.Request.Within != "" && h.Request.Groups[group].Volume == ""
+}
+
+// EndOf returns when the window of a group ends: volumes stay when a lease ends in which their
+// instances are.
+func (h *Hold) EndOf(group int) api.Instant {
+	switch r := &h.Request; {
+	case r.Within == "" || h.isWithin(group):
+		return h.End
+	case r.Lifetime > 0 && r.Window.End == api.Forever:
+		return h.Start + api.Instant(r.Lifetime.Milliseconds())
+	default:
+		return r.Window.End
+	}
+}
+
+// Pushes reports whether preemptibles leave for what h holds of a group.
+func (h *Hold) Pushes(group int) bool {
+	return h.Request.Class == api.Firm && (h.Request.Reserves || h.Request.Preempt || h.isWithin(group))
+}
