@@ -85,8 +85,8 @@ func TestRecordsAreLimited(t *testing.T) {
 	}
 }
 
-// TestAgentsAreLimited: those that join, those that tell what they trust, and those that lose a host.
-func TestAgentsAreLimited(t *testing.T) {
+// TestAgentsHaveALimit: those that join, those that tell what they trust, and those that lose a host.
+func TestAgentsHaveALimit(t *testing.T) {
 	for name, call := range map[string]func(w *world, id string) Result{
 		"joins": func(w *world, id string) Result { return w.s.agentJoins(&api.JoinToken{Kind: api.JoinAgent, Name: id}) },
 		"trust": func(w *world, id string) Result {
