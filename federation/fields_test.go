@@ -111,7 +111,7 @@ func TestAnswersAreWhole(t *testing.T) {
 	require.NoError(t, err)
 	has("what an agent should trust", trusted, "Authorities.Vouch", "Term")
 
-	p.returned = func(*api.Link) (api.Incarnation, error) { return 1_800_000_000, nil }
+	p.returned = func(*api.Link) (api.Incarnation, error) { return 1_700_000_000, nil }
 	back, err := p.Relink(ctx, p.linkTo(kid).ID, rest.Relink{DryRun: true})
 	require.NoError(t, err)
 	has("a zone that is brought back", back, "Before", "Instances")

@@ -43,7 +43,7 @@ func TestWhatIsKnownOfAHold(t *testing.T) {
 	assert.Nil(t, h.sharesOf(0))
 	h.Shares = [][]api.Share{{{Provider: "pool"}}}
 	assert.Equal(t, h.Shares[0], h.sharesOf(0))
-	h.Window = api.Window{Start: 5, End: 10}
+	h.Window, h.Request.Groups = api.Window{Start: 5, End: 10}, []api.Group{{}}
 	for until, end := range map[api.Instant]api.Instant{0: 10, 7: 7, 10: 10, 12: 10} {
 		assert.Equal(t, api.Window{Start: 5, End: end}, h.windowOf(command.Slot{Until: until}), "%d", until)
 	}

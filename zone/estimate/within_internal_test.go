@@ -135,7 +135,8 @@ func TestMembersInSlots(t *testing.T) {
 	req := *w.request(1, 1)
 	req.Within, req.Rules = "", []api.Rule{{ID: group, Policy: api.AntiAffinity, Max: 5, Groups: []int{0}}}
 	i := []api.InstanceSpec{{ID: "i", Name: "i"}}
-	w.Must(t, command.BootCreate{Stamp: w.z.Stamp(), BootTerms: command.BootTerms{Digest: []byte("i"), Name: "i", Request: req, Min: 1, Instances: i}},
+	w.Must(t, command.GroupPut{Stamp: w.z.Stamp(), Group: api.ServerGroup{ID: group, Project: req.Project, Name: "g", Policy: api.AntiAffinity, Max: 5}},
+		command.BootCreate{Stamp: w.z.Stamp(), BootTerms: command.BootTerms{Digest: []byte("i"), Name: "i", Request: req, Min: 1, Instances: i}},
 		command.Hold{Stamp: w.z.Stamp(), ID: "i", Attempt: 1, Request: req, Commit: true, Slots: []command.Slot{{Instance: i[0], Host: "h2"}}})
 	v := w.View()
 	s1, _ := v.Instance("s1")

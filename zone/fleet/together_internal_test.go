@@ -95,6 +95,12 @@ func TestWhatLeavesTogether(t *testing.T) {
 	const one, two, three = api.ServerGroupID("5e5e5e5e-0000-4000-8000-000000000001"), api.ServerGroupID("5e5e5e5e-0000-4000-8000-000000000002"), api.ServerGroupID("5e5e5e5e-0000-4000-8000-000000000003")
 	c := newClocked(t, api.FormNewest)
 	c.register("a", "h1", "h2")
+	for _, g := range []api.ServerGroup{
+		{ID: one, Project: "p", Name: "one", Policy: api.Affinity}, {ID: two, Project: "p", Name: "two", Policy: api.Affinity},
+		{ID: three, Project: "p", Name: "three", Policy: api.AntiAffinity, Max: 3},
+	} {
+		c.Must(t, command.GroupPut{Stamp: c.zone.Stamp(), Group: g})
+	}
 	boot := func(id string, project api.ProjectID, host string, policy api.Policy, groups ...api.ServerGroupID) {
 		req := api.Request{
 			Reservation: api.ReservationID(id), Project: project, User: "u", Class: api.Firm, Window: api.Window{End: api.Forever},
