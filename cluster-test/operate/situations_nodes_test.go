@@ -199,7 +199,7 @@ func aboutOneNode() []situation {
 				w.do("printf 'dir: /var/lib/berth\\nbackup-dir: " + backups + "\\nbackup-keep: 7\\n' > node.yaml && mkdir -p -m 700 " + backups)
 				w.at("node-1").units["berth-node"] = "berth node --config node.yaml --dir /var/lib/berth"
 				w.supervise(w.at("node-1"), "restart", "berth-node")
-				w.until("ls "+backups, ".backup")
+				w.until("ls "+backups+" | grep 'backup$'", "Z.backup")
 			},
 			breaks: func(w *story) {
 				w.do("sed -i s/keep:.*/keep:\\ 0/ node.yaml")

@@ -160,7 +160,7 @@ var steps = []step{
 	},
 	{
 		first: `berth node --dir /var/lib/berth --backup-dir /var/backups/berth --backup-every 6h --backup-keep 28`,
-		after: func(w *story) { w.until("ls /var/backups/berth", ".backup") },
+		after: func(w *story) { w.until("ls /var/backups/berth | grep 'backup$'", "Z.backup") },
 	},
 	{
 		first: `berth operator snapshot inspect /var/backups/berth/west-20261127T060000Z.backup --kek kek`,
