@@ -85,8 +85,11 @@ func (j *journal) openFile() error {
 	if err != nil {
 		return err
 	}
-	j.file = file
-	j.size, _ = file.Seek(0, io.SeekEnd) // the end of an open file can be asked for
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	j.file, j.size = file, size
 	return nil
 }
 

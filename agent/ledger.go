@@ -141,7 +141,7 @@ func (b *ledger) servesHosts(ids []api.HostID) bool {
 // list it has received, and only after its driver has been listed.
 func (b *ledger) decideAction(e *entry) action {
 	h := b.hosts[e.host]
-	if e.busy || !h.listed || !b.known[h.driver] {
+	if h == nil || h.entries[e.work.Instance] != e || e.busy || !h.listed || !b.known[h.driver] {
 		return nothing
 	}
 	switch {
@@ -181,7 +181,7 @@ func (b *ledger) queueEntry(e *entry) {
 // it from the ledger.
 func (b *ledger) placeEntry(e *entry) {
 	h := b.hosts[e.host]
-	if h.entries[e.work.Instance] != e {
+	if h == nil || h.entries[e.work.Instance] != e {
 		return // it was forgotten while it was among the reports
 	}
 	if e.isStray(h.driver) && b.known[h.driver] {

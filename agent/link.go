@@ -229,15 +229,15 @@ func (l *link) followLeader(addr string, answer []byte) error {
 // readRefusal reads the body of an error answer.
 func readRefusal(resp *http.Response, answer []byte) error {
 	var body api.ErrorBody
-	// A type that cannot be read is another one, and a body that cannot be decoded has no code.
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" if it cannot be read
+	var err error
 	switch media {
 	case api.MediaCBOR:
-		_ = codec.Unmarshal(answer, &body)
+		err = codec.Unmarshal(answer, &body)
 	case "application/json":
-		_ = json.Unmarshal(answer, &body)
+		err = json.Unmarshal(answer, &body)
 	}
-	if body.Error.Code == "" {
+	if err != nil || body.Error.Code == "" {
 		return fmt.Errorf("status %d without an error body", resp.StatusCode)
 	}
 	if resp.Header.Get(api.HeaderHome) != "" {
